@@ -1,0 +1,37 @@
+# Everything works from a clean clone with nothing but Python (3.11 or newer), git and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+
+.PHONY: help setup demo test lint bench soak clean
+help:            ## list the targets
+	@grep -E '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(VENV)/.stamp: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Reenact needs Python 3.11 or newer; set PYTHON=/path/to/python3" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all,dev]'
+	@touch $@
+
+setup: $(VENV)/.stamp   ## create the virtual environment
+
+demo: setup      ## run, kill -9, recover, replay, export, verify, tamper: no network, no key
+	@$(BIN)/reenact demo
+
+test: setup      ## all tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+
+lint: setup      ## ruff and mypy, strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup     ## speed and size guards, as ratios within one run
+	$(BIN)/python -m benchmarks
+
+soak: setup      ## random plans and sessions under kill -9; SOAK_KILLS, SOAK_SEED
+	$(BIN)/python -m tests.soak
+
+clean:           ## remove what the other targets made
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist src/*.egg-info

@@ -1,0 +1,1 @@
+"""Reenact: crash-safe tool calls for AI agents, recorded, replayable, provable."""

@@ -1,0 +1,1 @@
+"""The tools an agent really uses, as skills."""

@@ -1,0 +1,1 @@
+"""What may be said: plans, artifacts, log entries, journal records, outcomes."""

@@ -1,0 +1,186 @@
+"""Every exception that Reenact raises, in one tree. A tool's failure is never one of them: that is an outcome.
+
+    ReenactError                     has .code (stable) and .exit_code (the CLI's)
+    ├── UsageError                   the caller's mistake                                     exit 2
+    │   ├── CanonicalizationError    a value that canonical JSON cannot express, with its path
+    │   ├── PlanError                a plan that cannot be run, with path, line and column
+    │   ├── SkillDeclarationError    a skill that cannot be declared or loaded
+    │   ├── SkillNotFound            no such id@version
+    │   ├── RunNotFound              no such run, or an ambiguous prefix
+    │   ├── PolicyInputError         a policy function was given what it cannot decide on
+    │   └── ToolCallError            arguments a tool call cannot have
+    ├── StoreError                   the store cannot be used                                 exit 3
+    │   ├── StoreUnavailable         missing, unreadable, full, read-only, not a database
+    │   ├── StoreBusy                somebody else is writing; try again
+    │   └── StoreVersionError        written by a newer version
+    ├── StateError                   the log's stable codes (STATE_…)                         exit 1
+    │   ├── InvalidTransition        STATE_INVALID_TRANSITION
+    │   ├── SequenceGap              STATE_SEQUENCE_GAP
+    │   ├── ChecksumMismatch         STATE_CHECKSUM_MISMATCH
+    │   ├── MissingToolCallId        MISSING_TOOL_CALL_ID
+    │   ├── ConcurrentExecution      STATE_CONCURRENT_EXECUTION
+    │   ├── LockAcquireFailed        STATE_LOCK_ACQUIRE_FAILED
+    │   └── RecoveryFailed           STATE_RECOVERY_FAILED
+    ├── EvidenceError                a recording that cannot be read as what it claims to be   exit 1
+    │   ├── TornTail                 the last line was cut
+    │   ├── DamagedRecord            damage in the middle
+    │   └── UnknownVersion           written by a newer version
+    ├── SecretError                  a secret is missing, or stands where none may stand       exit 4
+    └── DeterminismViolation         decision code asked for a field that may differ           exit 1
+    SkillError.<CODE>                what a skill raises to name its failure; becomes an outcome
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ReenactError(Exception):
+    """Base of all. `code` is stable across releases, the message is not."""
+
+    code: str = "REENACT_ERROR"
+    exit_code: int = 1
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code
+
+
+class UsageError(ReenactError):
+    code = "USAGE"
+    exit_code = 2
+
+
+class CanonicalizationError(UsageError):
+    """A value that canonical JSON cannot express. `path` is a JSON Pointer to it."""
+
+    code = "ERR_SERIALIZATION_FAILED"
+
+    def __init__(self, message: str, *, path: str = "") -> None:
+        super().__init__(f"{message} at {path or 'the top level'}")
+        self.path = path
+
+
+class PlanError(UsageError):
+    code = "PLAN_INVALID"
+
+
+class SkillDeclarationError(UsageError):
+    code = "SKILL_DECLARATION_INVALID"
+
+
+class SkillNotFound(UsageError):
+    code = "ERR_SKILL_NOT_FOUND"
+
+
+class RunNotFound(UsageError):
+    code = "RUN_NOT_FOUND"
+
+
+class PolicyInputError(UsageError):
+    code = "POLICY_INPUT_INVALID"
+
+
+class ToolCallError(UsageError):
+    code = "TOOL_CALL_INVALID"
+
+
+class StoreError(ReenactError):
+    code = "STORE_ERROR"
+    exit_code = 3
+
+
+class StoreUnavailable(StoreError):
+    code = "STORE_UNAVAILABLE"
+
+
+class StoreBusy(StoreError):
+    code = "STORE_BUSY"
+
+
+class StoreVersionError(StoreError):
+    code = "STORE_VERSION_UNKNOWN"
+
+
+class StateError(ReenactError):
+    code = "STATE_ERROR"
+
+
+class InvalidTransition(StateError):
+    code = "STATE_INVALID_TRANSITION"
+
+
+class SequenceGap(StateError):
+    code = "STATE_SEQUENCE_GAP"
+
+
+class ChecksumMismatch(StateError):
+    code = "STATE_CHECKSUM_MISMATCH"
+
+
+class MissingToolCallId(StateError):
+    code = "MISSING_TOOL_CALL_ID"
+
+
+class ConcurrentExecution(StateError):
+    code = "STATE_CONCURRENT_EXECUTION"
+    exit_code = 3
+
+
+class LockAcquireFailed(StateError):
+    code = "STATE_LOCK_ACQUIRE_FAILED"
+    exit_code = 3
+
+
+class RecoveryFailed(StateError):
+    code = "STATE_RECOVERY_FAILED"
+
+
+class EvidenceError(ReenactError):
+    code = "EVIDENCE_INVALID"
+
+
+class TornTail(EvidenceError):
+    code = "EVIDENCE_TORN_TAIL"
+
+
+class DamagedRecord(EvidenceError):
+    code = "EVIDENCE_DAMAGED"
+
+
+class UnknownVersion(EvidenceError):
+    code = "EVIDENCE_VERSION_UNKNOWN"
+
+
+class SecretError(ReenactError):
+    code = "ERR_SECRET_UNAVAILABLE"
+    exit_code = 4
+
+
+class DeterminismViolation(ReenactError):
+    code = "DETERMINISM_VIOLATION"
+
+
+class SkillError(Exception):
+    """A skill's own word for its failure: `raise SkillError.of("ERR_JSON_INVALID", "no such path", hint="…")`.
+
+    Each code is a class of its own, `reenact.errors.SkillError.<CODE>`, so that a failure is classified by
+    its type alone, in a live run and in a replay alike.
+    """
+
+    code: ClassVar[str] = "ERR_INTERNAL"
+    _by_code: ClassVar[dict[str, type[SkillError]]] = {}
+
+    def __init__(self, message: str = "", **details: object) -> None:
+        super().__init__(message)
+        self.details = details
+
+    @classmethod
+    def of(cls, code: str, message: str = "", **details: object) -> SkillError:
+        """An instance of the class that stands for `code`."""
+        kind = cls._by_code.get(code)
+        if kind is None:
+            kind = type(code, (SkillError,), {"code": code, "__qualname__": f"SkillError.{code}", "__module__": __name__})
+            cls._by_code[code] = kind
+        return kind(message, **details)

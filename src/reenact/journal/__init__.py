@@ -1,0 +1,1 @@
+"""From records to lines and back: chains, folds, seals."""

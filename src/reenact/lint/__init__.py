@@ -1,0 +1,1 @@
+"""Finds code that decides on what may differ between two runs."""

@@ -1,0 +1,1 @@
+"""Facts that convince strangers: replay blocks of published reports."""

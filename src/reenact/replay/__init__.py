@@ -1,0 +1,1 @@
+"""Facts made again: where an effect comes from, and what is compared."""

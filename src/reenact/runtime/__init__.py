@@ -1,0 +1,1 @@
+"""Facts being made: gates, dispatch, drive, sessions."""

@@ -1,0 +1,1 @@
+"""Checks evidence it did not write. Imports no store, no runtime, no replay."""

@@ -1,0 +1,145 @@
+"""A module imports only from its own row or one above it. This table is the one truth."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+SRC = Path(__file__).resolve().parents[2] / "src" / "reenact"
+
+ROWS: list[tuple[str, ...]] = [
+    ("errors",),
+    ("values",),
+    ("contracts",),
+    ("policy",),
+    ("machine", "skills"),
+    ("journal",),
+    ("verify",),
+    ("store",),
+    ("builtin", "planners"),
+    ("runtime",),
+    ("trace",),
+    ("replay",),
+    ("provenance",),
+    ("telemetry",),
+    ("testing", "lint"),
+    ("cli",),
+]
+RANK = {name: rank for rank, row in enumerate(ROWS) for name in row}
+
+# Parts that must not trust what they check, or that must stay usable alone, import only these.
+ONLY = {
+    "verify": {"errors", "values", "contracts", "journal", "verify"},
+    "provenance": {"errors", "values", "contracts", "provenance"},
+    "lint": {"errors", "values", "contracts", "policy", "lint"},
+    "builtin": {"errors", "values", "contracts", "policy", "skills", "machine", "builtin"},
+    "planners": {"errors", "values", "contracts", "policy", "skills", "machine", "builtin", "planners"},
+}
+
+
+def part(path: Path) -> str:
+    relative = path.relative_to(SRC)
+    return relative.parts[0].removesuffix(".py")
+
+
+def imported_parts(path: Path) -> set[tuple[str, int]]:
+    """Parts of reenact that a file imports anywhere: under TYPE_CHECKING and inside functions too."""
+    found: set[tuple[str, int]] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: imports are absolute"
+            names = [node.module or ""]
+            if node.module == "reenact":
+                names = [f"reenact.{alias.name}" for alias in node.names]
+        else:
+            continue
+        found |= {(name.split(".")[1], node.lineno) for name in names if name.startswith("reenact.")}
+    return found
+
+
+def sources() -> list[Path]:
+    return [path for path in sorted(SRC.rglob("*.py")) if path != SRC / "__init__.py"]
+
+
+def test_every_part_has_a_row() -> None:
+    assert {part(path) for path in sources()} <= set(RANK) | {"__main__"}
+
+
+def test_imports_point_to_the_same_row_or_one_above() -> None:
+    wrong = [
+        f"{path.relative_to(SRC)}:{line} imports {target}"
+        for path in sources()
+        if part(path) in RANK
+        for target, line in imported_parts(path)
+        if RANK.get(target, -1) > RANK[part(path)]
+    ]
+    assert wrong == []
+
+
+def test_parts_that_stand_alone_import_only_what_they_may() -> None:
+    wrong = [
+        f"{path.relative_to(SRC)}:{line} imports {target}"
+        for path in sources()
+        if part(path) in ONLY
+        for target, line in imported_parts(path)
+        if target not in ONLY[part(path)]
+    ]
+    assert wrong == []
+
+
+def module_name(path: Path) -> str:
+    parts = ["reenact", *path.relative_to(SRC).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def module_graph() -> dict[str, set[str]]:
+    modules = {module_name(path): path for path in sources()}
+    graph: dict[str, set[str]] = {name: set() for name in modules}
+    for name, path in modules.items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("reenact"):
+                targets = [f"{node.module}.{alias.name}" for alias in node.names] + [node.module]
+                graph[name] |= {target for target in targets if target in modules and target != name}
+    return graph
+
+
+def test_no_import_cycles() -> None:
+    graph = module_graph()
+    done: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, "import cycle: " + " → ".join((*path, name))
+        if name in done:
+            return
+        for target in sorted(graph[name]):
+            visit(target, (*path, name))
+        done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+def test_no_file_is_longer_than_500_lines_and_no_function_longer_than_60() -> None:
+    long = []
+    for path in sources():
+        text = path.read_text(encoding="utf-8")
+        if text.count("\n") > 500:
+            long.append(f"{path.relative_to(SRC)}: {text.count(chr(10))} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or 0) - node.lineno + 1
+                if length > 60:
+                    long.append(f"{path.relative_to(SRC)}:{node.lineno}: {node.name} has {length} lines")
+    assert long == []
+
+
+def test_salted_hash_appears_nowhere() -> None:
+    calls = [
+        f"{path.relative_to(SRC)}:{node.lineno}"
+        for path in sources()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "hash"
+    ]
+    assert calls == []

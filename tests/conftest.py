@@ -1,0 +1,24 @@
+"""What every test may ask for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = ROOT.parent / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of shared vectors beside the checkout; tests that need it are skipped where it is absent."""
+    if not (SHARED / "vectors").is_dir():
+        pytest.skip("the shared vectors are not beside this checkout")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The root of the checkout."""
+    return ROOT
