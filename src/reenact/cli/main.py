@@ -1,0 +1,99 @@
+"""The `reenact` command: a table of commands, each loaded only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from reenact.errors import ReenactError
+
+# name → (module, one line for --help). A module holds a function of the same name, `-` written as `_`.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("reenact.cli.run", "Run a plan."),
+    "resume": ("reenact.cli.resume", "Go on with one run that stopped."),
+    "recover": ("reenact.cli.recover", "Go on with every run that stopped."),
+    "ls": ("reenact.cli.ls", "List runs."),
+    "show": ("reenact.cli.show", "Show a run as a timeline."),
+    "replay": ("reenact.cli.replay", "Run a recording again and compare, aspect by aspect."),
+    "export": ("reenact.cli.export", "Write a run's evidence to a folder."),
+    "verify": ("reenact.cli.verify", "Check a run or an exported folder."),
+    "demo": ("reenact.cli.demo", "Run, kill, recover, replay, export, verify, tamper."),
+}
+
+EPILOG = "Exit codes: 0 done or holds, 1 failed or broken, 2 usage, 3 store unusable, 4 waiting or open, 130 interrupted."
+
+
+class LazyGroup(TyperGroup):
+    """Lists commands from the table, and imports a command's module only to run it."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the signature is the framework's
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002  # the signature is the framework's
+        if cmd_name in self.commands:
+            return self.commands[cmd_name]
+        known = COMMANDS.get(cmd_name)
+        return None if known is None else TyperCommand(name=cmd_name, help=known[1])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0] if args else ""
+        if name in COMMANDS and name not in self.commands:
+            self.commands[name] = load_command(name)
+        return super().resolve_command(ctx, args)
+
+
+def load_command(name: str) -> Any:
+    module = importlib.import_module(COMMANDS[name][0])
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command(name)(getattr(module, name.replace("-", "_")))
+    return typer.main.get_command(single)
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Crash-safe tool calls for AI agents: recorded, replayable, provable.",
+    epilog=EPILOG,
+)
+
+
+def print_version(wanted: bool) -> None:
+    if wanted:
+        from reenact import __version__
+
+        typer.echo(f"reenact {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: bool = typer.Option(False, "--version", callback=print_version, is_eager=True, help="Print the version."),  # noqa: ARG001  # the callback acts
+) -> None:
+    """Crash-safe tool calls for AI agents: recorded, replayable, provable."""
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point: a user's mistake ends as one line on stderr and a documented exit code."""
+    try:
+        app(argv)
+    except ReenactError as error:
+        typer.echo(f"error: {one_line(str(error))}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+
+
+def one_line(text: str) -> str:
+    """Foreign text cannot forge a second line, or speak to the terminal."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
