@@ -1,0 +1,123 @@
+"""What a skill declares about itself, and the digest by which a changed declaration is noticed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+import msgspec
+
+from reenact.errors import SkillDeclarationError
+from reenact.values.canonical import canonicalize
+from reenact.values.digest import sha256_hex
+
+SKILL_ID = re.compile(r"[a-z0-9_-]{1,64}(\.[a-z0-9_-]{1,64})?")
+LOCAL_SERVER = "local"
+
+# The pattern of semver.org, section "Is there a suggested regular expression".
+_SEMVER = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+    r"(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
+    r"(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?",
+    re.ASCII,
+)
+
+InDoubt = Literal["redispatch", "reconcile", "hold"]
+Isolation = Literal["thread", "process"]
+ToolClass = Literal["read", "write"]
+VersionKey = tuple[int, int, int, int, tuple[tuple[int, int, str], ...], str]
+
+
+class Resources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Names of what a skill reads and writes; `{parameter}` in a name is filled in from the call."""
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+
+
+class SkillMetadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that behaviour may depend on, and everything a person or a model reads before a call.
+
+    `tool_class` is None where the author declared none: such a skill counts as a write of high risk.
+    """
+
+    cost_estimate_cents: int = 0
+    cost_model: str | None = None
+    description: str = ""
+    failure_modes: tuple[str, ...] = ()
+    high_risk: bool = False
+    honours_key: bool = False
+    idempotent: bool = False
+    in_doubt: InDoubt = "redispatch"
+    input_schema: dict[str, Any]
+    isolation: Isolation = "thread"
+    name: str
+    output_schema: dict[str, Any]
+    owner: str | None = None
+    permissions: tuple[str, ...] = ()
+    public: tuple[str, ...] = ()
+    redact: tuple[str, ...] = ()
+    resources: Resources = Resources()
+    retry: dict[str, Any] | None = None
+    side_effects: tuple[str, ...] = ()
+    skill_id: str
+    stable_fields: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    timeout_ms: int = 30_000
+    tool_class: ToolClass | None = None
+    version: str
+
+    @property
+    def effective_class(self) -> ToolClass:
+        """`read` only where the author said so."""
+        return self.tool_class or "write"
+
+    @property
+    def risk_level(self) -> Literal["READ", "WRITE", "HIGH_RISK"]:
+        """The level that an action request carries."""
+        if self.high_risk or self.tool_class is None:
+            return "HIGH_RISK"
+        return "READ" if self.tool_class == "read" else "WRITE"
+
+    @property
+    def reference(self) -> str:
+        """`id@version`, as plans and pins write it."""
+        return f"{self.skill_id}@{self.version}"
+
+
+def definition_digest(meta: SkillMetadata) -> str:
+    """Hex SHA-256 over the canonical JSON of the metadata with every default filled in. Source code is not part of it."""
+    return sha256_hex(canonicalize(msgspec.to_builtins(meta)))
+
+
+def check_skill_id(skill_id: str) -> str:
+    """The id itself, or `SkillDeclarationError` that says what an id may look like."""
+    if not isinstance(skill_id, str) or not SKILL_ID.fullmatch(skill_id):
+        raise SkillDeclarationError(
+            f"{skill_id!r} is not a skill id: use up to 64 of a-z 0-9 _ - , optionally as server.tool"
+        )
+    return skill_id
+
+
+def split_skill_id(skill_id: str) -> tuple[str, str]:
+    """(server, tool). Without a dot the server is `local`."""
+    server, dot, tool = check_skill_id(skill_id).partition(".")
+    return (server, tool) if dot else (LOCAL_SERVER, server)
+
+
+def version_key(version: str) -> VersionKey:
+    """A sort key with the precedence of semver 2.0.0: pre-releases before their release.
+
+    Build metadata has no precedence there; here it breaks the tie, so that an order is always total.
+    """
+    match = _SEMVER.fullmatch(version) if isinstance(version, str) else None
+    if match is None:
+        raise SkillDeclarationError(f"{version!r} is not a version: write it as MAJOR.MINOR.PATCH, for example 1.0.0")
+    major, minor, patch, pre, build = match.groups()
+    parts = tuple(_identifier_key(part) for part in pre.split(".")) if pre else ()
+    return int(major), int(minor), int(patch), 0 if pre else 1, parts, build or ""
+
+
+def _identifier_key(part: str) -> tuple[int, int, str]:
+    """Numeric identifiers come before words, and compare as numbers (semver 2.0.0, section 11.4)."""
+    return (0, int(part), "") if part.isdigit() else (1, 0, part)

@@ -1,0 +1,124 @@
+"""What a skill is given besides its parameters, and what it tells back while it works."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from reenact.values.clock import Door, KeyedRandom, keyed_random, system_door
+
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass
+class Report:
+    """What one attempt said about itself. Complete also when the attempt raised."""
+
+    side_effects: list[tuple[str, str]] = field(default_factory=list)
+    request_id: str | None = None
+    usage: dict[str, int] | None = None
+    model: str | None = None
+    finish_reason: str | None = None
+    retry_after_ms: int | None = None
+    http_status: int | None = None
+    raw_response: Any = None
+    has_raw_response: bool = False
+
+
+class SkillContext:
+    """One attempt's view of the run. Every method may be called from any thread.
+
+    After `close()` nothing more is recorded: a thread that outlived its time limit can no longer change what the
+    journal says about the attempt.
+    """
+
+    def __init__(
+        self,
+        *,
+        run_id: str,
+        step_id: str,
+        trace_id: str,
+        idempotency_key: str,
+        attempt: int = 0,
+        timeout_ms: int = 30_000,
+        deadline: float | None = None,
+        original_run_id: str | None = None,
+        clock: Door | None = None,
+        context: Mapping[str, Any] = _EMPTY,
+        services: Mapping[str, Any] = _EMPTY,
+        on_progress: Callable[[str], None] | None = None,
+    ) -> None:
+        self.run_id = run_id
+        self.step_id = step_id
+        self.trace_id = trace_id
+        self.idempotency_key = idempotency_key
+        self.attempt = attempt
+        self.timeout_ms = timeout_ms
+        self.clock: Door = clock or system_door()
+        self.deadline = self.clock.monotonic() + timeout_ms / 1000 if deadline is None else deadline
+        self.random: KeyedRandom = keyed_random(original_run_id or run_id, step_id, attempt)
+        self.context: Mapping[str, Any] = MappingProxyType(dict(context))
+        self.services: Mapping[str, Any] = MappingProxyType(dict(services))
+        self.report = Report()
+        self._on_progress = on_progress
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @property
+    def remaining_seconds(self) -> float:
+        """How long the attempt may still take, at least 0."""
+        return max(0.0, self.deadline - self.clock.monotonic())
+
+    def side_effect(self, type: str, target: str) -> None:  # noqa: A002 - the journal's own word for it
+        """Says that the world is about to be touched. Call it before the touch, in the order of the touches."""
+        with self._lock:
+            if not self._closed:
+                self.report.side_effects.append((type, target))
+
+    def request_id(self, request_id: str) -> None:
+        """The provider's own name for the request."""
+        self._set(request_id=request_id)
+
+    def usage(self, input_tokens: int, output_tokens: int, model: str | None = None) -> None:
+        """What the provider billed. The model is the one that answered, where that differs from the one asked."""
+        self._set(usage={"input_tokens": input_tokens, "output_tokens": output_tokens})
+        if model is not None:
+            self._set(model=model)
+
+    def finish_reason(self, text: str) -> None:
+        """Why a model stopped."""
+        self._set(finish_reason=text)
+
+    def retry_after(self, ms: int) -> None:
+        """How long the other side asked us to wait."""
+        self._set(retry_after_ms=max(0, ms))
+
+    def http_status(self, status: int) -> None:
+        """The status of the last response."""
+        self._set(http_status=status)
+
+    def response(self, value: object) -> None:
+        """The raw response, where the output is made from it and differs."""
+        self._set(raw_response=value, has_raw_response=True)
+
+    def progress(self, message: str) -> None:
+        """A word for whoever watches. It is shown, never recorded, and nothing depends on it."""
+        with self._lock:
+            listener = None if self._closed else self._on_progress
+        if listener is not None:
+            listener(message)
+
+    def close(self) -> Report:
+        """Ends the attempt. The report it returns does not change any more."""
+        with self._lock:
+            self._closed = True
+        return self.report
+
+    def _set(self, **values: object) -> None:
+        with self._lock:
+            if not self._closed:
+                for name, value in values.items():
+                    setattr(self.report, name, value)

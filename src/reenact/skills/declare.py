@@ -1,0 +1,193 @@
+"""`@skill`: from a typed function to a declared skill."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import string
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, get_args
+
+from reenact.contracts.skill import InDoubt, Isolation, Resources, SkillMetadata, ToolClass, check_skill_id, version_key
+from reenact.errors import SkillDeclarationError
+from reenact.skills.schema import Signature, read_signature
+from reenact.skills.skill import Reconcile, Skill
+
+CostModel = Literal["tokens"]
+MAX_TIMEOUT_MS = 86_400_000
+RETRY_FIELDS: Mapping[str, type | tuple[type, ...]] = {
+    "max_retries": int,
+    "backoff_base_ms": int,
+    "backoff_multiplier": (int, float),
+    "max_backoff_ms": int,
+    "jitter_enabled": bool,
+    "jitter_max_ms": int,
+    "retryable_codes": (list, tuple),
+}
+_CODE = re.compile(r"[A-Z0-9_]{1,64}")
+_EFFECT = re.compile(r"[a-z0-9_.-]{1,64}")
+
+
+def skill(
+    skill_id: str,
+    *,
+    version: str,
+    idempotent: bool = False,
+    tool_class: ToolClass | None = None,
+    honours_key: bool = False,
+    in_doubt: InDoubt = "redispatch",
+    reconcile: Reconcile | None = None,
+    public: Iterable[str] = (),
+    reads: Iterable[str] = (),
+    writes: Iterable[str] = (),
+    side_effects: Iterable[str] = (),
+    retry: Mapping[str, Any] | None = None,
+    timeout_ms: int = 30_000,
+    cost_estimate_cents: int = 0,
+    cost_model: CostModel | None = None,
+    permissions: Iterable[str] = (),
+    stable_fields: Iterable[str] = (),
+    redact: Iterable[str] = (),
+    isolation: Isolation = "thread",
+    high_risk: bool = False,
+    name: str | None = None,
+    description: str | None = None,
+    failure_modes: Iterable[str] = (),
+    tags: Iterable[str] = (),
+    owner: str | None = None,
+) -> Callable[[Callable[..., Any]], Skill]:
+    """Declares the function below as the skill `skill_id@version`. See docs/howto/declare_a_skill.md.
+
+    The input and output schemas come from the type hints. A first parameter named `ctx` receives the
+    `SkillContext`. The result still works as the plain function. A declaration that contradicts itself is a
+    `SkillDeclarationError` at import time, never a surprise in a run.
+    """
+    frame = inspect.currentframe()
+    scope = dict(frame.f_back.f_locals) if frame and frame.f_back else {}
+    where = f"skill {skill_id}"
+    declared: dict[str, Any] = {
+        "cost_estimate_cents": cost_estimate_cents,
+        "cost_model": cost_model,
+        "failure_modes": _texts(failure_modes, where, "failure_modes"),
+        "high_risk": high_risk,
+        "honours_key": honours_key,
+        "idempotent": idempotent,
+        "in_doubt": in_doubt,
+        "isolation": isolation,
+        "owner": owner,
+        "permissions": _texts(permissions, where, "permissions"),
+        "public": _texts(public, where, "public"),
+        "redact": _texts(redact, where, "redact"),
+        "resources": Resources(reads=_texts(reads, where, "reads"), writes=_texts(writes, where, "writes")),
+        "retry": _retry(retry, where),
+        "side_effects": _texts(side_effects, where, "side_effects"),
+        "skill_id": check_skill_id(skill_id),
+        "stable_fields": _texts(stable_fields, where, "stable_fields"),
+        "tags": _texts(tags, where, "tags"),
+        "timeout_ms": timeout_ms,
+        "tool_class": tool_class,
+        "version": version,
+    }
+    _check_values(declared, reconcile, where)
+
+    def declare(function: Callable[..., Any]) -> Skill:
+        signature = read_signature(function, where, scope)
+        metadata = SkillMetadata(
+            **declared,
+            name=name or skill_id,
+            description=_first_line(function) if description is None else description,
+            input_schema=signature.input_schema,
+            output_schema=signature.output_schema,
+        )
+        _check_against_parameters(metadata, signature, where)
+        return Skill(function, metadata, signature, reconcile)
+
+    return declare
+
+
+def _texts(values: Iterable[str], where: str, what: str) -> tuple[str, ...]:
+    if isinstance(values, str):
+        raise SkillDeclarationError(f"{where}: {what} is a list of names; write {what}=[{values!r}]")
+    texts = tuple(values)
+    if not all(isinstance(text, str) and text for text in texts):
+        raise SkillDeclarationError(f"{where}: {what} holds something that is not a name")
+    return texts
+
+
+def _retry(retry: Mapping[str, Any] | None, where: str) -> dict[str, Any] | None:
+    if retry is None:
+        return None
+    for field, value in retry.items():
+        if field not in RETRY_FIELDS:
+            known = ", ".join(RETRY_FIELDS)
+            raise SkillDeclarationError(f"{where}: retry has no field {field!r}; it has {known}")
+        expected = RETRY_FIELDS[field]
+        if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
+            raise SkillDeclarationError(f"{where}: retry.{field} cannot be {value!r}")
+        if not isinstance(value, bool) and isinstance(value, int | float) and value < 0:
+            raise SkillDeclarationError(f"{where}: retry.{field} cannot be negative")
+    for code in retry.get("retryable_codes", ()):
+        if not isinstance(code, str) or not _CODE.fullmatch(code):
+            raise SkillDeclarationError(f"{where}: retry.retryable_codes: {code!r} is not a code like ERR_HTTP_503")
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in retry.items()}
+
+
+def _check_values(declared: Mapping[str, Any], reconcile: Reconcile | None, where: str) -> None:
+    version_key(declared["version"])
+    _one_of(declared["in_doubt"], get_args(InDoubt), where, "in_doubt")
+    _one_of(declared["isolation"], get_args(Isolation), where, "isolation")
+    _one_of(declared["tool_class"], (*get_args(ToolClass), None), where, "tool_class")
+    _one_of(declared["cost_model"], (*get_args(CostModel), None), where, "cost_model")
+    _whole(declared["timeout_ms"], 1, MAX_TIMEOUT_MS, where, "timeout_ms")
+    _whole(declared["cost_estimate_cents"], 0, 2**53 - 1, where, "cost_estimate_cents")
+    if declared["in_doubt"] == "reconcile" and reconcile is None:
+        raise SkillDeclarationError(f'{where}: in_doubt="reconcile" needs reconcile=, a function that reads back')
+    if reconcile is not None and declared["in_doubt"] != "reconcile":
+        raise SkillDeclarationError(f'{where}: reconcile= is only asked with in_doubt="reconcile"; add it')
+    if reconcile is not None and not callable(reconcile):
+        raise SkillDeclarationError(f"{where}: reconcile must be a function")
+    if declared["tool_class"] == "read" and declared["resources"].writes:
+        raise SkillDeclarationError(f"{where}: a skill of class read cannot declare writes")
+    for effect in declared["side_effects"]:
+        if not _EFFECT.fullmatch(effect):
+            raise SkillDeclarationError(f"{where}: side effect {effect!r} is not a name like http_request")
+    for code in declared["failure_modes"]:
+        if not _CODE.fullmatch(code):
+            raise SkillDeclarationError(f"{where}: failure mode {code!r} is not a code like ERR_HTTP_503")
+
+
+def _one_of(value: object, allowed: tuple[Any, ...], where: str, what: str) -> None:
+    if value not in allowed:
+        choices = ", ".join(str(choice) for choice in allowed if choice is not None)
+        raise SkillDeclarationError(f"{where}: {what} cannot be {value!r}; choose one of {choices}")
+
+
+def _whole(value: object, least: int, most: int, where: str, what: str) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise SkillDeclarationError(f"{where}: {what} must be a whole number from {least} to {most}, not {value!r}")
+
+
+def _check_against_parameters(metadata: SkillMetadata, signature: Signature, where: str) -> None:
+    known = ", ".join(signature.names) or "none"
+    for public in metadata.public:
+        if public not in signature.names:
+            raise SkillDeclarationError(f"{where}: public names {public!r}, which is no parameter (there are: {known})")
+    for template in (*metadata.resources.reads, *metadata.resources.writes):
+        for placeholder in _placeholders(template, where):
+            if placeholder not in signature.names:
+                raise SkillDeclarationError(
+                    f"{where}: resource {template!r} names {placeholder!r}, which is no parameter (there are: {known})"
+                )
+
+
+def _placeholders(template: str, where: str) -> list[str]:
+    try:
+        parts = list(string.Formatter().parse(template))
+    except ValueError as error:
+        raise SkillDeclarationError(f"{where}: resource {template!r}: {error}") from None
+    return [field for _, field, _, _ in parts if field is not None]
+
+
+def _first_line(function: Callable[..., Any]) -> str:
+    text = inspect.getdoc(function) or ""
+    return text.strip().splitlines()[0] if text.strip() else ""

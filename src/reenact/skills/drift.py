@@ -1,0 +1,33 @@
+"""Definitions that changed under a version that a plan had pinned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from reenact.skills.registry import Registry
+
+
+class Drift(msgspec.Struct, frozen=True):
+    """A pinned `id@version` whose definition today is another one, or is gone (`found` is None)."""
+
+    skill: str
+    pinned: str
+    found: str | None
+
+    @property
+    def message(self) -> str:
+        if self.found is None:
+            return f"{self.skill} is pinned, but no longer registered"
+        return f"{self.skill} changed its definition: pinned {self.pinned[:12]}, now {self.found[:12]}"
+
+
+def drift(pinned: Mapping[str, str], registry: Registry) -> list[Drift]:
+    """Every pinned skill (`id@version` → definition digest) that is not what the registry holds, by name."""
+    now = registry.digests()
+    return [
+        Drift(skill=skill, pinned=digest, found=now.get(skill))
+        for skill, digest in sorted(pinned.items())
+        if now.get(skill) != digest
+    ]

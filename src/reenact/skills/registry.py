@@ -1,0 +1,110 @@
+"""Which skills there are: by exact `id@version`, several versions side by side."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+
+from reenact.contracts.skill import version_key
+from reenact.errors import SkillDeclarationError, SkillNotFound
+from reenact.skills.skill import Skill
+
+# Built-ins are found by the name of their module, as anybody's skills are: this layer knows none of them.
+BUILTIN_MODULE = "reenact.builtin.catalogue"
+
+
+class Registry:
+    """Skills by id and version. Nothing is ever substituted for a version that is absent."""
+
+    def __init__(self, skills: Iterable[Skill] = ()) -> None:
+        self._skills: dict[str, dict[str, Skill]] = {}
+        self._frozen = False
+        for skill in skills:
+            self.register(skill)
+
+    def register(self, skill: Skill) -> Skill:
+        """Adds the skill. The same definition may come twice; another one under the same version may not."""
+        if self._frozen:
+            raise SkillDeclarationError(f"{skill.metadata.reference}: skills cannot be added while a run uses them")
+        versions = self._skills.setdefault(skill.skill_id, {})
+        known = versions.setdefault(skill.version, skill)
+        if known.digest != skill.digest:
+            raise SkillDeclarationError(
+                f"{skill.metadata.reference} is declared twice and differently: {_origin(known)} ({known.digest[:12]})"
+                f" and {_origin(skill)} ({skill.digest[:12]}); give one of them another version"
+            )
+        return known
+
+    def resolve(self, skill_id: str, version: str) -> Skill:
+        """Exactly this version, or `SkillNotFound` that says which versions there are."""
+        found = self._skills.get(skill_id, {}).get(version)
+        if found is None:
+            raise SkillNotFound(self._absent(skill_id, version))
+        return found
+
+    def highest(self, skill_id: str) -> Skill:
+        """The highest registered version; a release beats its own pre-releases."""
+        versions = self.versions(skill_id)
+        if not versions:
+            raise SkillNotFound(self._absent(skill_id, None))
+        return self._skills[skill_id][versions[-1]]
+
+    def versions(self, skill_id: str) -> list[str]:
+        """Registered versions in ascending order; empty when nobody knows the id."""
+        return sorted(self._skills.get(skill_id, {}), key=version_key)
+
+    def all(self) -> list[Skill]:
+        """Every skill, by id and then by version."""
+        return [self._skills[skill_id][version] for skill_id in sorted(self._skills) for version in self.versions(skill_id)]
+
+    def freeze(self) -> Registry:
+        """A copy that nobody can add to: what a run resolves against, whatever is registered meanwhile."""
+        view = Registry()
+        view._skills = {skill_id: dict(versions) for skill_id, versions in self._skills.items()}
+        view._frozen = True
+        return view
+
+    @property
+    def frozen(self) -> bool:
+        return self._frozen
+
+    def digests(self) -> dict[str, str]:
+        """`id@version` → definition digest, as a plan's pins hold it."""
+        return {skill.metadata.reference: skill.digest for skill in self.all()}
+
+    def __contains__(self, reference: object) -> bool:
+        """`"http_call@1.2.0" in registry`, or `"http_call" in registry` for any version."""
+        if not isinstance(reference, str):
+            return False
+        skill_id, at, version = reference.partition("@")
+        versions: Mapping[str, Skill] = self._skills.get(skill_id, {})
+        return version in versions if at else bool(versions)
+
+    def __iter__(self) -> Iterator[Skill]:
+        return iter(self.all())
+
+    def __len__(self) -> int:
+        return sum(len(versions) for versions in self._skills.values())
+
+    def _absent(self, skill_id: str, version: str | None) -> str:
+        versions = self.versions(skill_id)
+        if versions:
+            return f"no skill {skill_id}@{version}; registered versions of {skill_id}: {', '.join(versions)}"
+        wanted = skill_id if version is None else f"{skill_id}@{version}"
+        near = difflib.get_close_matches(skill_id, list(self._skills), n=1)
+        advice = f"did you mean {near[0]}?" if near else "list them with: reenact skills"
+        return f"no skill {wanted}; {advice}"
+
+
+def default_registry() -> Registry:
+    """The built-in skills and those of installed packages (entry points of the group `reenact.skills`)."""
+    from reenact.skills.load import load_entry_points, load_skills
+
+    registry = Registry()
+    load_skills(BUILTIN_MODULE, registry)
+    load_entry_points(registry)
+    return registry
+
+
+def _origin(skill: Skill) -> str:
+    return skill.origin or f"{skill.__module__}.{skill.__name__}"

@@ -1,0 +1,208 @@
+"""From type hints to JSON Schema and back to typed values."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from reenact.errors import SkillDeclarationError, SkillError
+from reenact.skills.plain import to_plain
+
+CONTEXT_PARAMETER = "ctx"
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_UNCHECKED = "the value"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a function's hints say: its schemas, and the type that turns plain parameters into hinted ones."""
+
+    takes_context: bool
+    names: tuple[str, ...]
+    parameters_type: type[msgspec.Struct]
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any]
+
+    def bind(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Keyword arguments of the hinted types. What the caller left out is left to the function's own defaults."""
+        try:
+            bound = msgspec.convert(dict(parameters), self.parameters_type, dec_hook=_decode_model, str_keys=True)
+        except msgspec.ValidationError as error:
+            raise SkillError.of("ERR_VALIDATION_FAILED", f"parameters: {error}") from None
+        values = ((name, getattr(bound, f"p_{name}")) for name in self.names)
+        return {name: value for name, value in values if value is not msgspec.UNSET}
+
+
+def read_signature(function: Callable[..., Any], where: str, names_in_scope: Mapping[str, Any]) -> Signature:
+    """The signature of a skill's function, or `SkillDeclarationError` naming the parameter that stands in the way."""
+    hints = _hints(function, where, names_in_scope)
+    parameters = list(inspect.signature(function).parameters.values())
+    takes_context = bool(parameters) and parameters[0].name == CONTEXT_PARAMETER
+    declared = parameters[1:] if takes_context else parameters
+    for parameter in declared:
+        _check_parameter(parameter, hints, where)
+    names = tuple(parameter.name for parameter in declared)
+    # The prefix keeps names such as `__init__` or `keys` from meeting anything that a struct has of its own.
+    parameters_type = msgspec.defstruct(
+        "Parameters",
+        [_field(item, hints[item.name]) for item in declared],
+        kw_only=True,
+        forbid_unknown_fields=True,
+        rename=lambda name: name.removeprefix("p_"),
+    )
+    return Signature(
+        takes_context=takes_context,
+        names=names,
+        parameters_type=parameters_type,
+        input_schema=_input_schema(parameters_type, declared, where),
+        output_schema=_output_schema(hints, where),
+    )
+
+
+def _field(parameter: inspect.Parameter, hint: Any) -> tuple[str, Any] | tuple[str, Any, Any]:
+    name = f"p_{parameter.name}"
+    return (name, hint) if parameter.default is parameter.empty else (name, hint, msgspec.UNSET)
+
+
+def _hints(function: Callable[..., Any], where: str, names_in_scope: Mapping[str, Any]) -> dict[str, Any]:
+    unwrapped = inspect.unwrap(function)
+    try:
+        return typing.get_type_hints(unwrapped, localns=dict(names_in_scope), include_extras=True)
+    except NameError as error:
+        raise SkillDeclarationError(
+            f"{where}: the type hint {error.name!r} cannot be resolved; define or import it before the skill"
+        ) from None
+
+
+def _check_parameter(parameter: inspect.Parameter, hints: Mapping[str, Any], where: str) -> None:
+    if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY}:
+        raise SkillDeclarationError(
+            f"{where}: parameter {parameter} cannot be passed by name; declare each parameter with a name and a type"
+        )
+    if parameter.name == CONTEXT_PARAMETER:
+        raise SkillDeclarationError(f"{where}: ctx is the context and must be the first parameter")
+    if parameter.name not in hints:
+        raise SkillDeclarationError(f"{where}: parameter {parameter.name} has no type hint; write {parameter.name}: str")
+
+
+def _input_schema(kind: type[msgspec.Struct], declared: list[inspect.Parameter], where: str) -> dict[str, Any]:
+    schema = _schema_of(kind, where, "parameters")
+    definitions: dict[str, Any] = schema.pop("$defs", {})
+    body = dict(definitions.pop("Parameters"))
+    body.pop("title", None)
+    for parameter in declared:
+        if parameter.default is not parameter.empty:
+            _add_default(body["properties"], parameter)
+    return {"$schema": DIALECT, **body, **({"$defs": definitions} if definitions else {})}
+
+
+def _add_default(properties: dict[str, Any], parameter: inspect.Parameter) -> None:
+    try:
+        default = to_plain(parameter.default)
+    except SkillError:
+        return  # a default that JSON cannot express is the function's own affair
+    properties[parameter.name] = {**properties[parameter.name], "default": default}
+
+
+def _output_schema(hints: Mapping[str, Any], where: str) -> dict[str, Any]:
+    if "return" not in hints:
+        return {"$schema": DIALECT}
+    return {"$schema": DIALECT, **_schema_of(hints["return"], where, "the result")}
+
+
+def _schema_of(kind: Any, where: str, what: str) -> dict[str, Any]:
+    definitions: dict[str, Any] = {}
+
+    def from_model(model: type) -> dict[str, Any]:
+        schema = _model_schema(model)
+        for name, definition in schema.pop("$defs", {}).items():
+            if definitions.setdefault(name, definition) != definition:
+                raise SkillDeclarationError(f"{where}: two types in {what} are called {name}; rename one of them")
+        return schema
+
+    try:
+        schema = msgspec.json.schema(kind, schema_hook=from_model)
+    except (TypeError, NotImplementedError) as error:
+        reason = str(error).splitlines()[-1]
+        raise SkillDeclarationError(f"{where}: no JSON Schema can be made for {what}: {reason}") from None
+    own = schema.pop("$defs", {})
+    for name, definition in own.items():
+        if definitions.setdefault(name, definition) != definition:
+            raise SkillDeclarationError(f"{where}: two types in {what} are called {name}; rename one of them")
+    return {**schema, **({"$defs": definitions} if definitions else {})}
+
+
+def _model_schema(model: type) -> dict[str, Any]:
+    make_schema = getattr(model, "model_json_schema", None)
+    if make_schema is None:
+        raise NotImplementedError(f"{model.__qualname__} is neither a builtin, a struct, a dataclass nor a model")
+    schema: dict[str, Any] = make_schema()
+    return schema
+
+
+def _decode_model(model: type, value: object) -> object:
+    """Pydantic's own messages quote the input, which may be secret: only its places and reasons go on."""
+    from pydantic import ValidationError  # msgspec asks for nothing but pydantic models, see _model_schema
+
+    try:
+        return model.model_validate(value)  # type: ignore[attr-defined]
+    except ValidationError as error:
+        problems = error.errors(include_input=False, include_url=False, include_context=False)
+        text = "; ".join(f"{'.'.join(str(part) for part in item['loc'])}: {item['type']}" for item in problems)
+        raise ValueError(text) from None
+
+
+class SchemaCheck:
+    """A compiled schema. It never fetches anything, and never quotes a value."""
+
+    def __init__(self, schema: dict[str, Any], where: str) -> None:
+        try:
+            self._validator = jsonschema_rs.Draft202012Validator(schema, retriever=_refuse_remote, mask=_UNCHECKED)
+        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            raise SkillDeclarationError(f"{where}: {str(error).splitlines()[0]}") from None
+
+    def problems(self, value: object) -> list[str]:
+        """One line per problem, each with a JSON Pointer; a `{"$secret": …}` may stand for any value."""
+        secrets: set[tuple[str | int, ...]] = set()
+        visible = _hide_secrets(value, (), secrets)
+        return sorted(
+            problem
+            for error in self._validator.iter_errors(visible)
+            if tuple(error.instance_path) not in secrets
+            for problem in _describe(error)
+        )
+
+
+def _describe(error: jsonschema_rs.ValidationError) -> list[str]:
+    """Points at the field itself where the validator points at the object around it."""
+    kind = error.kind
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required):
+        return [f"{_pointer([*error.instance_path, kind.property])}: is required"]
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.AdditionalProperties):
+        return [f"{_pointer([*error.instance_path, name])}: is not known" for name in kind.unexpected]
+    return [f"{_pointer(error.instance_path)}: {error.message}"]
+
+
+def _hide_secrets(value: object, path: tuple[str | int, ...], found: set[tuple[str | int, ...]]) -> object:
+    if isinstance(value, dict):
+        if len(value) == 1 and isinstance(value.get("$secret"), str):
+            found.add(path)
+            return "secret"
+        return {key: _hide_secrets(item, (*path, key), found) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_hide_secrets(item, (*path, index), found) for index, item in enumerate(value)]
+    return value
+
+
+def _pointer(path: typing.Iterable[str | int]) -> str:
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path) or "/"
+
+
+def _refuse_remote(uri: str) -> Any:
+    raise ValueError(f"the schema refers to {uri}, and remote references are never fetched")

@@ -1,0 +1,101 @@
+"""A declared skill: the function, what it declares, and the one way to call it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from reenact.contracts.skill import SkillMetadata, definition_digest
+from reenact.errors import SkillError
+from reenact.skills.estimate import reservation
+from reenact.skills.plain import to_plain
+from reenact.skills.schema import SchemaCheck, Signature
+
+if TYPE_CHECKING:
+    from reenact.skills.context import SkillContext
+
+Reconcile = Callable[..., Any]
+
+
+class Skill:
+    """What `@skill` makes of a function. Calling it calls the plain function, outside any run."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        metadata: SkillMetadata,
+        signature: Signature,
+        reconcile: Reconcile | None = None,
+    ) -> None:
+        self.function = function
+        self.metadata = metadata
+        self.digest = definition_digest(metadata)
+        self.is_async = inspect.iscoroutinefunction(inspect.unwrap(function))
+        self.takes_context = signature.takes_context
+        self.reconcile = reconcile
+        self.origin: str | None = None
+        self.__name__ = getattr(function, "__name__", metadata.skill_id)
+        self.__doc__ = function.__doc__
+        self.__module__ = function.__module__
+        self.__wrapped__ = function
+        self._signature = signature
+        where = f"skill {metadata.reference}"
+        self._input = SchemaCheck(metadata.input_schema, where)
+        self._output = SchemaCheck(metadata.output_schema, where)
+
+    @property
+    def skill_id(self) -> str:
+        return self.metadata.skill_id
+
+    @property
+    def version(self) -> str:
+        return self.metadata.version
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<skill {self.metadata.reference} {self.digest[:12]}>"
+
+    def validate(self, parameters: Mapping[str, Any]) -> list[str]:
+        """What is wrong with the parameters, each with a JSON Pointer; empty when nothing is. No value is quoted."""
+        return self._input.problems(dict(parameters))
+
+    def bind(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Keyword arguments of the hinted types, without the context."""
+        return self._signature.bind(parameters)
+
+    def call_sync(self, ctx: SkillContext, parameters: Mapping[str, Any]) -> Any:
+        """Calls the function in this thread and returns plain JSON values; an async one gets a loop of its own."""
+        if self.is_async:
+            return asyncio.run(self.call_async(ctx, parameters))
+        return self._finish(self.function(*self._context(ctx), **self.bind(parameters)))
+
+    async def call_async(self, ctx: SkillContext, parameters: Mapping[str, Any]) -> Any:
+        """Calls the function in this loop and returns plain JSON values; a sync one goes to a thread."""
+        if not self.is_async:
+            return await asyncio.to_thread(self.call_sync, ctx, parameters)
+        pending: Awaitable[Any] = self.function(*self._context(ctx), **self.bind(parameters))
+        return self._finish(await pending)
+
+    async def invoke(self, ctx: SkillContext, parameters: Mapping[str, Any]) -> Any:
+        """The call for those who do not manage threads themselves."""
+        return await self.call_async(ctx, parameters)
+
+    def estimate(self, parameters: Mapping[str, Any], prices: Mapping[str, Any]) -> int:
+        """Picodollars to reserve before an attempt. A priced model that the table does not know is `UnknownPrice`."""
+        return reservation(self.metadata, parameters, prices)
+
+    def _context(self, ctx: SkillContext) -> tuple[SkillContext, ...]:
+        return (ctx,) if self.takes_context else ()
+
+    def _finish(self, result: object) -> Any:
+        plain = to_plain(result)
+        problems = self._output.problems(plain)
+        if problems:
+            raise SkillError.of(
+                "ERR_SCHEMA_MISMATCH", f"the result is not what {self.metadata.reference} declares: {problems[0]}"
+            )
+        return plain
