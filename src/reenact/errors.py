@@ -1,33 +1,40 @@
 """Every exception that Reenact raises, in one tree. A tool's failure is never one of them: that is an outcome.
 
-    ReenactError                     has .code (stable) and .exit_code (the CLI's)
-    ├── UsageError                   the caller's mistake                                     exit 2
-    │   ├── CanonicalizationError    a value that canonical JSON cannot express, with its path
-    │   ├── PlanError                a plan that cannot be run, with path, line and column
-    │   ├── SkillDeclarationError    a skill that cannot be declared or loaded
-    │   ├── SkillNotFound            no such id@version
-    │   ├── RunNotFound              no such run, or an ambiguous prefix
-    │   ├── PolicyInputError         a policy function was given what it cannot decide on
-    │   └── ToolCallError            arguments a tool call cannot have
-    ├── StoreError                   the store cannot be used                                 exit 3
-    │   ├── StoreUnavailable         missing, unreadable, full, read-only, not a database
-    │   ├── StoreBusy                somebody else is writing; try again
-    │   └── StoreVersionError        written by a newer version
-    ├── StateError                   the log's stable codes (STATE_…)                         exit 1
-    │   ├── InvalidTransition        STATE_INVALID_TRANSITION
-    │   ├── SequenceGap              STATE_SEQUENCE_GAP
-    │   ├── ChecksumMismatch         STATE_CHECKSUM_MISMATCH
-    │   ├── MissingToolCallId        MISSING_TOOL_CALL_ID
-    │   ├── ConcurrentExecution      STATE_CONCURRENT_EXECUTION
-    │   ├── LockAcquireFailed        STATE_LOCK_ACQUIRE_FAILED
-    │   └── RecoveryFailed           STATE_RECOVERY_FAILED
-    ├── EvidenceError                a recording that cannot be read as what it claims to be   exit 1
-    │   ├── TornTail                 the last line was cut
-    │   ├── DamagedRecord            damage in the middle
-    │   └── UnknownVersion           written by a newer version
-    ├── SecretError                  a secret is missing, or stands where none may stand       exit 4
-    └── DeterminismViolation         decision code asked for a field that may differ           exit 1
-    SkillError.<CODE>                what a skill raises to name its failure; becomes an outcome
+ReenactError                     has .code (stable) and .exit_code (the CLI's)
+├── UsageError                   the caller's mistake                                     exit 2
+│   ├── CanonicalizationError    a value that canonical JSON cannot express, with its path
+│   ├── JsonSyntaxError          a text that is no strict JSON, with line and column
+│   ├── PlanError                a plan that cannot be run, with path, line and column
+│   ├── SkillDeclarationError    a skill that cannot be declared or loaded
+│   ├── SkillNotFound            no such id@version
+│   ├── RunNotFound              no such run, or an ambiguous prefix
+│   ├── PolicyInputError         a policy function was given what it cannot decide on
+│   │   └── UnknownPrice         a model without a price: its cost is not zero
+│   ├── ToolCallError            arguments a tool call cannot have
+│   ├── HashingError             an input that has no structured hash
+│   │   ├── Unparseable          no YAML and no JSON: the tool that defined the hash refuses it too
+│   │   └── Undecidable          what our reader does not decide: better no hash than a wrong one
+│   └── SidecarError             a replay sidecar that is none, with the path of each field that is wrong
+│       └── SidecarVersionError  written for a newer schema version
+├── StoreError                   the store cannot be used                                 exit 3
+│   ├── StoreUnavailable         missing, unreadable, full, read-only, not a database
+│   ├── StoreBusy                somebody else is writing; try again
+│   └── StoreVersionError        written by a newer version
+├── StateError                   the log's stable codes (STATE_…)                         exit 1
+│   ├── InvalidTransition        STATE_INVALID_TRANSITION
+│   ├── SequenceGap              STATE_SEQUENCE_GAP
+│   ├── ChecksumMismatch         STATE_CHECKSUM_MISMATCH
+│   ├── MissingToolCallId        MISSING_TOOL_CALL_ID
+│   ├── ConcurrentExecution      STATE_CONCURRENT_EXECUTION
+│   ├── LockAcquireFailed        STATE_LOCK_ACQUIRE_FAILED
+│   └── RecoveryFailed           STATE_RECOVERY_FAILED
+├── EvidenceError                a recording that cannot be read as what it claims to be   exit 1
+│   ├── TornTail                 the last line was cut
+│   ├── DamagedRecord            damage in the middle
+│   └── UnknownVersion           written by a newer version
+├── SecretError                  a secret is missing, or stands where none may stand       exit 4
+└── DeterminismViolation         decision code asked for a field that may differ           exit 1
+SkillError.<CODE>                what a skill raises to name its failure; becomes an outcome
 """
 
 from __future__ import annotations
@@ -62,6 +69,17 @@ class CanonicalizationError(UsageError):
         self.path = path
 
 
+class JsonSyntaxError(UsageError):
+    """A text that is no strict JSON. `line` and `column` count from 1, columns in characters."""
+
+    code = "ERR_JSON_INVALID"
+
+    def __init__(self, message: str, *, line: int, column: int) -> None:
+        super().__init__(f"{message} (line {line}, column {column})")
+        self.line = line
+        self.column = column
+
+
 class PlanError(UsageError):
     code = "PLAN_INVALID"
 
@@ -82,8 +100,54 @@ class PolicyInputError(UsageError):
     code = "POLICY_INPUT_INVALID"
 
 
+class UnknownPrice(PolicyInputError):
+    """`model` stands in no price table that was asked."""
+
+    code = "PRICE_UNKNOWN"
+
+    def __init__(self, message: str, *, model: str) -> None:
+        super().__init__(message)
+        self.model = model
+
+
 class ToolCallError(UsageError):
     code = "TOOL_CALL_INVALID"
+
+
+class HashingError(UsageError):
+    """An input without a structured hash. `line` counts from 1, 0 where no line can be named.
+
+    The message never holds any of the input's own text, so that it may be printed in a public log.
+    """
+
+    code = "HASH_IMPOSSIBLE"
+
+    def __init__(self, message: str, *, line: int = 0) -> None:
+        super().__init__(f"line {line}: {message}" if line else message)
+        self.line = line
+
+
+class Unparseable(HashingError):
+    code = "HASH_UNPARSEABLE"
+
+
+class Undecidable(HashingError):
+    code = "HASH_UNDECIDABLE"
+
+
+class SidecarError(UsageError):
+    """A text that is no replay sidecar. `issues` has a mapping for each field that is wrong; it is empty when the
+    text is not even JSON."""
+
+    code = "SIDECAR_INVALID"
+
+    def __init__(self, message: str, *, issues: tuple[dict[str, object], ...] = ()) -> None:
+        super().__init__(message)
+        self.issues = issues
+
+
+class SidecarVersionError(SidecarError):
+    code = "SIDECAR_VERSION_UNKNOWN"
 
 
 class StoreError(ReenactError):
@@ -181,6 +245,10 @@ class SkillError(Exception):
         """An instance of the class that stands for `code`."""
         kind = cls._by_code.get(code)
         if kind is None:
-            kind = type(code, (SkillError,), {"code": code, "__qualname__": f"SkillError.{code}", "__module__": __name__})
+            kind = type(
+                code,
+                (SkillError,),
+                {"code": code, "__qualname__": f"SkillError.{code}", "__module__": __name__},
+            )
             cls._by_code[code] = kind
         return kind(message, **details)

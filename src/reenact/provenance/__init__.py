@@ -1,1 +1,33 @@
-"""Facts that convince strangers: replay blocks of published reports."""
+"""Facts that convince strangers: what a report's run consumed, and whether the inputs are still those."""
+
+from __future__ import annotations
+
+from reenact.errors import HashingError, SidecarError, SidecarVersionError, Undecidable, Unparseable
+from reenact.provenance.hashing import hash_raw, hash_structured, hash_structured_with_warnings
+from reenact.provenance.render import render_block
+from reenact.provenance.request_ids import request_id_from_headers
+from reenact.provenance.sidecar import (
+    ReenactSidecar,
+    Sidecar,
+    parse_sidecar,
+    serialize_sidecar,
+    sidecar_path,
+)
+
+__all__ = [
+    "HashingError",
+    "ReenactSidecar",
+    "Sidecar",
+    "SidecarError",
+    "SidecarVersionError",
+    "Undecidable",
+    "Unparseable",
+    "hash_raw",
+    "hash_structured",
+    "hash_structured_with_warnings",
+    "parse_sidecar",
+    "render_block",
+    "request_id_from_headers",
+    "serialize_sidecar",
+    "sidecar_path",
+]
