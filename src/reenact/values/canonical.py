@@ -1,0 +1,200 @@
+"""Canonical JSON: RFC 8785 exactly, and nothing that RFC 8785 leaves open.
+
+`canonicalize` has two ways to the same bytes. The strict writer below decides each value itself. The fast way
+hands the whole value to msgspec's C encoder, after a guard (`reenact.values.guard`) has shown for this very
+value that the encoder writes what the strict writer would; whatever the guard cannot show goes to the strict
+writer.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from json.encoder import encode_basestring  # its escapes are those of RFC 8785, 3.2.2.2
+from types import NoneType
+from typing import Any, Final, NoReturn, cast
+
+import msgspec
+
+from reenact.errors import CanonicalizationError
+from reenact.values.guard import MAX_DEPTH, MAX_SAFE_INTEGER, is_exact
+from reenact.values.numbers import format_number
+from reenact.values.parse import parse_json
+from reenact.values.refusal import advice
+from reenact.values.shape import members_of, shape_of
+
+__all__ = ["MAX_DEPTH", "MAX_SAFE_INTEGER", "canonicalize", "parse_json"]
+
+# "sorted" orders dict keys and struct fields by their UTF-8 bytes; the guard lets only ASCII keys through,
+# for which that is the order of RFC 8785.
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
+
+_OBJECTS: Final = frozenset({dict, OrderedDict, defaultdict})
+_ARRAYS: Final = frozenset({list, tuple})
+
+
+def canonicalize(obj: object) -> bytes:
+    """The RFC 8785 bytes of `obj`, or CanonicalizationError with a JSON Pointer to what JSON cannot say.
+
+    Accepted are dict, list, tuple, str, int, float, bool, None, and msgspec structs with their `rename`,
+    `tag`, `omit_defaults` and UNSET. Equal JSON values give equal bytes, whatever Python types spell them.
+    Subclasses of the scalar types, enums included, are refused: what they stand for is the caller's to say.
+    """
+    try:
+        if is_exact(obj):
+            return _encode(obj)
+    except (UnicodeEncodeError, RecursionError):
+        pass  # a lone surrogate or an endless structure: the strict writer says where
+    return _canonicalize_strictly(obj)
+
+
+class _Refused(Exception):  # noqa: N818 - not an error of its own: it collects the path on its way up
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.tokens: list[str] = []
+
+
+def _canonicalize_strictly(obj: object) -> bytes:
+    parts: list[str] = []
+    try:
+        _write(obj, parts, 0)
+    except _Refused as refused:
+        raise CanonicalizationError(refused.message, path=_pointer(refused.tokens[::-1])) from None
+    except RecursionError:
+        _refuse_nesting(obj)
+    return "".join(parts).encode()
+
+
+def _write(value: object, parts: list[str], depth: int) -> None:
+    kind = type(value)
+    scalar = _SCALARS.get(kind)
+    if scalar is not None:
+        parts.append(scalar(value))
+        return
+    if depth >= MAX_DEPTH:
+        raise RecursionError
+    if kind in _ARRAYS:
+        opening = "["
+        for index, item in enumerate(cast("list[object]", value)):
+            parts.append(opening)
+            opening = ","
+            try:
+                _write(item, parts, depth + 1)
+            except _Refused as refused:
+                refused.tokens.append(str(index))
+                raise
+        parts.append("]" if value else "[]")
+        return
+    opening = "{"
+    members = _members(value, kind)
+    for key in _in_order(members):
+        try:
+            parts.append(f"{opening}{_string(key)}:")
+            _write(members[key], parts, depth + 1)
+        except _Refused as refused:
+            refused.tokens.append(key)
+            raise
+        opening = ","
+    parts.append("}" if members else "{}")
+
+
+def _members(value: object, kind: type) -> dict[str, object]:
+    """The members of a JSON object; refuses what is no JSON object."""
+    if kind in _OBJECTS:
+        members = cast("dict[str, object]", value)
+        for key in members:
+            if type(key) is not str:
+                raise _Refused(f"a key of type {type(key).__name__}: JSON keys are plain strings")
+        return members
+    if isinstance(value, msgspec.Struct) and not shape_of(type(value)).array_like:
+        try:
+            return members_of(value, _canonicalize_strictly)
+        except AttributeError:
+            raise _Refused(f"a {kind.__name__} with a field that was never set") from None
+    raise _Refused(advice(value))
+
+
+def _in_order(members: dict[str, object]) -> list[str]:
+    """RFC 8785, 3.2.3: by UTF-16 code units. For ASCII that is the order of code points."""
+    if "".join(members).isascii():
+        return sorted(members)
+    return sorted(members, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
+
+
+def _string(value: str) -> str:
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise _Refused("a lone surrogate: not a Unicode text") from None
+    return encode_basestring(value)
+
+
+def _integer(value: int) -> str:
+    if -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER:
+        return str(value)
+    raise _Refused(
+        "an integer beyond ±(2^53−1), which JSON numbers cannot hold exactly; write it as a string"
+    )
+
+
+def _float(value: float) -> str:
+    try:
+        return format_number(value)
+    except ValueError:
+        raise _Refused("NaN or an infinity: JSON has no such number; use null or a string") from None
+
+
+_SCALARS: Final[dict[type, Callable[[Any], str]]] = {
+    str: _string,
+    int: _integer,
+    float: _float,
+    bool: lambda value: "true" if value else "false",
+    NoneType: lambda _: "null",
+}
+
+
+def _refuse_nesting(obj: object) -> NoReturn:
+    """Tell an endless structure from one that is merely too deep, and point at the place where it closes."""
+    tokens = _closing_of_a_circle(obj)
+    if tokens is None:
+        raise CanonicalizationError(f"nested deeper than {MAX_DEPTH} arrays and objects", path="") from None
+    raise CanonicalizationError("a circular reference", path=_pointer(tokens)) from None
+
+
+def _closing_of_a_circle(root: object) -> list[str] | None:
+    """Depth first without recursion; each container is entered once, so that shared ones cost nothing."""
+    done: set[int] = set()
+    above: dict[int, str] = {id(root): ""}
+    stack = [(root, iter(_children(root)))]
+    while stack:
+        container, children = stack[-1]
+        for token, child in children:
+            if id(child) in above:
+                return [*list(above.values())[1:], token]
+            if id(child) not in done and type(child) not in _SCALARS:
+                above[id(child)] = token
+                stack.append((child, iter(_children(child))))
+                break
+        else:
+            stack.pop()
+            done.add(id(container))
+            del above[id(container)]
+    return None
+
+
+def _children(container: object) -> list[tuple[str, object]]:
+    if type(container) in _ARRAYS:
+        return [(str(index), item) for index, item in enumerate(cast("list[object]", container))]
+    if type(container) in _OBJECTS:
+        return [(str(key), item) for key, item in cast("dict[str, object]", container).items()]
+    if isinstance(container, msgspec.Struct):
+        return list(zip(container.__struct_encode_fields__, msgspec.structs.astuple(container), strict=True))
+    return []
+
+
+def _pointer(tokens: list[str]) -> str:
+    """RFC 6901, fit to be printed: a surrogate in a key is shown escaped."""
+    path = "".join("/" + token.replace("~", "~0").replace("/", "~1") for token in tokens)
+    return path.encode("utf-8", "backslashreplace").decode()

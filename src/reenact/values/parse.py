@@ -1,0 +1,203 @@
+"""Reading JSON strictly: what is accepted is what canonical JSON can say again, and nothing is lost on the
+way.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from json.decoder import scanstring  # type: ignore[attr-defined]  # the stub leaves it out
+from math import isfinite
+from typing import Final, NoReturn, cast
+
+from reenact.errors import JsonSyntaxError
+from reenact.values.guard import MAX_DEPTH, MAX_SAFE_INTEGER
+
+# What the fast reader lets pass and the careful one refuses: escaped surrogates, integers and floats out of
+# range.
+_NEEDS_CARE: Final = re.compile(r"\\u[dD][89a-fA-F]|\d{16}|[eE]\+?\d{3}")
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_WORDS: Final = {"true": True, "false": False, "null": None}
+
+
+def parse_json(data: bytes | str, *, what: str = "JSON") -> object:
+    """The value that `data` spells, or JsonSyntaxError with line and column; `what` names the text in the
+    message.
+
+    Refused, beyond wrong syntax: duplicate keys, NaN and infinities, numbers out of range, integers beyond
+    ±(2^53−1), lone surrogates, a byte order mark, nesting deeper than MAX_DEPTH, and anything after the
+    value.
+    """
+    text = _decode(data, what) if isinstance(data, bytes) else data
+    if text.isascii() or not _SURROGATE.search(text):
+        try:
+            return _read_fast(text)
+        except (ValueError, RecursionError):
+            pass  # the careful reader says what is wrong, and where
+    return _Reader(text, what).document()
+
+
+def _decode(data: bytes, what: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode()
+        _fail(before, len(before), "a byte that is not UTF-8", what)
+
+
+def _read_fast(text: str) -> object:
+    if _NEEDS_CARE.search(text):
+        raise ValueError
+    value: object = _DECODER.decode(text)
+    if text.count("[") + text.count("{") > MAX_DEPTH and _is_too_deep(value):
+        raise ValueError
+    return value
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError
+    return members
+
+
+def _no_constant(_name: str) -> NoReturn:
+    raise ValueError
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
+
+
+def _is_too_deep(value: object) -> bool:
+    level = [value] if type(value) in (dict, list) else []
+    for _ in range(MAX_DEPTH):
+        level = [
+            child
+            for container in level
+            for child in (
+                container.values() if isinstance(container, dict) else cast("list[object]", container)
+            )
+            if type(child) in (dict, list)
+        ]
+    return bool(level)
+
+
+def _fail(text: str, position: int, problem: str, what: str) -> NoReturn:
+    line = text.count("\n", 0, position) + 1
+    column = position - (text.rfind("\n", 0, position) + 1) + 1
+    raise JsonSyntaxError(f"{what}: {problem}", line=line, column=column) from None
+
+
+class _Reader:
+    """The careful reader: slower, and knows where it is."""
+
+    def __init__(self, text: str, what: str) -> None:
+        self.text = text
+        self.what = what
+        self.at = 0
+
+    def document(self) -> object:
+        if self.text.startswith("\ufeff"):
+            self.fail("starts with a byte order mark; save it as UTF-8 without one")
+        try:
+            value = self.value(0)
+        except RecursionError:
+            self.fail("nested too deeply to be read here")
+        if self.peek():
+            self.fail("something stands after the end of the value")
+        return value
+
+    def fail(self, problem: str, position: int | None = None) -> NoReturn:
+        _fail(self.text, self.at if position is None else position, problem, self.what)
+
+    def peek(self) -> str:
+        """The next character that is not white space, or an empty string at the end."""
+        self.at = cast("re.Match[str]", _SPACE.match(self.text, self.at)).end()
+        return self.text[self.at : self.at + 1]
+
+    def value(self, depth: int) -> object:
+        first = self.peek()
+        if first == '"':
+            return self.string()
+        if first in ("{", "["):
+            if depth >= MAX_DEPTH:
+                self.fail(f"nested deeper than {MAX_DEPTH} arrays and objects")
+            return self.members(depth) if first == "{" else self.items(depth)
+        if first and first in "-0123456789":
+            return self.number()
+        return self.word()
+
+    def word(self) -> bool | None:
+        for word, value in _WORDS.items():
+            if self.text.startswith(word, self.at):
+                self.at += len(word)
+                return value
+        return self.fail(
+            "a value is expected" if self.at < len(self.text) else "ends where a value is expected"
+        )
+
+    def members(self, depth: int) -> dict[str, object]:
+        found: dict[str, object] = {}
+        self.at += 1
+        if self.peek() == "}":
+            self.at += 1
+            return found
+        while True:
+            if self.peek() != '"':
+                self.fail("a key in double quotes is expected")
+            start = self.at
+            key = self.string()
+            if key in found:
+                self.fail("a key that stands twice in one object", start)
+            self.take(":", "a colon is expected after the key")
+            found[key] = self.value(depth + 1)
+            if self.peek() != ",":
+                self.take("}", "a comma or a closing brace is expected")
+                return found
+            self.at += 1
+
+    def items(self, depth: int) -> list[object]:
+        found: list[object] = []
+        self.at += 1
+        if self.peek() == "]":
+            self.at += 1
+            return found
+        while True:
+            found.append(self.value(depth + 1))
+            if self.peek() != ",":
+                self.take("]", "a comma or a closing bracket is expected")
+                return found
+            self.at += 1
+
+    def take(self, character: str, problem: str) -> None:
+        if self.peek() != character:
+            self.fail(problem)
+        self.at += 1
+
+    def string(self) -> str:
+        start = self.at
+        try:
+            value, self.at = scanstring(self.text, start + 1, True)  # noqa: FBT003 - takes no keywords
+        except json.JSONDecodeError as error:
+            if error.pos == start:
+                self.fail("a string without its closing quote")
+            self.fail("a bad escape or control character in a string", error.pos)
+        if _SURROGATE.search(value):
+            self.fail("a lone surrogate in a string", start)
+        return cast("str", value)
+
+    def number(self) -> int | float:
+        match = _NUMBER.match(self.text, self.at)
+        if match is None:
+            self.fail("a digit is expected after the minus sign")
+        start, self.at = self.at, match.end()
+        if match[1] is None and match[2] is None:
+            if len(match[0]) > 17 or not -MAX_SAFE_INTEGER <= int(match[0]) <= MAX_SAFE_INTEGER:
+                self.fail("an integer beyond ±(2^53−1); write it as a string", start)
+            return int(match[0])
+        number = float(match[0])
+        if not isfinite(number):
+            self.fail("a number too large for JSON's 64-bit floats", start)
+        return number
