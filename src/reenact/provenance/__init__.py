@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reenact.errors import HashingError, SidecarError, SidecarVersionError, Undecidable, Unparseable
+from reenact.provenance.block import BlockDifference, ParsedBlock, compare_block, insert_block, parse_block
 from reenact.provenance.hashing import hash_raw, hash_structured, hash_structured_with_warnings
 from reenact.provenance.render import render_block
 from reenact.provenance.request_ids import request_id_from_headers
@@ -15,16 +16,21 @@ from reenact.provenance.sidecar import (
 )
 
 __all__ = [
+    "BlockDifference",
     "HashingError",
+    "ParsedBlock",
     "ReenactSidecar",
     "Sidecar",
     "SidecarError",
     "SidecarVersionError",
     "Undecidable",
     "Unparseable",
+    "compare_block",
     "hash_raw",
     "hash_structured",
     "hash_structured_with_warnings",
+    "insert_block",
+    "parse_block",
     "parse_sidecar",
     "render_block",
     "request_id_from_headers",

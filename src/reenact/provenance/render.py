@@ -1,7 +1,7 @@
 """The replay block in a report's markdown: a view derived from the sidecar, for people.
 
-A schema_version 1 block is byte for byte what the original tool writes. Its values are not quoted, so it is read
-by line (`reenact.provenance.block`), never as YAML. Our own block quotes what needs quoting, and is valid YAML.
+A schema_version 1 block is byte for byte what the original tool writes. Its values are not quoted, so it is
+read by line (`reenact.provenance.block`), never as YAML. Our own block quotes what needs it: it is valid YAML.
 """
 
 from __future__ import annotations
