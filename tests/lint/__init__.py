@@ -1,0 +1,1 @@
+"""Lint, and the view of an outcome that decision code gets."""
