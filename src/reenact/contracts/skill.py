@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
 
 from reenact.errors import SkillDeclarationError
-from reenact.values.canonical import canonicalize
-from reenact.values.digest import sha256_hex
+from reenact.values.digest import digest
 
 SKILL_ID = re.compile(r"[a-z0-9_-]{1,64}(\.[a-z0-9_-]{1,64})?")
 LOCAL_SERVER = "local"
@@ -25,6 +25,7 @@ _SEMVER = re.compile(
 InDoubt = Literal["redispatch", "reconcile", "hold"]
 Isolation = Literal["thread", "process"]
 ToolClass = Literal["read", "write"]
+RiskLevel = Literal["READ", "WRITE", "HIGH_RISK"]
 VersionKey = tuple[int, int, int, int, tuple[tuple[int, int, str], ...], str]
 
 
@@ -39,6 +40,8 @@ class SkillMetadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Everything that behaviour may depend on, and everything a person or a model reads before a call.
 
     `tool_class` is None where the author declared none: such a skill counts as a write of high risk.
+    `read_when` names parameters and values with which a call of a write skill only reads
+    (`{"method": ("GET", "HEAD")}`).
     """
 
     cost_estimate_cents: int = 0
@@ -56,6 +59,7 @@ class SkillMetadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     owner: str | None = None
     permissions: tuple[str, ...] = ()
     public: tuple[str, ...] = ()
+    read_when: dict[str, tuple[str, ...]] = {}
     redact: tuple[str, ...] = ()
     resources: Resources = Resources()
     retry: dict[str, Any] | None = None
@@ -67,17 +71,22 @@ class SkillMetadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     tool_class: ToolClass | None = None
     version: str
 
-    @property
-    def effective_class(self) -> ToolClass:
-        """`read` only where the author said so."""
-        return self.tool_class or "write"
+    def class_of(self, parameters: Mapping[str, Any]) -> ToolClass:
+        """The class of one call: `read` only where the author said so."""
+        reads = bool(self.read_when) and all(
+            self._argument(name, parameters) in values for name, values in self.read_when.items()
+        )
+        return "read" if reads or self.tool_class == "read" else "write"
 
-    @property
-    def risk_level(self) -> Literal["READ", "WRITE", "HIGH_RISK"]:
-        """The level that an action request carries."""
-        if self.high_risk or self.tool_class is None:
+    def risk_of(self, parameters: Mapping[str, Any]) -> RiskLevel:
+        """The level that the action request of one call carries."""
+        if self.high_risk or (self.tool_class is None and not self.read_when):
             return "HIGH_RISK"
-        return "READ" if self.tool_class == "read" else "WRITE"
+        return "READ" if self.class_of(parameters) == "read" else "WRITE"
+
+    def _argument(self, name: str, parameters: Mapping[str, Any]) -> object:
+        default: object = self.input_schema.get("properties", {}).get(name, {}).get("default")
+        return parameters.get(name, default)
 
     @property
     def reference(self) -> str:
@@ -86,8 +95,8 @@ class SkillMetadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def definition_digest(meta: SkillMetadata) -> str:
-    """Hex SHA-256 over the canonical JSON of the metadata with every default filled in. Source code is not part of it."""
-    return sha256_hex(canonicalize(msgspec.to_builtins(meta)))
+    """Hex SHA-256 over the canonical metadata with every default filled in. Source code is not part of it."""
+    return digest(msgspec.to_builtins(meta))
 
 
 def check_skill_id(skill_id: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from reenact.values.clock import Door, KeyedRandom, keyed_random, system_door
+from reenact.values.clock import Door, KeyedRandom, SystemDoor, keyed_random
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
@@ -31,8 +31,8 @@ class Report:
 class SkillContext:
     """One attempt's view of the run. Every method may be called from any thread.
 
-    After `close()` nothing more is recorded: a thread that outlived its time limit can no longer change what the
-    journal says about the attempt.
+    After `close()` nothing more is recorded: a thread that outlived its time limit can no longer change what
+    the journal says about the attempt.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class SkillContext:
         self.idempotency_key = idempotency_key
         self.attempt = attempt
         self.timeout_ms = timeout_ms
-        self.clock: Door = clock or system_door()
+        self.clock: Door = clock or SystemDoor()
         self.deadline = self.clock.monotonic() + timeout_ms / 1000 if deadline is None else deadline
         self.random: KeyedRandom = keyed_random(original_run_id or run_id, step_id, attempt)
         self.context: Mapping[str, Any] = MappingProxyType(dict(context))
@@ -73,7 +73,7 @@ class SkillContext:
         return max(0.0, self.deadline - self.clock.monotonic())
 
     def side_effect(self, type: str, target: str) -> None:  # noqa: A002 - the journal's own word for it
-        """Says that the world is about to be touched. Call it before the touch, in the order of the touches."""
+        """Says that the world is about to be touched. Call it before each touch, in their order."""
         with self._lock:
             if not self._closed:
                 self.report.side_effects.append((type, target))
@@ -83,7 +83,7 @@ class SkillContext:
         self._set(request_id=request_id)
 
     def usage(self, input_tokens: int, output_tokens: int, model: str | None = None) -> None:
-        """What the provider billed. The model is the one that answered, where that differs from the one asked."""
+        """What the provider billed, and the model that answered where it is not the one asked."""
         self._set(usage={"input_tokens": input_tokens, "output_tokens": output_tokens})
         if model is not None:
             self._set(model=model)

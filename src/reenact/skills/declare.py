@@ -8,7 +8,15 @@ import string
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, get_args
 
-from reenact.contracts.skill import InDoubt, Isolation, Resources, SkillMetadata, ToolClass, check_skill_id, version_key
+from reenact.contracts.skill import (
+    InDoubt,
+    Isolation,
+    Resources,
+    SkillMetadata,
+    ToolClass,
+    check_skill_id,
+    version_key,
+)
 from reenact.errors import SkillDeclarationError
 from reenact.skills.schema import Signature, read_signature
 from reenact.skills.skill import Reconcile, Skill
@@ -34,6 +42,7 @@ def skill(
     version: str,
     idempotent: bool = False,
     tool_class: ToolClass | None = None,
+    read_when: Mapping[str, Iterable[str]] | None = None,
     honours_key: bool = False,
     in_doubt: InDoubt = "redispatch",
     reconcile: Reconcile | None = None,
@@ -77,6 +86,7 @@ def skill(
         "owner": owner,
         "permissions": _texts(permissions, where, "permissions"),
         "public": _texts(public, where, "public"),
+        "read_when": {key: _texts(values, where, "read_when") for key, values in (read_when or {}).items()},
         "redact": _texts(redact, where, "redact"),
         "resources": Resources(reads=_texts(reads, where, "reads"), writes=_texts(writes, where, "writes")),
         "retry": _retry(retry, where),
@@ -148,6 +158,8 @@ def _check_values(declared: Mapping[str, Any], reconcile: Reconcile | None, wher
         raise SkillDeclarationError(f"{where}: reconcile must be a function")
     if declared["tool_class"] == "read" and declared["resources"].writes:
         raise SkillDeclarationError(f"{where}: a skill of class read cannot declare writes")
+    if declared["read_when"] and declared["tool_class"] != "write":
+        raise SkillDeclarationError(f'{where}: read_when makes exceptions from tool_class="write"; declare that class')
     for effect in declared["side_effects"]:
         if not _EFFECT.fullmatch(effect):
             raise SkillDeclarationError(f"{where}: side effect {effect!r} is not a name like http_request")
@@ -172,6 +184,11 @@ def _check_against_parameters(metadata: SkillMetadata, signature: Signature, whe
     for public in metadata.public:
         if public not in signature.names:
             raise SkillDeclarationError(f"{where}: public names {public!r}, which is no parameter (there are: {known})")
+    for name in metadata.read_when:
+        if name not in signature.names:
+            raise SkillDeclarationError(
+                f"{where}: read_when names {name!r}, which is no parameter (there are: {known})"
+            )
     for template in (*metadata.resources.reads, *metadata.resources.writes):
         for placeholder in _placeholders(template, where):
             if placeholder not in signature.names:

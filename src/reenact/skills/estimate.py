@@ -8,3 +8,8 @@ from typing import Any
 from reenact.contracts.skill import SkillMetadata
 
 PICODOLLARS_PER_CENT = 10**10
+
+
+def reservation(metadata: SkillMetadata, parameters: Mapping[str, Any], prices: Mapping[str, Any]) -> int:
+    """The declared estimate."""
+    return metadata.cost_estimate_cents * PICODOLLARS_PER_CENT

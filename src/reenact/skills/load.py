@@ -20,7 +20,7 @@ ENTRY_POINT_GROUP = "reenact.skills"
 
 
 def load_skills(spec: str, registry: Registry) -> list[Skill]:
-    """Registers every skill that a file (`my_skills.py`) or a module (`package.module`) holds at its top level.
+    """Registers every skill at the top level of a file (`my_skills.py`) or a module (`package.module`).
 
     Whatever goes wrong in that code is one `SkillDeclarationError` with file and line.
     """
@@ -33,7 +33,7 @@ def load_skills(spec: str, registry: Registry) -> list[Skill]:
 
 
 def load_entry_points(registry: Registry) -> list[Skill]:
-    """Registers what installed packages offer: an entry point names a skill, or a module or list that holds some."""
+    """Registers what installed packages offer: an entry point names a skill, or a module or list of them."""
     loaded: list[Skill] = []
     for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda item: (item.name, item.value)):
         loaded += [_register(skill, point.value, registry) for skill in _from_entry_point(point)]
@@ -56,7 +56,7 @@ def _as_path(spec: str) -> Path | None:
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise SkillDeclarationError(f"{path}: no such file of skills")
-    # The name carries the path: two files called skills.py are two modules, and each stays importable by its name.
+    # The name carries the path: two files called skills.py are two modules.
     name = f"reenact_skills_{sha256_hex(str(path).encode())[:12]}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -126,5 +126,7 @@ def _place(error: BaseException, path: Path | None) -> str | None:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if path is not None and frame.filename == str(path)]
     outside = [frame for frame in frames if "importlib" not in frame.filename and not frame.filename.startswith("<")]
-    chosen = own or [frame for frame in outside if frame.filename != __file__ and "/reenact/skills/" not in frame.filename]
+    chosen = own or [
+        frame for frame in outside if frame.filename != __file__ and "/reenact/skills/" not in frame.filename
+    ]
     return f"{chosen[-1].filename}:{chosen[-1].lineno}" if chosen else None

@@ -13,98 +13,122 @@ from typing import Any
 import msgspec
 
 from reenact.errors import SkillError
+from reenact.values.canonical import MAX_DEPTH, MAX_SAFE_INTEGER
 
-MAX_SAFE_INTEGER = 2**53 - 1
-MAX_DEPTH = 500
 _TEXTUAL = (datetime.datetime, datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, uuid.UUID)
+
+
+class _Refused(Exception):  # noqa: N818 - not an error of its own: it collects the path on its way up
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.tokens: list[str] = []
 
 
 def to_plain(value: object) -> Any:
     """Dictionaries, lists, strings, numbers, booleans and None, and nothing else.
 
-    Structs, dataclasses, TypedDicts, enums and pydantic models become what they stand for. Whatever JSON cannot
-    express raises `ERR_SERIALIZATION_FAILED` with a JSON Pointer to it.
+    Structs, dataclasses, TypedDicts, enums and pydantic models become what they stand for. Whatever JSON
+    cannot express raises `ERR_SERIALIZATION_FAILED` with a JSON Pointer to it.
     """
-    return _plain(value, "", ())
+    try:
+        return _plain(value, [])
+    except _Refused as refused:
+        tokens = (token.replace("~", "~0").replace("/", "~1") for token in reversed(refused.tokens))
+        path = "".join(f"/{token}" for token in tokens)
+        raise SkillError.of(
+            "ERR_SERIALIZATION_FAILED",
+            f"the result cannot be recorded: {refused}, at {path or 'the top level'}",
+            path=path,
+        ) from None
 
 
-def _plain(value: object, path: str, above: tuple[int, ...]) -> Any:
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, enum.Enum):
-        return _plain(value.value, path, above)
-    if isinstance(value, str):
-        return _text(value, path)
-    if isinstance(value, int):
-        return _integer(value, path)
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise _refuse(path, f"{value} is not a JSON number")
-        return float(value)
-    if isinstance(value, _TEXTUAL):
-        return msgspec.to_builtins(value)
+def _plain(value: object, above: list[int]) -> Any:
+    """One frame per level: the depth that canonical JSON allows fits the interpreter's stack."""
+    if not _is_container(value):
+        return _scalar(value)
     if id(value) in above:
-        raise _refuse(path, "the value contains itself")
+        raise _Refused("the value contains itself")
     if len(above) >= MAX_DEPTH:
-        raise _refuse(path, f"nested more than {MAX_DEPTH} levels deep")
-    return _container(value, path, (*above, id(value)))
+        raise _Refused(f"it is nested more than {MAX_DEPTH} levels deep")
+    above.append(id(value))
+    members = _members(value)
+    items: Any = members.items() if isinstance(members, dict) else enumerate(members)
+    result: list[tuple[Any, Any]] = []
+    for token, item in items:
+        try:
+            result.append((token, _plain(item, above)))
+        except _Refused as refused:
+            refused.tokens.append(str(token))
+            raise
+    above.pop()
+    return dict(result) if isinstance(members, dict) else [item for _, item in result]
 
 
-def _container(value: object, path: str, above: tuple[int, ...]) -> Any:
+def _is_container(value: object) -> bool:
+    if isinstance(value, dict | list | tuple | msgspec.Struct) or _is_model(value):
+        return True
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def _is_model(value: object) -> bool:
+    return hasattr(type(value), "__pydantic_validator__") and hasattr(value, "model_dump")
+
+
+def _members(value: Any) -> dict[str, Any] | list[Any]:
     if isinstance(value, dict):
-        return {_key(key, path): _plain(item, f"{path}/{_escape(key)}", above) for key, item in value.items()}
+        return {_key(key): item for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item, f"{path}/{index}", above) for index, item in enumerate(value)]
+        return list(value)
     if isinstance(value, msgspec.Struct):
-        return _struct(value, path, above)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        shallow = {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
-        return _container(shallow, path, above)
-    dump = getattr(value, "model_dump", None)
-    if dump is not None and hasattr(type(value), "__pydantic_validator__"):
-        return _container(dump(mode="json", by_alias=True), path, above)
-    raise _refuse(path, f"a {type(value).__qualname__} is not a JSON value")
+        return _struct(value)
+    if _is_model(value):
+        dumped: dict[str, Any] | list[Any] = value.model_dump(mode="json", by_alias=True)
+        return dumped
+    return {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
 
 
-def _struct(value: msgspec.Struct, path: str, above: tuple[int, ...]) -> Any:
+def _struct(value: msgspec.Struct) -> dict[str, Any] | list[Any]:
     config = value.__struct_config__
+    tag = [(config.tag_field or "type", config.tag)] if config.tag is not None else []
     fields = [
         (item.encode_name, item_value)
         for item in msgspec.structs.fields(value)
         if (item_value := getattr(value, item.name)) is not msgspec.UNSET
     ]
-    tag = [(config.tag_field or "type", config.tag)] if config.tag is not None else []
-    if config.array_like:
-        return _container([item for _, item in tag + fields], path, above)
-    return _container(dict(tag + fields), path, above)
+    return [item for _, item in tag + fields] if config.array_like else dict(tag + fields)
 
 
-def _text(value: str, path: str) -> str:
+def _scalar(value: object) -> Any:
+    if isinstance(value, enum.Enum):
+        value = value.value
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, int):
+        if abs(value) > MAX_SAFE_INTEGER:
+            raise _Refused("an integer is beyond 2^53-1 (return it as a string)")
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise _Refused(f"{value} is not a JSON number")
+        return float(value)
+    if isinstance(value, _TEXTUAL):
+        return msgspec.to_builtins(value)
+    raise _Refused(f"a {type(value).__qualname__} is not a JSON value")
+
+
+def _text(value: str) -> str:
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
-        raise _refuse(path, "the text holds half of a surrogate pair") from None
+        raise _Refused("a text holds half of a surrogate pair") from None
     return str(value)
 
 
-def _integer(value: int, path: str) -> int:
-    if abs(value) > MAX_SAFE_INTEGER:
-        raise _refuse(path, "the integer is beyond 2^53-1; return it as a string")
-    return int(value)
-
-
-def _key(key: object, path: str) -> str:
+def _key(key: object) -> str:
     if isinstance(key, enum.Enum):
         key = key.value
     if not isinstance(key, str):
-        raise _refuse(path, f"a key is a {type(key).__qualname__}, JSON keys are strings")
-    return _text(key, path)
-
-
-def _escape(key: object) -> str:
-    return str(key).replace("~", "~0").replace("/", "~1")
-
-
-def _refuse(path: str, why: str) -> SkillError:
-    where = path or "the top level"
-    return SkillError.of("ERR_SERIALIZATION_FAILED", f"the result cannot be recorded: {why}, at {where}", path=path)
+        raise _Refused(f"a key is a {type(key).__qualname__}, JSON keys are strings")
+    return _text(key)

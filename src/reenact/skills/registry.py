@@ -30,8 +30,8 @@ class Registry:
         known = versions.setdefault(skill.version, skill)
         if known.digest != skill.digest:
             raise SkillDeclarationError(
-                f"{skill.metadata.reference} is declared twice and differently: {_origin(known)} ({known.digest[:12]})"
-                f" and {_origin(skill)} ({skill.digest[:12]}); give one of them another version"
+                f"{skill.metadata.reference} is declared twice and differently: {_origin(known)}"
+                f" ({known.digest[:12]}) and {_origin(skill)} ({skill.digest[:12]}); give one another version"
             )
         return known
 
@@ -55,7 +55,9 @@ class Registry:
 
     def all(self) -> list[Skill]:
         """Every skill, by id and then by version."""
-        return [self._skills[skill_id][version] for skill_id in sorted(self._skills) for version in self.versions(skill_id)]
+        return [
+            self._skills[skill_id][version] for skill_id in sorted(self._skills) for version in self.versions(skill_id)
+        ]
 
     def freeze(self) -> Registry:
         """A copy that nobody can add to: what a run resolves against, whatever is registered meanwhile."""

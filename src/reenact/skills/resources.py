@@ -14,8 +14,8 @@ from reenact.contracts.skill import Resources, SkillMetadata
 def resources_of(metadata: SkillMetadata, parameters: Mapping[str, Any]) -> Resources:
     """The declared names with parameters filled in.
 
-    Resource names stand in the chain, which holds no values: only parameters that the skill declares `public` are
-    filled in, and only scalars. Every other placeholder stays as it was written.
+    Resource names stand in the chain, which holds no values: only parameters that the skill declares
+    `public` are filled in, and only scalars. Every other placeholder stays as it was written.
     """
 
     def fill(template: str) -> str:

@@ -30,7 +30,7 @@ class Signature:
     output_schema: dict[str, Any]
 
     def bind(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Keyword arguments of the hinted types. What the caller left out is left to the function's own defaults."""
+        """Keyword arguments of the hinted types. What was left out is left to the function's own defaults."""
         try:
             bound = msgspec.convert(dict(parameters), self.parameters_type, dec_hook=_decode_model, str_keys=True)
         except msgspec.ValidationError as error:
@@ -40,7 +40,7 @@ class Signature:
 
 
 def read_signature(function: Callable[..., Any], where: str, names_in_scope: Mapping[str, Any]) -> Signature:
-    """The signature of a skill's function, or `SkillDeclarationError` naming the parameter that stands in the way."""
+    """The signature of a function, or `SkillDeclarationError` naming the parameter that stands in the way."""
     hints = _hints(function, where, names_in_scope)
     parameters = list(inspect.signature(function).parameters.values())
     takes_context = bool(parameters) and parameters[0].name == CONTEXT_PARAMETER
@@ -83,12 +83,14 @@ def _hints(function: Callable[..., Any], where: str, names_in_scope: Mapping[str
 def _check_parameter(parameter: inspect.Parameter, hints: Mapping[str, Any], where: str) -> None:
     if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY}:
         raise SkillDeclarationError(
-            f"{where}: parameter {parameter} cannot be passed by name; declare each parameter with a name and a type"
+            f"{where}: parameter {parameter} cannot be passed by name; give each one a name and a type"
         )
     if parameter.name == CONTEXT_PARAMETER:
         raise SkillDeclarationError(f"{where}: ctx is the context and must be the first parameter")
     if parameter.name not in hints:
-        raise SkillDeclarationError(f"{where}: parameter {parameter.name} has no type hint; write {parameter.name}: str")
+        raise SkillDeclarationError(
+            f"{where}: parameter {parameter.name} has no type hint; write {parameter.name}: str"
+        )
 
 
 def _input_schema(kind: type[msgspec.Struct], declared: list[inspect.Parameter], where: str) -> dict[str, Any]:

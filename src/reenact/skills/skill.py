@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from reenact.contracts.skill import SkillMetadata, definition_digest
+from reenact.contracts.skill import RiskLevel, SkillMetadata, ToolClass, definition_digest
 from reenact.errors import SkillError
 from reenact.skills.estimate import reservation
 from reenact.skills.plain import to_plain
@@ -60,21 +60,29 @@ class Skill:
         return f"<skill {self.metadata.reference} {self.digest[:12]}>"
 
     def validate(self, parameters: Mapping[str, Any]) -> list[str]:
-        """What is wrong with the parameters, each with a JSON Pointer; empty when nothing is. No value is quoted."""
+        """What is wrong with the parameters, each with a JSON Pointer; quotes no value."""
         return self._input.problems(dict(parameters))
 
     def bind(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Keyword arguments of the hinted types, without the context."""
         return self._signature.bind(parameters)
 
+    def tool_class_of(self, parameters: Mapping[str, Any]) -> ToolClass:
+        """`read` or `write` for this call: an http_call with GET reads, with POST it writes."""
+        return self.metadata.class_of(parameters)
+
+    def risk_level_of(self, parameters: Mapping[str, Any]) -> RiskLevel:
+        """The risk level of this call."""
+        return self.metadata.risk_of(parameters)
+
     def call_sync(self, ctx: SkillContext, parameters: Mapping[str, Any]) -> Any:
-        """Calls the function in this thread and returns plain JSON values; an async one gets a loop of its own."""
+        """Calls the function in this thread; plain JSON values come back. An async one gets its own loop."""
         if self.is_async:
             return asyncio.run(self.call_async(ctx, parameters))
         return self._finish(self.function(*self._context(ctx), **self.bind(parameters)))
 
     async def call_async(self, ctx: SkillContext, parameters: Mapping[str, Any]) -> Any:
-        """Calls the function in this loop and returns plain JSON values; a sync one goes to a thread."""
+        """Calls the function in this loop; plain JSON values come back. A sync one goes to a thread."""
         if not self.is_async:
             return await asyncio.to_thread(self.call_sync, ctx, parameters)
         pending: Awaitable[Any] = self.function(*self._context(ctx), **self.bind(parameters))
@@ -85,7 +93,7 @@ class Skill:
         return await self.call_async(ctx, parameters)
 
     def estimate(self, parameters: Mapping[str, Any], prices: Mapping[str, Any]) -> int:
-        """Picodollars to reserve before an attempt. A priced model that the table does not know is `UnknownPrice`."""
+        """Picodollars to reserve before an attempt; a model without a price is `UnknownPrice`."""
         return reservation(self.metadata, parameters, prices)
 
     def _context(self, ctx: SkillContext) -> tuple[SkillContext, ...]:
@@ -96,6 +104,7 @@ class Skill:
         problems = self._output.problems(plain)
         if problems:
             raise SkillError.of(
-                "ERR_SCHEMA_MISMATCH", f"the result is not what {self.metadata.reference} declares: {problems[0]}"
+                "ERR_SCHEMA_MISMATCH",
+                f"the result is not what {self.metadata.reference} declares: {problems[0]}",
             )
         return plain
