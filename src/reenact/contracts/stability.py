@@ -84,7 +84,7 @@ FORBIDDEN_FIELDS: Final = (
 # What an item of `side_effects` promises: type and target; the attempt follows from the retry count.
 _SIDE_EFFECT_FIELDS: Final = ("type", "target", "attempt")
 
-# Where an outcome shows the skill's return value: the tables call the content of `details` varying, and this is it.
+# Where an outcome shows the skill's return value: the content of `details` that the tables call varying.
 _OUTPUT_REASON: Final = "what the skill returned, so external content"
 
 _ANYWHERE: Final = {row.field: row.reason for row in FORBIDDEN_FIELDS if "." not in row.field}
@@ -133,9 +133,7 @@ class DecisionView(Mapping[str, object]):
     def __init__(self, outcome: object, *, path: str = "") -> None:
         members = _members(outcome)
         if members is None:
-            raise TypeError(
-                f"a DecisionView is made from a mapping or a struct, not from {type(outcome).__name__}"
-            )
+            raise TypeError(f"a DecisionView is made from a mapping or a struct, not from {type(outcome).__name__}")
         given = {
             name: _view_of(value, _join(path, name))
             for name, value in members.items()

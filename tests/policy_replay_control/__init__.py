@@ -1,0 +1,1 @@
+"""ReplayControl alone."""
