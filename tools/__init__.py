@@ -1,0 +1,1 @@
+"""Programs that make what is checked in: not installed, imported by tests only."""
