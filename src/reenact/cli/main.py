@@ -11,7 +11,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from reenact.errors import ReenactError
 
-# name → (module, one line for --help). A module holds a function of the same name, `-` written as `_`.
+# name → (module, one line for --help). A module holds a function of the same name, `-` written as `_`, and may hold
+# COMMAND_SETTINGS, which are passed to typer's `command`.
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("reenact.cli.run", "Run a plan."),
     "resume": ("reenact.cli.resume", "Go on with one run that stopped."),
@@ -21,6 +22,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "replay": ("reenact.cli.replay", "Run a recording again and compare, aspect by aspect."),
     "export": ("reenact.cli.export", "Write a run's evidence to a folder."),
     "verify": ("reenact.cli.verify", "Check a run or an exported folder."),
+    "verify-replay": (
+        "reenact.cli.verify_replay",
+        "Check the inputs of published reports against their replay blocks.",
+    ),
+    "backfill": ("reenact.cli.backfill", "Write sidecars for reports that were published without one."),
+    "rerun": ("reenact.cli.rerun", "Run a report's recorded command again, at its commit."),
     "demo": ("reenact.cli.demo", "Run, kill, recover, replay, export, verify, tamper."),
 }
 
@@ -49,7 +56,8 @@ class LazyGroup(TyperGroup):
 def load_command(name: str) -> Any:
     module = importlib.import_module(COMMANDS[name][0])
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    single.command(name)(getattr(module, name.replace("-", "_")))
+    settings = getattr(module, "COMMAND_SETTINGS", {})
+    single.command(name, **settings)(getattr(module, name.replace("-", "_")))
     return typer.main.get_command(single)
 
 
