@@ -23,7 +23,8 @@ def find_root(report: Path, *, cwd: Path | None = None) -> Path:
     nearest git work tree; the nearest folder with a `pyproject.toml`; the working directory. The report need
     not exist.
     """
-    folders = _folders_above(report, cwd)
+    start = Path(os.path.realpath((cwd or Path.cwd()) / report.parent))
+    folders = [start, *start.parents]
     for is_root in (_is_foreign_package, _is_work_tree, _is_python_project):
         for folder in folders:
             if is_root(folder):
@@ -31,18 +32,14 @@ def find_root(report: Path, *, cwd: Path | None = None) -> Path:
     return (cwd or Path.cwd()).resolve()
 
 
-def find_foreign_root(report: Path, *, cwd: Path | None = None) -> Path:
+def find_foreign_root(report: str) -> Path:
     """The root as the original tool finds it: its own package up to seven folders above, else the working
-    directory."""
-    for folder in _folders_above(report, cwd)[:_FOREIGN_DEPTH]:
-        if _is_foreign_package(folder):
+    directory. The path is absolute, and its links are not resolved."""
+    start = Path(os.path.abspath(report)).parent  # noqa: PTH100  # lexical, as the original's is
+    for folder in [start, *start.parents][:_FOREIGN_DEPTH]:
+        if _is_foreign_package(Path(os.path.realpath(folder))):
             return folder
-    return (cwd or Path.cwd()).resolve()
-
-
-def _folders_above(report: Path, cwd: Path | None) -> list[Path]:
-    start = Path(os.path.realpath((cwd or Path.cwd()) / report.parent))
-    return [start, *start.parents]
+    return Path.cwd()
 
 
 def _is_foreign_package(folder: Path) -> bool:
