@@ -74,7 +74,7 @@ class SkillMetadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def class_of(self, parameters: Mapping[str, Any]) -> ToolClass:
         """The class of one call: `read` only where the author said so."""
         reads = bool(self.read_when) and all(
-            self._argument(name, parameters) in values for name, values in self.read_when.items()
+            self.argument(name, parameters) in values for name, values in self.read_when.items()
         )
         return "read" if reads or self.tool_class == "read" else "write"
 
@@ -84,7 +84,8 @@ class SkillMetadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             return "HIGH_RISK"
         return "READ" if self.class_of(parameters) == "read" else "WRITE"
 
-    def _argument(self, name: str, parameters: Mapping[str, Any]) -> object:
+    def argument(self, name: str, parameters: Mapping[str, Any]) -> object:
+        """The value of a parameter in one call: as given, else the default that the schema shows."""
         default: object = self.input_schema.get("properties", {}).get(name, {}).get("default")
         return parameters.get(name, default)
 

@@ -17,21 +17,13 @@ from reenact.contracts.skill import (
     check_skill_id,
     version_key,
 )
-from reenact.errors import SkillDeclarationError
+from reenact.errors import PolicyInputError, SkillDeclarationError
+from reenact.policy.retry import merge_retry
 from reenact.skills.schema import Signature, read_signature
 from reenact.skills.skill import Reconcile, Skill
 
 CostModel = Literal["tokens"]
 MAX_TIMEOUT_MS = 86_400_000
-RETRY_FIELDS: Mapping[str, type | tuple[type, ...]] = {
-    "max_retries": int,
-    "backoff_base_ms": int,
-    "backoff_multiplier": (int, float),
-    "max_backoff_ms": int,
-    "jitter_enabled": bool,
-    "jitter_max_ms": int,
-    "retryable_codes": (list, tuple),
-}
 _CODE = re.compile(r"[A-Z0-9_]{1,64}")
 _EFFECT = re.compile(r"[a-z0-9_.-]{1,64}")
 
@@ -125,21 +117,14 @@ def _texts(values: Iterable[str], where: str, what: str) -> tuple[str, ...]:
 
 
 def _retry(retry: Mapping[str, Any] | None, where: str) -> dict[str, Any] | None:
+    """The declared fields only: what a skill leaves open is decided by the step, the plan and the defaults."""
     if retry is None:
         return None
-    for field, value in retry.items():
-        if field not in RETRY_FIELDS:
-            known = ", ".join(RETRY_FIELDS)
-            raise SkillDeclarationError(f"{where}: retry has no field {field!r}; it has {known}")
-        expected = RETRY_FIELDS[field]
-        if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
-            raise SkillDeclarationError(f"{where}: retry.{field} cannot be {value!r}")
-        if not isinstance(value, bool) and isinstance(value, int | float) and value < 0:
-            raise SkillDeclarationError(f"{where}: retry.{field} cannot be negative")
-    for code in retry.get("retryable_codes", ()):
-        if not isinstance(code, str) or not _CODE.fullmatch(code):
-            raise SkillDeclarationError(f"{where}: retry.retryable_codes: {code!r} is not a code like ERR_HTTP_503")
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in retry.items()}
+    try:
+        merge_retry(retry)
+    except PolicyInputError as error:
+        raise SkillDeclarationError(f"{where}: {error}") from None
+    return {name: sorted(value) if name == "retryable_codes" else value for name, value in retry.items()}
 
 
 def _check_values(declared: Mapping[str, Any], reconcile: Reconcile | None, where: str) -> None:

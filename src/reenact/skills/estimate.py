@@ -1,15 +1,51 @@
-"""What to reserve before an attempt, in exact picodollars."""
+"""What to reserve before an attempt, in exact picodollars.
+
+Tokens are estimated by a formula over bytes, not by a tokenizer: a reservation decides whether a budget stops a
+run, so it must come out the same on every machine, whichever packages are installed there. Three bytes a token
+is on the high side for prose and code; what was really used is settled afterwards.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from reenact.contracts.skill import SkillMetadata
+from reenact.policy.cost import PICODOLLARS_PER_CENT, PriceTable, cost_exact
 
-PICODOLLARS_PER_CENT = 10**10
+PROMPT_FIELDS: Final = ("prompt", "messages", "system_prompt")
+_BYTES_PER_TOKEN: Final = 3
+_TOKENS_PER_TEXT: Final = 8
 
 
-def reservation(metadata: SkillMetadata, parameters: Mapping[str, Any], prices: Mapping[str, Any]) -> int:
-    """The declared estimate."""
-    return metadata.cost_estimate_cents * PICODOLLARS_PER_CENT
+def reservation(
+    metadata: SkillMetadata, parameters: Mapping[str, Any], prices: PriceTable | Mapping[str, Any] | None
+) -> int:
+    """The declared estimate, plus, for the cost model `tokens`, the longest answer to this prompt at its price.
+
+    `UnknownPrice` when the model of the call has no price in the table.
+    """
+    fixed = metadata.cost_estimate_cents * PICODOLLARS_PER_CENT
+    if metadata.cost_model != "tokens":
+        return fixed
+    prompt = estimate_tokens([parameters[name] for name in PROMPT_FIELDS if name in parameters])
+    answer = metadata.argument("max_tokens", parameters)
+    model = metadata.argument("model", parameters)
+    return fixed + cost_exact(str(model), prompt, answer if isinstance(answer, int) else 0, prices)
+
+
+def estimate_tokens(value: object) -> int:
+    """About how many tokens the texts in `value` are. An estimate, and always the same one."""
+    texts = list(_texts(value))
+    return sum(-(-len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN) + _TOKENS_PER_TEXT for text in texts)
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from reenact.contracts.skill import RiskLevel, SkillMetadata, ToolClass, definition_digest
 from reenact.errors import SkillError
+from reenact.policy.cost import PriceTable
 from reenact.skills.estimate import reservation
 from reenact.skills.plain import to_plain
 from reenact.skills.schema import SchemaCheck, Signature
@@ -92,7 +93,7 @@ class Skill:
         """The call for those who do not manage threads themselves."""
         return await self.call_async(ctx, parameters)
 
-    def estimate(self, parameters: Mapping[str, Any], prices: Mapping[str, Any]) -> int:
+    def estimate(self, parameters: Mapping[str, Any], prices: PriceTable | Mapping[str, Any]) -> int:
         """Picodollars to reserve before an attempt; a model without a price is `UnknownPrice`."""
         return reservation(self.metadata, parameters, prices)
 

@@ -1,0 +1,1 @@
+"""HTTP for skills: guarded against reaching what a plan did not allow, bounded in time and size."""

@@ -1,0 +1,111 @@
+"""Response bodies: read as they come, never past a limit, also when they are compressed."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from typing import TYPE_CHECKING, Any, Literal
+
+from reenact.errors import JsonSyntaxError, SkillError
+from reenact.values.canonical import parse_json
+
+if TYPE_CHECKING:
+    import httpx2
+
+ACCEPT_ENCODING = "gzip, deflate"
+BodyFormat = Literal["json", "text", "base64", "empty"]
+
+
+class _Inflater:
+    """Decompresses what a server declared, and yields never more than it is asked for."""
+
+    def __init__(self, encoding: str) -> None:
+        self._zlib = _new_inflater() if encoding else None
+
+    def feed(self, data: bytes, most: int) -> tuple[bytes, bool]:
+        """Up to `most` bytes, and whether there would have been more."""
+        if self._zlib is None:
+            return data[:most], len(data) > most
+        output = b""
+        try:
+            while data and len(output) < most:
+                output += self._zlib.decompress(data, most - len(output))
+                data = self._zlib.unconsumed_tail
+                if self._zlib.eof and self._zlib.unused_data:  # gzip bodies may have several members
+                    data = self._zlib.unused_data
+                    self._zlib = _new_inflater()
+        except zlib.error as error:
+            raise SkillError.of("ERR_DESERIALIZATION_FAILED", "the compressed body is damaged") from error
+        return output, bool(data)
+
+    def check_complete(self) -> None:
+        if self._zlib is not None and not self._zlib.eof:
+            raise SkillError.of("ERR_DESERIALIZATION_FAILED", "the compressed body ends too early")
+
+
+def _new_inflater() -> zlib._Decompress:
+    # 32 lets zlib tell gzip from deflate by itself.
+    return zlib.decompressobj(zlib.MAX_WBITS | 32)
+
+
+async def read_body(response: httpx2.Response, max_bytes: int) -> bytes:
+    """The whole body, or `ERR_STORAGE_QUOTA_EXCEEDED` as soon as it is known to be larger than `max_bytes`."""
+    declared = response.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > max_bytes and response.request.method != "HEAD":
+        raise _too_large(max_bytes)
+    inflater = _Inflater(_encoding(response))
+    parts: list[bytes] = []
+    size = 0
+    async for raw in response.aiter_raw():
+        part, more = inflater.feed(raw, max_bytes - size + 1)
+        parts.append(part)
+        size += len(part)
+        if size > max_bytes or more:
+            raise _too_large(max_bytes)
+    if parts:
+        inflater.check_complete()
+    return b"".join(parts)
+
+
+def _encoding(response: httpx2.Response) -> str:
+    encoding = str(response.headers.get("content-encoding", "")).strip().lower()
+    if encoding in {"", "identity"}:
+        return ""
+    if encoding in {"gzip", "x-gzip", "deflate"}:
+        return encoding
+    raise SkillError.of("ERR_DESERIALIZATION_FAILED", "the server used a content encoding that nobody asked for")
+
+
+def _too_large(max_bytes: int) -> SkillError:
+    return SkillError.of(
+        "ERR_STORAGE_QUOTA_EXCEEDED",
+        f"the response is larger than {max_bytes} bytes; raise max_bytes if that is expected",
+        max_bytes=max_bytes,
+    )
+
+
+def decode_body(data: bytes, content_type: str) -> tuple[BodyFormat, Any]:
+    """JSON where the server says JSON and it is JSON that can be recorded exactly, else text, else base64."""
+    if not data:
+        return "empty", None
+    media, _, parameters = content_type.partition(";")
+    media = media.strip().lower()
+    if media == "application/json" or media.endswith("+json"):
+        try:
+            return "json", parse_json(data)
+        except JsonSyntaxError:
+            pass  # duplicate keys, huge integers: the text is exact, a parsed value would not be
+    try:
+        text = data.decode(_charset(parameters))
+        text.encode()  # some charsets can spell half of a surrogate pair, which JSON cannot hold
+    except (UnicodeError, LookupError):
+        return "base64", base64.b64encode(data).decode("ascii")
+    return "text", text
+
+
+def _charset(parameters: str) -> str:
+    for parameter in parameters.split(";"):
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "charset":
+            return value.strip().strip('"')
+    return "utf-8"

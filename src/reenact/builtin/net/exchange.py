@@ -1,0 +1,211 @@
+"""One HTTP exchange as a skill makes it: redirects followed under guard, time and size bounded, facts reported."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from reenact.builtin.extras import require
+from reenact.builtin.limiter import limited
+from reenact.builtin.net.body import ACCEPT_ENCODING, decode_body, read_body
+from reenact.builtin.net.retry_after import retry_after_ms
+from reenact.builtin.net.transport import guarded_client, on_first_byte
+from reenact.errors import SkillError
+from reenact.skills.context import SkillContext
+
+if TYPE_CHECKING:
+    import httpx2
+
+MAX_REDIRECTS = 10
+DEFAULT_MAX_BYTES = 10_000_000
+USER_AGENT = "reenact"
+_REQUEST_ID_HEADERS = ("x-request-id", "request-id", "x-amzn-requestid", "x-correlation-id")
+# What may go to another origin than the one that the plan named; credentials of any name may not.
+_HEADERS_FOR_STRANGERS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
+_FORBIDDEN_HEADERS = frozenset(
+    {
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """What is to be sent, and how much may come back."""
+
+    method: str
+    url: str
+    headers: dict[str, str] = field(default_factory=dict)
+    content: bytes | None = None
+    params: dict[str, str] = field(default_factory=dict)
+    timeout_ms: int | None = None
+    max_bytes: int = DEFAULT_MAX_BYTES
+    follow_redirects: bool = True
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """What came back."""
+
+    status: int
+    headers: dict[str, str]
+    body_format: str
+    body: Any
+    url: str
+
+    def as_output(self) -> dict[str, Any]:
+        return {
+            "status": self.status,
+            "headers": self.headers,
+            "format": self.body_format,
+            "body": self.body,
+            "url": self.url,
+        }
+
+
+async def exchange(ctx: SkillContext, outgoing: Outgoing, *, skill: str, effect: str) -> Incoming:
+    """Sends and receives. A status of 400 or more raises the library's HTTPStatusError, after it was reported.
+
+    The side effect `effect` is reported once, when the first byte is about to leave: an attempt that failed in
+    name resolution, in connecting or in the TLS handshake touched nothing.
+    """
+    url = parse_url(outgoing.url, skill=skill).copy_merge_params(outgoing.params)
+    check_headers(outgoing.headers)
+    seconds = _seconds(ctx, outgoing)
+    with limited(ctx, skill, url.host):
+        try:
+            async with asyncio.timeout(seconds), guarded_client(ctx, skill, seconds=seconds) as client:
+                return await _follow(
+                    ctx, client, url, outgoing, on_first_byte(lambda: ctx.side_effect(effect, url.host))
+                )
+        except TimeoutError as error:
+            import httpx2
+
+            raise httpx2.ReadTimeout(f"no complete response within {round(seconds * 1000)} ms") from error
+
+
+def parse_url(text: str, *, skill: str) -> httpx2.URL:
+    """An absolute http or https URL with a host, or `ERR_VALIDATION_FAILED`."""
+    require("httpx2", extra="http", skill=skill)
+    import httpx2
+
+    try:
+        url = httpx2.URL(text)
+    except (httpx2.InvalidURL, ValueError):
+        raise SkillError.of("ERR_VALIDATION_FAILED", "url: this is not a URL") from None
+    if url.scheme not in {"http", "https"} or not url.host:
+        raise SkillError.of("ERR_VALIDATION_FAILED", "url: an absolute http or https URL is needed")
+    return url
+
+
+def check_headers(headers: dict[str, str]) -> None:
+    """Refuses what would change the framing or the addressee of the request."""
+    for name, value in headers.items():
+        if name.lower() in _FORBIDDEN_HEADERS:
+            raise SkillError.of("ERR_VALIDATION_FAILED", f"headers: {name} is set by the transport and cannot be given")
+        if not name or any(char in name + value for char in "\r\n\0"):
+            raise SkillError.of("ERR_VALIDATION_FAILED", "headers: a name or value holds a line break")
+
+
+def _seconds(ctx: SkillContext, outgoing: Outgoing) -> float:
+    own = ctx.timeout_ms if outgoing.timeout_ms is None else outgoing.timeout_ms
+    return max(0.001, min(own / 1000, ctx.remaining_seconds))
+
+
+async def _follow(
+    ctx: SkillContext, client: httpx2.AsyncClient, url: httpx2.URL, outgoing: Outgoing, extensions: dict[str, Any]
+) -> Incoming:
+    import httpx2
+
+    for _ in range(MAX_REDIRECTS + 1):
+        headers = {"user-agent": USER_AGENT, "accept-encoding": ACCEPT_ENCODING, **_lower(outgoing.headers)}
+        request = client.build_request(
+            outgoing.method, url, headers=headers, content=outgoing.content, extensions=extensions
+        )
+        response = await client.send(request, stream=True)
+        try:
+            _report(ctx, response)
+            target = _redirect_target(response) if outgoing.follow_redirects else None
+            if target is None:
+                return await _receive(ctx, response, outgoing)
+        finally:
+            await response.aclose()
+        outgoing = _redirected(outgoing, response, target)
+        url = target
+    raise httpx2.TooManyRedirects(f"more than {MAX_REDIRECTS} redirects", request=request)
+
+
+def _report(ctx: SkillContext, response: httpx2.Response) -> None:
+    ctx.http_status(response.status_code)
+    wait = retry_after_ms(response.headers.get("retry-after"), ctx.clock.now_ms())
+    if wait is not None:
+        ctx.retry_after(wait)
+    named = next((response.headers[name] for name in _REQUEST_ID_HEADERS if name in response.headers), None)
+    if named:
+        ctx.request_id(named[:200])
+
+
+async def _receive(ctx: SkillContext, response: httpx2.Response, outgoing: Outgoing) -> Incoming:
+    import httpx2
+
+    body_format, body = decode_body(
+        await read_body(response, outgoing.max_bytes), response.headers.get("content-type", "")
+    )
+    incoming = Incoming(
+        status=response.status_code,
+        headers=dict(sorted(response.headers.items())),
+        body_format=body_format,
+        body=body,
+        url=str(response.request.url),
+    )
+    expected = response.status_code < 300 or response.status_code == 304 or not outgoing.follow_redirects
+    if response.status_code >= 400 or not expected:
+        ctx.response(incoming.as_output())
+        raise httpx2.HTTPStatusError(
+            f"the server answered {response.status_code}", request=response.request, response=response
+        )
+    return incoming
+
+
+def _redirect_target(response: httpx2.Response) -> httpx2.URL | None:
+    location = response.headers.get("location")
+    if response.status_code not in {301, 302, 303, 307, 308} or location is None:
+        return None
+    import httpx2
+
+    try:
+        target = response.request.url.join(location)
+    except (httpx2.InvalidURL, ValueError):
+        raise httpx2.RemoteProtocolError("the server redirects to what is no URL") from None
+    if target.scheme not in {"http", "https"} or not target.host:
+        raise SkillError.of("ERR_BLOCKED_HOST", "the server redirects to something other than http or https")
+    return target
+
+
+def _redirected(outgoing: Outgoing, response: httpx2.Response, target: httpx2.URL) -> Outgoing:
+    """The next request: without a body where the method becomes GET, without credentials where the origin changes."""
+    headers = _lower(outgoing.headers)
+    method, content = outgoing.method, outgoing.content
+    if response.status_code == 303 or (response.status_code in {301, 302} and method == "POST"):
+        method, content = ("HEAD" if method == "HEAD" else "GET"), None
+        headers.pop("content-type", None)
+    if _origin(response.request.url) != _origin(target):
+        headers = {name: value for name, value in headers.items() if name in _HEADERS_FOR_STRANGERS}
+    return replace(outgoing, method=method, content=content, headers=headers, params={})
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int]:
+    return url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)
+
+
+def _lower(headers: dict[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}

@@ -1,0 +1,91 @@
+"""Where a skill may connect to: decided on the addresses themselves, at the moment of connecting."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reenact.builtin.net.addresses import Address, parse_address, why_inside
+from reenact.errors import SkillError
+
+Resolver = Callable[[str, int], Awaitable[list[str]]]
+RESOLVER_SERVICE = "resolver"
+
+
+async def system_resolver(host: str, port: int) -> list[str]:
+    """Every address of the host, in the order of the system's preference."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+@dataclass(frozen=True)
+class Guard:
+    """The hosts that a plan allows by name, and how names are resolved."""
+
+    allowed: frozenset[tuple[str, int | None]]
+    resolver: Resolver = system_resolver
+
+    @classmethod
+    def of(cls, context: Mapping[str, Any], services: Mapping[str, Any]) -> Guard:
+        """The guard of a plan: `context.allow_hosts` holds `host`, `host:port` or `[v6]:port`."""
+        hosts: Iterable[str] = context.get("allow_hosts") or ()
+        return cls(frozenset(_entry(host) for host in hosts), services.get(RESOLVER_SERVICE, system_resolver))
+
+    async def approve(self, host: str, port: int) -> list[str]:
+        """Addresses that may be connected to, in order; whoever connects must use these and resolve no more.
+
+        One address inside is enough to refuse a name: an answer that mixes inside and outside is not an accident.
+        """
+        addresses = [parse_address(text) for text in await self.resolver(host, port)]
+        if not addresses:
+            raise socket.gaierror(socket.EAI_NONAME, "the name has no address")
+        if not self._allows(host, port):
+            for address in addresses:
+                self._check(host, port, address)
+        return [str(address) for address in addresses]
+
+    def _allows(self, host: str, port: int) -> bool:
+        name = normalize_host(host)
+        return (name, port) in self.allowed or (name, None) in self.allowed
+
+    def _check(self, host: str, port: int, address: Address) -> None:
+        inside = why_inside(address)
+        if inside is None or self._allows(str(address), port):
+            return
+        raise SkillError.of(
+            "ERR_BLOCKED_HOST",
+            f"{host} leads to a {inside} address; if that is meant, add {_display(host)}:{port} to context.allow_hosts",
+            host=host,
+            reason=inside,
+        )
+
+
+def normalize_host(host: str) -> str:
+    """One spelling per host: lower case, no brackets, no final dot, addresses in their shortest form."""
+    bare = host.strip("[]").rstrip(".").lower()
+    try:
+        return str(parse_address(bare))
+    except ValueError:
+        return bare
+
+
+def _entry(text: str) -> tuple[str, int | None]:
+    host, port = text, ""
+    if text.startswith("["):
+        host, _, port = text[1:].partition("]")
+        port = port.removeprefix(":")
+    elif text.count(":") == 1:
+        host, _, port = text.partition(":")
+    if not host or (port and not (port.isdigit() and 0 < int(port) < 65536)):
+        raise SkillError.of(
+            "ERR_VALIDATION_FAILED", f"context.allow_hosts: {text!r} is not host, host:port or [v6]:port"
+        )
+    return normalize_host(host), int(port) if port else None
+
+
+def _display(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
