@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from reenact.errors import UsageError
-from reenact.values.ids import format_uuid
 from reenact.values.keyed import KeyedRandom, keyed_random
 
 __all__ = ["Door", "FixedDoor", "KeyedRandom", "SystemDoor", "format_ts", "keyed_random", "parse_ts"]
@@ -70,21 +69,18 @@ def parse_ts(text: str) -> int:
 
 
 class _Uuid7Sequence:
-    """Strictly rising UUIDv7: 48 bits of time, a counter of 42 bits, 32 random bits (RFC 9562, 6.2, method
-    1).
+    """Strictly rising UUIDv7: 48 bits of time, a counter of 42 bits, 32 random bits (RFC 9562, 6.2, method 1).
 
-    The counter starts at random below half of its range in each new millisecond. When the clock stands still
-    or goes back, the last time is kept and the counter goes on; should it overflow, the time is moved on by
-    one.
+    The counter starts at random below half of its range in each new millisecond. When the clock stands still or
+    goes back, the last time is kept and the counter goes on; should it overflow, the time is moved on by one.
     """
 
     def __init__(self) -> None:
         self._ms = -1
         self._counter = 0
 
-    def next(self, ms: int, entropy: bytes) -> str:
-        """The next id; `entropy` is 10 random bytes."""
-        random = int.from_bytes(entropy, "big")
+    def next(self, ms: int, random: int) -> str:
+        """The next id; `random` holds 73 random bits."""
         if ms > self._ms:
             self._ms = ms
             self._counter = random >> 32 & 0x1FFFFFFFFFF
@@ -94,21 +90,13 @@ class _Uuid7Sequence:
                 self._ms += 1
                 self._counter = random >> 32 & 0x1FFFFFFFFFF
         counter = self._counter
-        return format_uuid(
-            self._ms << 80
-            | 0x7 << 76
-            | (counter >> 30) << 64
-            | 0b10 << 62
-            | (counter & 0x3FFFFFFF) << 32
-            | random & 0xFFFFFFFF
-        )
+        high = f"{self._ms << 16 | 0x7000 | counter >> 30:016x}"
+        low = f"{0x8000_0000_0000_0000 | (counter & 0x3FFFFFFF) << 32 | random & 0xFFFFFFFF:016x}"
+        return f"{high[:8]}-{high[8:12]}-{high[12:]}-{low[:4]}-{low[4:]}"
 
 
 class _ProcessIds:
     """The ids of one process: shared by all doors, guarded for threads, started afresh in a forked child."""
-
-    _POOL = 5120
-    _NEED = 10
 
     def __init__(self) -> None:
         self.reset()
@@ -116,17 +104,14 @@ class _ProcessIds:
     def reset(self) -> None:
         self._lock = threading.Lock()
         self._sequence = _Uuid7Sequence()
-        self._pool = b""
-        self._used = 0
+        self._pool: list[int] = []  # 64 random bits each: a call to the system for every id would cost most of its time
 
     def next(self) -> str:
         with self._lock:
-            start = self._used
-            if start + self._NEED > len(self._pool):
-                self._pool = os.urandom(self._POOL)
-                start = 0
-            self._used = start + self._NEED
-            return self._sequence.next(time.time_ns() // 1_000_000, self._pool[start : self._used])
+            pool = self._pool
+            if len(pool) < 2:
+                pool.extend(memoryview(os.urandom(4096)).cast("Q"))
+            return self._sequence.next(time.time_ns() // 1_000_000, pool.pop() << 64 | pool.pop())
 
 
 _ids: Final = _ProcessIds()
@@ -192,7 +177,7 @@ class FixedDoor:
 
     def uuid7(self) -> str:
         with self._lock:
-            return self._ids.next(self.now_ms(), self._id_stream.bytes(10))
+            return self._ids.next(self.now_ms(), int.from_bytes(self._id_stream.bytes(10), "big"))
 
     def random_bytes(self, n: int) -> bytes:
         with self._lock:

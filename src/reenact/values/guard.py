@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import typing
 from collections.abc import Callable
+from keyword import iskeyword
 from types import NoneType, UnionType
-from typing import Final, Literal, Union, cast, get_args, get_origin
+from typing import Any, Final, Literal, Union, cast, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET
@@ -25,28 +26,32 @@ MAX_DEPTH: Final = 256
 """How many arrays and objects may stand in each other. A fixed number, so that the same value is accepted
 on every machine and from every depth of the caller's stack."""
 
-Guard = Callable[[typing.Any, int], bool]
+Guard = Callable[[Any, int], bool]
 
-_guards: dict[type, Guard] = {}
+_MOST: Final = MAX_SAFE_INTEGER
+_LEAST: Final = -MAX_SAFE_INTEGER
+
+GUARDS: dict[type, Guard] = {}
+"""The guard of each type that has parts; those of struct classes are added when they are first met."""
 
 
-def is_exact(value: object, depth: int = 0) -> bool:
+def is_exact(value: Any, depth: int = 0) -> bool:
     """True if the C encoder is known to write what the strict writer would; False decides nothing.
 
     Lone surrogates are left to the encoder, which refuses them.
     """
     kind: type = type(value)
-    guard = _guards.get(kind)
+    guard = GUARDS.get(kind)
     if guard is not None:
         return guard(value, depth)
     if kind is str or kind is bool or kind is NoneType:
         return True
     if kind is int:
-        return -MAX_SAFE_INTEGER <= cast("int", value) <= MAX_SAFE_INTEGER
+        return bool(_LEAST <= value <= _MOST)
     if kind is float:
-        return _is_plain_decimal(cast("float", value))
+        return _is_plain_decimal(value)
     if isinstance(value, msgspec.Struct):
-        guard = _guards[kind] = _compile(kind)
+        guard = GUARDS[kind] = _compile(kind)
         return guard(value, depth)
     return False
 
@@ -56,19 +61,21 @@ def _is_plain_decimal(value: float) -> bool:
     return (0.001 <= value < 1e9 or -1e9 < value <= -0.001) and not value.is_integer()
 
 
-def _array_is_exact(items: typing.Any, depth: int) -> bool:
+def _array_is_exact(items: Any, depth: int) -> bool:
     if depth >= MAX_DEPTH:
         return False
     for item in items:
         kind = type(item)
         if kind is str or kind is bool or kind is NoneType:
             continue
+        if kind is int and _LEAST <= item <= _MOST:
+            continue
         if not is_exact(item, depth + 1):
             return False
     return True
 
 
-def _object_is_exact(members: dict[typing.Any, object], depth: int) -> bool:
+def _object_is_exact(members: dict[Any, Any], depth: int) -> bool:
     if depth >= MAX_DEPTH:
         return False
     for key, item in members.items():
@@ -77,23 +84,31 @@ def _object_is_exact(members: dict[typing.Any, object], depth: int) -> bool:
         kind = type(item)
         if kind is str or kind is bool or kind is NoneType:
             continue
+        if kind is int and _LEAST <= item <= _MOST:
+            continue
         if not is_exact(item, depth + 1):
             return False
     return True
 
 
-_guards[dict] = _object_is_exact
-_guards[list] = _guards[tuple] = _array_is_exact
+GUARDS[dict] = _object_is_exact
+GUARDS[list] = GUARDS[tuple] = _array_is_exact
 
 
 def _never(_value: object, _depth: int) -> bool:
     return False
 
 
+def _fields_are_exact(struct: msgspec.Struct, depth: int) -> bool:
+    return _array_is_exact([item for item in msgspec.structs.astuple(struct) if item is not UNSET], depth)
+
+
 def _compile(cls: type[msgspec.Struct]) -> Guard:
     """One function `guard(struct, depth)` with a check per field; annotations only say what to try first."""
     if not shape_of(cls).same_as_encoder:
         return _never
+    if any(not name.isascii() or not name.isidentifier() or iskeyword(name) for name in cls.__struct_fields__):
+        return _fields_are_exact
     hints: dict[str, object] = {}
     with contextlib.suppress(Exception):  # annotations that cannot be resolved cost speed, not correctness
         hints = typing.get_type_hints(cls)
@@ -108,11 +123,11 @@ def _check(name: str, hint: object) -> str:
     """An expression that is true when the field `name` is safe to encode."""
     field = f"struct.{name}"
     anything = f"({field} is UNSET or is_exact({field}, depth + 1))"
-    expected = _scalars(hint)
+    expected = _scalars(hint) - {msgspec.UnsetType}
     if expected == {str}:
         return f"(type({field}) is str or {anything})"
     if expected == {str, NoneType}:
-        return f"({field} is None or type({field}) is str or {anything})"
+        return f"(type({field}) is str or {field} is None or {anything})"
     if expected == {int}:
         bounds = f"-{MAX_SAFE_INTEGER} <= {field} <= {MAX_SAFE_INTEGER}"
         return f"(type({field}) is int and {bounds} or {anything})"

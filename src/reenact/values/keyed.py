@@ -1,6 +1,4 @@
-"""Randomness that is a function of its key: the same draw in every process, on every machine, in every
-replay.
-"""
+"""Randomness that is a function of its key: the same draw in every process, on every machine, in every replay."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ def keyed_random(*parts: str | int) -> KeyedRandom:
 
 
 class KeyedRandom:
-    """HMAC-SHA-256(key, 0), HMAC-SHA-256(key, 1), … (counters of 8 bytes, big-endian), read as one stream of
-    bytes.
-    """
+    """HMAC-SHA-256(key, 0), HMAC-SHA-256(key, 1), … (counters of 8 bytes, big-endian), read as one stream of bytes."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key

@@ -6,13 +6,10 @@ from math import isfinite
 
 
 def format_number(value: float) -> str:
-    """The shortest decimal that reads back as `value`, in ECMAScript's notation; ValueError for NaN and
-    infinities.
-    """
+    """The shortest decimal that reads back as `value`, in ECMAScript's notation; ValueError for NaN and infinities."""
     if not isfinite(value):
         raise ValueError("not a finite number")
-    # Python and ECMAScript agree on the digits (shortest round trip); they differ in when an exponent is
-    # used.
+    # Python and ECMAScript agree on the digits (shortest round trip); they differ in when an exponent is used.
     text = repr(value)
     if "e" not in text:
         return _without_exponent(text)

@@ -1,6 +1,4 @@
-"""Reading JSON strictly: what is accepted is what canonical JSON can say again, and nothing is lost on the
-way.
-"""
+"""Reading JSON strictly: what is accepted is what canonical JSON can say again, and nothing is lost on the way."""
 
 from __future__ import annotations
 
@@ -13,8 +11,7 @@ from typing import Final, NoReturn, cast
 from reenact.errors import JsonSyntaxError
 from reenact.values.guard import MAX_DEPTH, MAX_SAFE_INTEGER
 
-# What the fast reader lets pass and the careful one refuses: escaped surrogates, integers and floats out of
-# range.
+# What the fast reader lets pass and the careful one refuses: escaped surrogates, integers and floats out of range.
 _NEEDS_CARE: Final = re.compile(r"\\u[dD][89a-fA-F]|\d{16}|[eE]\+?\d{3}")
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -23,14 +20,12 @@ _WORDS: Final = {"true": True, "false": False, "null": None}
 
 
 def parse_json(data: bytes | str, *, what: str = "JSON") -> object:
-    """The value that `data` spells, or JsonSyntaxError with line and column; `what` names the text in the
-    message.
+    """The value that `data` spells, or JsonSyntaxError with line and column; `what` names the text in the message.
 
     Refused, beyond wrong syntax: duplicate keys, NaN and infinities, numbers out of range, integers beyond
-    ±(2^53−1), lone surrogates, a byte order mark, nesting deeper than MAX_DEPTH, and anything after the
-    value.
+    ±(2^53−1), lone surrogates, a byte order mark, nesting deeper than MAX_DEPTH, and anything after the value.
     """
-    text = _decode(data, what) if isinstance(data, bytes) else data
+    text = data if isinstance(data, str) else _decode(data, what)
     if text.isascii() or not _SURROGATE.search(text):
         try:
             return _read_fast(text)
@@ -76,9 +71,7 @@ def _is_too_deep(value: object) -> bool:
         level = [
             child
             for container in level
-            for child in (
-                container.values() if isinstance(container, dict) else cast("list[object]", container)
-            )
+            for child in (container.values() if isinstance(container, dict) else cast("list[object]", container))
             if type(child) in (dict, list)
         ]
     return bool(level)
@@ -134,9 +127,7 @@ class _Reader:
             if self.text.startswith(word, self.at):
                 self.at += len(word)
                 return value
-        return self.fail(
-            "a value is expected" if self.at < len(self.text) else "ends where a value is expected"
-        )
+        return self.fail("a value is expected" if self.at < len(self.text) else "ends where a value is expected")
 
     def members(self, depth: int) -> dict[str, object]:
         found: dict[str, object] = {}

@@ -1,6 +1,4 @@
-"""What to tell a caller whose value canonical JSON cannot express. Never the value itself: it may be a
-secret.
-"""
+"""What to tell a caller whose value canonical JSON cannot express. Never the value itself: it may be a secret."""
 
 from __future__ import annotations
 
@@ -13,18 +11,18 @@ from uuid import UUID
 import msgspec
 
 _ADVICE: tuple[tuple[type | tuple[type, ...], str], ...] = (
-    (Enum, "an enum member ({name}); pass its .value"),
-    ((bytes, bytearray, memoryview), "{name}; encode it as text, for example hex"),
-    (UUID, "a {name}; pass str() of it"),
-    ((date, time, timedelta), "a {name}; pass it as text"),
-    (Decimal, "a {name}; pass it as a string, or as an integer of a smaller unit"),
-    (AbstractSet, "a {name}, which has no order; pass a sorted list"),
-    (msgspec.UnsetType, "UNSET outside a struct's field; leave the key out"),
-    (msgspec.Struct, "an array-like struct ({name}), whose fields have no names in JSON; pass a list"),
-    (msgspec.Raw, "raw JSON that nobody has read; decode it first"),
+    (Enum, "an enum member, {name} (pass its .value)"),
+    ((bytes, bytearray, memoryview), "{name} (encode it as text, for example hex)"),
+    (UUID, "a {name} (pass str() of it)"),
+    ((date, time, timedelta), "a {name} (pass it as text)"),
+    (Decimal, "a {name} (pass it as a string, or as an integer of a smaller unit)"),
+    (AbstractSet, "a {name}, which has no order (pass a sorted list)"),
+    (msgspec.UnsetType, "UNSET outside a struct's field (leave the key out)"),
+    (msgspec.Struct, "an array-like struct, {name}, whose fields have no names in JSON (pass a list)"),
+    (msgspec.Raw, "raw JSON that nobody has read (decode it first)"),
     (
         (str, int, float, tuple, list, dict),
-        "a subclass of a JSON type ({name}); convert it to the plain type",
+        "a subclass of a JSON type, {name} (convert it to the plain type)",
     ),
 )
 

@@ -18,9 +18,7 @@ class Shape(NamedTuple):
     tag: tuple[str, str | int] | None
     array_like: bool
     defaults: tuple[Any, ...]  # aligned with names, NODEFAULT where none; only filled for omit_defaults
-    same_as_encoder: (
-        bool  # msgspec's C encoder writes the members that members_of() names, in canonical order
-    )
+    same_as_encoder: bool  # msgspec's C encoder writes the members that members_of() names, in canonical order
 
 
 class _Probe(msgspec.Struct):
@@ -41,12 +39,10 @@ def shape_of(cls: type[msgspec.Struct]) -> Shape:
 
 
 def members_of(value: msgspec.Struct, canonical: Callable[[object], bytes]) -> dict[str, object]:
-    """The members that `value` has as a JSON object: tag, then fields that are set and not left out as
-    defaults.
+    """The members that `value` has as a JSON object: tag, then fields that are set and not left out as defaults.
 
-    With `omit_defaults`, a field is left out when its canonical form is that of its default. (msgspec
-    compares by identity, so that equal strings may or may not be left out; canonical bytes must depend on the
-    value alone.)
+    With `omit_defaults`, a field is left out when its canonical form is that of its default. (msgspec compares
+    by identity, so that equal strings may or may not be left out; canonical bytes must depend on the value alone.)
     """
     shape = shape_of(type(value))
     fields = zip(shape.names, msgspec.structs.astuple(value), strict=True)
