@@ -213,6 +213,17 @@ class Repository:
         records = output.decode("utf-8", "replace").split("\0")
         return [Commit(*record.split("\x1f", 2)) for record in records if record.count("\x1f") >= 2]
 
+    def add_worktree(self, place: Path, commit: str) -> Path:
+        """Check a commit out at `place`, beside the work tree, and return where the root lies in it. No hook runs."""
+        if not is_commit_id(commit):
+            raise GitError("not a commit id")
+        run_git(self.top, "worktree", "add", "--quiet", "--detach", str(place), commit)
+        return place / self._prefix
+
+    def remove_worktree(self, place: Path) -> None:
+        """Take a work tree away again, with all that is in it."""
+        run_git(self.top, "worktree", "remove", "--force", str(place))
+
     def converts(self, path: str) -> bool:
         """Whether git stores the file in another form than it checks out (filters, encodings, keyword
         expansion)."""
@@ -266,11 +277,7 @@ class _Objects:
                 answer.read(int(line.split()[1]) + 1)
                 return ("symlink" if word == b"symlink" else "missing"), 0
         fields = line.split()
-        if (
-            len(fields) == 3
-            and fields[2].isdigit()
-            and _COMMIT_ID.fullmatch(fields[0].decode("ascii", "replace"))
-        ):
+        if len(fields) == 3 and fields[2].isdigit() and _COMMIT_ID.fullmatch(fields[0].decode("ascii", "replace")):
             return fields[1].decode(), int(fields[2])
         return "missing", 0
 
