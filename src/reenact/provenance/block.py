@@ -100,9 +100,7 @@ def insert_block(markdown: str, block: str, kind: str) -> str:
     result = "\n".join(lines)
     again = parse_block(result)
     if again is None or _lines(result)[again.start : again.end] != _lines(block):
-        raise BlockError(
-            "a value of the replay block holds a line that would end its fence: it cannot be written"
-        )
+        raise BlockError("a value of the replay block holds a line that would end its fence: it cannot be written")
     return result
 
 
@@ -158,9 +156,7 @@ def _fences(lines: list[str]) -> list[_Fence]:
     return found
 
 
-def _command_after(
-    lines: list[str], fence: _Fence, follower: _Fence | None
-) -> tuple[int, tuple[str, ...] | None]:
+def _command_after(lines: list[str], fence: _Fence, follower: _Fence | None) -> tuple[int, tuple[str, ...] | None]:
     """Where the block ends, and its command, when the title and a shell fence stand right behind it."""
     if follower is None or follower.info != "sh" or not follower.closed:
         return fence.end, None
@@ -194,9 +190,7 @@ def _fields(lines: list[str], fence: _Fence) -> tuple[dict[str, str], list[int]]
 
 
 def _inserted(lines: list[str], block: list[str], kind: str) -> list[str]:
-    inside = {
-        n for fence in _fences([line.removesuffix("\r") for line in lines]) for n in range(*_span(fence))
-    }
+    inside = {n for fence in _fences([line.removesuffix("\r") for line in lines]) for n in range(*_span(fence))}
     outside = [n for n in range(len(lines)) if n not in inside]
     title = next((n for n in outside if _TITLE.match(lines[n])), None)
     anchor = title
