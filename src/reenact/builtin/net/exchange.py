@@ -10,7 +10,7 @@ from reenact.builtin.extras import require
 from reenact.builtin.limiter import limited
 from reenact.builtin.net.body import ACCEPT_ENCODING, decode_body, read_body
 from reenact.builtin.net.retry_after import retry_after_ms
-from reenact.builtin.net.transport import guarded_client, on_first_byte
+from reenact.builtin.net.transport import guarded_transport, on_first_byte, timeouts
 from reenact.errors import SkillError
 from reenact.skills.context import SkillContext
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MAX_REDIRECTS = 10
 DEFAULT_MAX_BYTES = 10_000_000
 USER_AGENT = "reenact"
+_DEFAULT_HEADERS = {"accept": "*/*", "accept-encoding": ACCEPT_ENCODING, "user-agent": USER_AGENT}
 _REQUEST_ID_HEADERS = ("x-request-id", "request-id", "x-amzn-requestid", "x-correlation-id")
 # What may go to another origin than the one that the plan named; credentials of any name may not.
 _HEADERS_FOR_STRANGERS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
@@ -81,12 +82,15 @@ async def exchange(ctx: SkillContext, outgoing: Outgoing, *, skill: str, effect:
     url = parse_url(outgoing.url, skill=skill).copy_merge_params(outgoing.params)
     check_headers(outgoing.headers)
     seconds = _seconds(ctx, outgoing)
+
+    def touched() -> None:
+        ctx.side_effect(effect, url.host)
+
     with limited(ctx, skill, url.host):
         try:
-            async with asyncio.timeout(seconds), guarded_client(ctx, skill, seconds=seconds) as client:
-                return await _follow(
-                    ctx, client, url, outgoing, on_first_byte(lambda: ctx.side_effect(effect, url.host))
-                )
+            async with asyncio.timeout(seconds), guarded_transport(ctx, skill) as transport:
+                extensions = {"timeout": timeouts(seconds), **on_first_byte(touched)}
+                return await _follow(ctx, transport, url, outgoing, extensions)
         except TimeoutError as error:
             import httpx2
 
@@ -104,6 +108,8 @@ def parse_url(text: str, *, skill: str) -> httpx2.URL:
         raise SkillError.of("ERR_VALIDATION_FAILED", "url: this is not a URL") from None
     if url.scheme not in {"http", "https"} or not url.host:
         raise SkillError.of("ERR_VALIDATION_FAILED", "url: an absolute http or https URL is needed")
+    if url.userinfo:
+        raise SkillError.of("ERR_VALIDATION_FAILED", "url: credentials belong into headers, as a secret")
     return url
 
 
@@ -122,16 +128,24 @@ def _seconds(ctx: SkillContext, outgoing: Outgoing) -> float:
 
 
 async def _follow(
-    ctx: SkillContext, client: httpx2.AsyncClient, url: httpx2.URL, outgoing: Outgoing, extensions: dict[str, Any]
+    ctx: SkillContext,
+    transport: httpx2.AsyncHTTPTransport,
+    url: httpx2.URL,
+    outgoing: Outgoing,
+    extensions: dict[str, Any],
 ) -> Incoming:
     import httpx2
 
     for _ in range(MAX_REDIRECTS + 1):
-        headers = {"user-agent": USER_AGENT, "accept-encoding": ACCEPT_ENCODING, **_lower(outgoing.headers)}
-        request = client.build_request(
-            outgoing.method, url, headers=headers, content=outgoing.content, extensions=extensions
+        request = httpx2.Request(
+            outgoing.method,
+            url,
+            headers={**_DEFAULT_HEADERS, **_lower(outgoing.headers)},
+            content=outgoing.content,
+            extensions=extensions,
         )
-        response = await client.send(request, stream=True)
+        response = await transport.handle_async_request(request)
+        response.request = request
         try:
             _report(ctx, response)
             target = _redirect_target(response) if outgoing.follow_redirects else None
@@ -145,7 +159,6 @@ async def _follow(
 
 
 def _report(ctx: SkillContext, response: httpx2.Response) -> None:
-    ctx.http_status(response.status_code)
     wait = retry_after_ms(response.headers.get("retry-after"), ctx.clock.now_ms())
     if wait is not None:
         ctx.retry_after(wait)
@@ -155,8 +168,9 @@ def _report(ctx: SkillContext, response: httpx2.Response) -> None:
 
 
 async def _receive(ctx: SkillContext, response: httpx2.Response, outgoing: Outgoing) -> Incoming:
-    import httpx2
-
+    accepted = _is_accepted(response.status_code, outgoing)
+    if response.status_code < 300 or not accepted:
+        ctx.http_status(response.status_code)
     body_format, body = decode_body(
         await read_body(response, outgoing.max_bytes), response.headers.get("content-type", "")
     )
@@ -167,13 +181,24 @@ async def _receive(ctx: SkillContext, response: httpx2.Response, outgoing: Outgo
         body=body,
         url=str(response.request.url),
     )
-    expected = response.status_code < 300 or response.status_code == 304 or not outgoing.follow_redirects
-    if response.status_code >= 400 or not expected:
+    if not accepted:
         ctx.response(incoming.as_output())
-        raise httpx2.HTTPStatusError(
-            f"the server answered {response.status_code}", request=response.request, response=response
-        )
+        raise _refusal(response)
     return incoming
+
+
+def _is_accepted(status: int, outgoing: Outgoing) -> bool:
+    """A 304 answers a condition that the plan set, and a redirect that is not to be followed is what it wanted."""
+    return status < 300 or status == 304 or (status < 400 and not outgoing.follow_redirects)
+
+
+def _refusal(response: httpx2.Response) -> Exception:
+    import httpx2
+
+    text = f"the server answered {response.status_code}"
+    if response.status_code < 400:
+        return SkillError.of("ERR_UNKNOWN", text)
+    return httpx2.HTTPStatusError(text, request=response.request, response=response)
 
 
 def _redirect_target(response: httpx2.Response) -> httpx2.URL | None:
@@ -185,7 +210,7 @@ def _redirect_target(response: httpx2.Response) -> httpx2.URL | None:
     try:
         target = response.request.url.join(location)
     except (httpx2.InvalidURL, ValueError):
-        raise httpx2.RemoteProtocolError("the server redirects to what is no URL") from None
+        raise SkillError.of("ERR_UNKNOWN", "the server redirects to what is no URL") from None
     if target.scheme not in {"http", "https"} or not target.host:
         raise SkillError.of("ERR_BLOCKED_HOST", "the server redirects to something other than http or https")
     return target

@@ -1,4 +1,4 @@
-"""An HTTP client whose connections go only where the guard allows, and whose time is bounded as a whole."""
+"""HTTP connections that go only where the guard allows."""
 
 from __future__ import annotations
 
@@ -20,22 +20,30 @@ TLS_SERVICE = "tls_context"
 _MAX_CONNECT_SECONDS = 10.0
 
 
-def guarded_client(ctx: SkillContext, skill: str, *, seconds: float) -> httpx2.AsyncClient:
-    """A client for one attempt. It follows no redirect, retries nothing and reads no proxy from the environment.
+def guarded_transport(ctx: SkillContext, skill: str) -> httpx2.AsyncHTTPTransport:
+    """One attempt's connections: retried never, and through no proxy.
 
     A proxy would resolve names where the guard cannot see them.
     """
     require("httpx2", extra="http", skill=skill)
-    import httpx2
-
     guard = Guard.of(ctx.context, ctx.services)
     tls: ssl.SSLContext | None = ctx.services.get(TLS_SERVICE)
+    return _guarded_transport(guard, tls or _tls_context())
+
+
+def guarded_client(ctx: SkillContext, skill: str, *, seconds: float) -> httpx2.AsyncClient:
+    """The same as a client, for libraries that want one. It follows no redirect."""
+    transport = guarded_transport(ctx, skill)
+    import httpx2
+
     return httpx2.AsyncClient(
-        transport=_guarded_transport(guard, tls or _tls_context()),
-        timeout=httpx2.Timeout(seconds, connect=min(seconds, _MAX_CONNECT_SECONDS)),
-        follow_redirects=False,
-        trust_env=False,
+        transport=transport, timeout=httpx2.Timeout(**timeouts(seconds)), follow_redirects=False, trust_env=False
     )
+
+
+def timeouts(seconds: float) -> dict[str, float]:
+    """Limits of the single operations; the whole is bounded by whoever makes the call."""
+    return {"connect": min(seconds, _MAX_CONNECT_SECONDS), "read": seconds, "write": seconds, "pool": seconds}
 
 
 def on_first_byte(report: Callable[[], None]) -> dict[str, Any]:
