@@ -39,9 +39,11 @@ def connecting(monkeypatch: pytest.MonkeyPatch) -> Connecting:
 
     resolve = socket.getaddrinfo
 
-    def resolve_numbers_only(host: Any, port: Any, *args: Any, flags: int = 0, **more: Any) -> Any:
+    def resolve_numbers_only(
+        host: Any, port: Any, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0
+    ) -> Any:
         numeric = 0 if host == "localhost" else socket.AI_NUMERICHOST
-        return resolve(host, port, *args, flags=flags | numeric, **more)
+        return resolve(host, port, family, type, proto, flags | numeric)
 
     monkeypatch.setattr(socket.socket, "connect", guarded)
     monkeypatch.setattr(socket, "getaddrinfo", resolve_numbers_only)
