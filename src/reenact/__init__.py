@@ -1,3 +1,71 @@
 """Reenact: crash-safe tool calls for AI agents, recorded, replayable, provable."""
 
-__version__ = "0.1.0"
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from reenact.version import __version__
+
+if TYPE_CHECKING:
+    from reenact.contracts.outcome import StructuredOutcome
+    from reenact.policy.budget import check_budget
+    from reenact.policy.classify import map_exception_to_code
+    from reenact.policy.cost import calculate_cost
+    from reenact.policy.replay_control import ReplayControl, ToolDenied, ToolSpec
+    from reenact.policy.retry import RetryPolicy, calculate_backoff_ms, should_retry
+    from reenact.runtime.result import RunResult
+    from reenact.runtime.runtime import Runtime
+    from reenact.skills.context import SkillContext
+    from reenact.skills.declare import skill
+    from reenact.skills.registry import Registry
+    from reenact.values.canonical import canonicalize
+
+# name → module. Loaded when first asked for, so that `import reenact` and `reenact --help` stay fast.
+_HOME = {
+    "Registry": "reenact.skills.registry",
+    "ReplayControl": "reenact.policy.replay_control",
+    "RetryPolicy": "reenact.policy.retry",
+    "RunResult": "reenact.runtime.result",
+    "Runtime": "reenact.runtime.runtime",
+    "SkillContext": "reenact.skills.context",
+    "StructuredOutcome": "reenact.contracts.outcome",
+    "ToolDenied": "reenact.policy.replay_control",
+    "ToolSpec": "reenact.policy.replay_control",
+    "calculate_backoff_ms": "reenact.policy.retry",
+    "calculate_cost": "reenact.policy.cost",
+    "canonicalize": "reenact.values.canonical",
+    "check_budget": "reenact.policy.budget",
+    "map_exception_to_code": "reenact.policy.classify",
+    "should_retry": "reenact.policy.retry",
+    "skill": "reenact.skills.declare",
+}
+
+__all__ = [
+    "Registry",
+    "ReplayControl",
+    "RetryPolicy",
+    "RunResult",
+    "Runtime",
+    "SkillContext",
+    "StructuredOutcome",
+    "ToolDenied",
+    "ToolSpec",
+    "__version__",
+    "calculate_backoff_ms",
+    "calculate_cost",
+    "canonicalize",
+    "check_budget",
+    "map_exception_to_code",
+    "should_retry",
+    "skill",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'reenact' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value

@@ -8,7 +8,7 @@ from pathlib import Path
 SRC = Path(__file__).resolve().parents[2] / "src" / "reenact"
 
 ROWS: list[tuple[str, ...]] = [
-    ("errors",),
+    ("errors", "version"),
     ("values",),
     ("contracts",),
     ("policy",),

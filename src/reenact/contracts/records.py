@@ -1,0 +1,133 @@
+"""What lies around the log in a journal: run, attempt, event, vote, seal, run checkpoint, erasure.
+
+All keys are always present, null when unknown. Fields stand in canonical key order.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import UNSET, UnsetType
+
+from reenact.contracts.artifacts import Record
+from reenact.contracts.facts import Facts
+
+RunKind = Literal["plan", "session"]
+RunMode = Literal["live", "full_replay", "mock_replay", "dry_run", "fork"]
+RunStatus = Literal["pending", "running", "waiting", "held", "completed", "failed", "cancelled"]
+AttemptKind = Literal["attempt", "redispatch", "served"]
+EventType = Literal["turn", "verify", "finish", "resolve", "cancel", "synthesized", "late"]
+
+
+class CommitLine(Record, frozen=True, kw_only=True):
+    """The head of every commit of a run; the only line that is flat."""
+
+    kind: Literal["commit"] = "commit"
+    n: int
+    prev: str
+    run_id: str
+
+
+class RunRecord(Record, frozen=True, kw_only=True):
+    agent_id: str
+    capability_key: str
+    kind: RunKind
+    mode: RunMode
+    parent_run: str | None
+    plan: str | None
+    plan_hash: str | None
+    plan_id: str
+    reenact_version: str
+    run_id: str
+    schema: Literal["reenact.run.v1"] = "reenact.run.v1"
+    started_at: str
+    steps_planned: int | None
+
+
+class SideEffect(Record, frozen=True, kw_only=True):
+    attempt: int
+    target: str
+    type: str
+
+
+class Attempt(Record, frozen=True, kw_only=True):
+    attempt: int
+    backoff_ms: int | None
+    code: str | None
+    cost_exact: str
+    digest: str | UnsetType = UNSET
+    ended_at: str | None
+    facts: Facts | None
+    fence: int
+    kind: AttemptKind
+    ordinal: int
+    prev: str
+    request_id: str | None
+    response: str | None
+    retry_after_ms: int | None
+    schema: Literal["reenact.attempt.v1"] = "reenact.attempt.v1"
+    side_effects: list[SideEffect]
+    started_at: str | None
+    trace_id: str
+
+
+class Event(Record, frozen=True, kw_only=True):
+    data: str | None
+    reason: str | None
+    schema: Literal["reenact.event.v1"] = "reenact.event.v1"
+    trace_id: str | None
+    ts: str
+    type: EventType
+    who: str | None
+
+
+class Vote(Record, frozen=True, kw_only=True):
+    action_request_digest: str
+    decision: Literal["APPROVE", "DENY"]
+    digest: str | UnsetType = UNSET
+    reason: str | None
+    schema: Literal["reenact.vote.v1"] = "reenact.vote.v1"
+    trace_id: str
+    ts: str
+    who: str
+
+
+class RunCheckpoint(Record, frozen=True, kw_only=True):
+    commits: int
+    digest: str | UnsetType = UNSET
+    duplicates: str
+    open: list[str]
+    reserved_exact: str
+    root: str
+    run_head: str
+    run_id: str
+    schema: Literal["reenact.run_checkpoint.v1"] = "reenact.run_checkpoint.v1"
+    spent_exact: str
+    ts: str
+
+
+class Seal(Record, frozen=True, kw_only=True):
+    attempts_root: str
+    commits: int
+    plan_hash: str | None
+    prev_store_seal: str
+    root: str
+    run_head: str
+    run_id: str
+    schema: Literal["reenact.seal.v1"] = "reenact.seal.v1"
+    seal_digest: str | UnsetType = UNSET
+    sealed_at: str
+    status: RunStatus
+    steps_planned: int
+    traces: int
+
+
+class Erasure(Record, frozen=True, kw_only=True):
+    commitment: str
+    digest: str | UnsetType = UNSET
+    prev: str
+    reason: str
+    run_id: str
+    schema: Literal["reenact.erasure.v1"] = "reenact.erasure.v1"
+    ts: str
+    who: str

@@ -1,0 +1,169 @@
+"""Digests and lines: from a record to the bytes that stand in a journal.
+
+The structs of `reenact.contracts` hold their fields in canonical key order and only values whose encoding is exact, so
+one C-speed encoder gives their canonical bytes; a test holds it against `canonicalize` for every record. Values that
+come from outside (arguments, facts) pass `canonicalize` before they get here.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import NamedTuple, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from reenact.contracts.artifacts import (
+    ActionRequest,
+    Artifact,
+    ArtifactType,
+    CheckpointState,
+    ExecutionCheckpoint,
+    ExecutionState,
+    LogEntry,
+    State,
+    SupervisorDecision,
+    ToolCall,
+    ToolEffect,
+)
+from reenact.contracts.records import Attempt, CommitLine, Erasure, Event, RunCheckpoint, RunRecord, Seal, Vote
+from reenact.values.canonical import canonicalize
+
+encode = msgspec.json.Encoder(order="deterministic").encode
+
+Digested = TypeVar("Digested", Attempt, Vote, RunCheckpoint, Erasure)
+
+ARTIFACT_ID_FIELD: dict[ArtifactType, str] = {
+    "action_request": "action_request_id",
+    "supervisor_decision": "supervisor_decision_id",
+    "tool_call": "tool_call_id",
+    "tool_effect": "tool_effect_id",
+}
+
+
+class Logged(NamedTuple):
+    """An entry, its artifact, and the line that holds both."""
+
+    entry: LogEntry
+    artifact: Artifact
+    line: bytes
+
+
+def sha(data: bytes) -> str:
+    return sha256(data).hexdigest()
+
+
+def log(
+    artifact: Artifact,
+    artifact_type: ArtifactType,
+    artifact_id: str,
+    *,
+    sequence: int,
+    prev: str,
+    from_state: State,
+    to_state: State,
+    tool_call_id: str | None = None,
+    idempotency_key: str | None = None,
+) -> Logged:
+    """Digest an artifact that has none yet, and the entry that records it."""
+    preimage = encode(artifact)
+    artifact_digest = sha(preimage)
+    # `_digest` sorts before every other key of an artifact, so it is put in front instead of encoding again.
+    artifact_bytes = b'{"_digest":"' + artifact_digest.encode() + b'",' + preimage[1:]
+    entry = LogEntry(
+        artifact_digest=artifact_digest,
+        artifact_id=artifact_id,
+        artifact_type=artifact_type,
+        from_state=from_state,
+        idempotency_key=idempotency_key,
+        prev_entry_digest=prev,
+        sequence_number=sequence,
+        to_state=to_state,
+        tool_call_id=tool_call_id,
+        trace_id=artifact.trace_id,
+        ts=artifact.ts,
+    )
+    entry = replace(entry, entry_digest=sha(encode(entry)))
+    line = b'{"artifact":' + artifact_bytes + b',"entry":' + encode(entry) + b',"kind":"entry"}\n'
+    return Logged(entry, replace(artifact, digest=artifact_digest), line)
+
+
+def entry_digest(entry: LogEntry) -> str:
+    return sha(encode(replace(entry, entry_digest=msgspec.UNSET)))
+
+
+def artifact_digest(artifact: Artifact) -> str:
+    return sha(canonicalize(replace(artifact, digest=msgspec.UNSET)))
+
+
+def with_digest(record: Digested) -> Digested:
+    """The record with its own digest filled in."""
+    return replace(record, digest=sha(encode(replace(record, digest=msgspec.UNSET))))
+
+
+def sealed(seal: Seal) -> Seal:
+    return replace(seal, seal_digest=sha(encode(replace(seal, seal_digest=msgspec.UNSET))))
+
+
+def state_of(trace_id: str, plan_id: str, state: State, sequence: int, head: str) -> ExecutionState:
+    unsigned = ExecutionState(
+        current_state=state, last_entry_digest=head, last_sequence_number=sequence, plan_id=plan_id, trace_id=trace_id
+    )
+    return replace(unsigned, state_digest=sha(encode(unsigned)))
+
+
+def checkpoint_of(state: ExecutionState, ts: str) -> ExecutionCheckpoint:
+    inner = CheckpointState(
+        current_state=state.current_state,
+        last_entry_digest=state.last_entry_digest,
+        last_sequence_number=state.last_sequence_number,
+        plan_id=state.plan_id,
+        trace_id=state.trace_id,
+    )
+    return ExecutionCheckpoint(
+        checkpoint_digest=sha(encode(inner)),
+        checkpoint_sequence_number=inner.last_sequence_number,
+        checkpoint_state=inner,
+        trace_id=inner.trace_id,
+        ts=ts,
+    )
+
+
+def commit_line(n: int, prev: str, run_id: str) -> bytes:
+    return encode(CommitLine(n=n, prev=prev, run_id=run_id)) + b"\n"
+
+
+def attempt_line(attempt: Attempt) -> bytes:
+    return b'{"attempt":' + encode(attempt) + b',"kind":"attempt"}\n'
+
+
+def checkpoint_line(checkpoint: ExecutionCheckpoint) -> bytes:
+    return b'{"checkpoint":' + encode(checkpoint) + b',"kind":"checkpoint"}\n'
+
+
+def event_line(event: Event) -> bytes:
+    return b'{"event":' + encode(event) + b',"kind":"event"}\n'
+
+
+def run_line(run: RunRecord) -> bytes:
+    return b'{"kind":"run","run":' + encode(run) + b"}\n"
+
+
+def run_checkpoint_line(checkpoint: RunCheckpoint) -> bytes:
+    return b'{"kind":"run_checkpoint","run_checkpoint":' + encode(checkpoint) + b"}\n"
+
+
+def seal_line(seal: Seal) -> bytes:
+    return b'{"kind":"seal","seal":' + encode(seal) + b"}\n"
+
+
+def vote_line(vote: Vote) -> bytes:
+    return b'{"kind":"vote","vote":' + encode(vote) + b"}\n"
+
+
+ARTIFACT_TYPES: dict[ArtifactType, type[Artifact]] = {
+    "action_request": ActionRequest,
+    "supervisor_decision": SupervisorDecision,
+    "tool_call": ToolCall,
+    "tool_effect": ToolEffect,
+}

@@ -1,0 +1,192 @@
+"""From lines to state. Pure: the same lines give the same state, wherever they come from.
+
+`TraceFold` replays one tool call, `RunFold` a run. Both make the contract's checks in the contract's order; what does
+not fit is a `StateError` with a stable code, and nothing is applied.
+"""
+
+from __future__ import annotations
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from reenact.contracts.artifacts import (
+    ActionRequest,
+    Artifact,
+    ExecutionCheckpoint,
+    LogEntry,
+    State,
+    SupervisorDecision,
+    ToolCall,
+    ToolEffect,
+)
+from reenact.contracts.records import Attempt
+from reenact.errors import ChecksumMismatch, InvalidTransition, MissingToolCallId, SequenceGap
+from reenact.journal.chain import ARTIFACT_ID_FIELD, artifact_digest, encode, entry_digest, sha
+from reenact.machine import TERMINAL, allowed
+from reenact.values.digest import ZERO_DIGEST
+
+
+class TraceFold:
+    """The life of one tool call, as far as it is recorded."""
+
+    __slots__ = (
+        "attempts",
+        "attempts_head",
+        "call",
+        "decision",
+        "effect",
+        "head",
+        "request",
+        "sequence",
+        "state",
+        "trace_id",
+    )
+
+    def __init__(self, trace_id: str) -> None:
+        self.trace_id = trace_id
+        self.state: State = "PENDING"
+        self.sequence = 0
+        self.head = ZERO_DIGEST
+        self.request: ActionRequest | None = None
+        self.decision: SupervisorDecision | None = None
+        self.call: ToolCall | None = None
+        self.effect: ToolEffect | None = None
+        self.attempts: list[Attempt] = []
+        self.attempts_head = ZERO_DIGEST
+
+    @property
+    def terminal(self) -> bool:
+        return self.state in TERMINAL
+
+    @property
+    def plan_id(self) -> str:
+        return "" if self.request is None else self.request.plan_id
+
+    @property
+    def is_duplicate(self) -> bool:
+        """Left out because an equal call of the same turn had succeeded: no failure."""
+        decided = self.decision
+        if decided is None or isinstance(decided.meta, UnsetType):
+            return False
+        return self.state == "DENIED" and decided.meta.get("code") == "DENIED_DUPLICATE"
+
+    def meta(self, key: str) -> str | int | bool | None:
+        """A value of the request's meta."""
+        if self.request is None or isinstance(self.request.meta, UnsetType):
+            return None
+        return self.request.meta.get(key)
+
+    @property
+    def step_id(self) -> str:
+        return str(self.meta("step_id"))
+
+    @property
+    def step_index(self) -> int:
+        index = self.meta("step_index")
+        return index if isinstance(index, int) else 0
+
+    def apply(self, entry: LogEntry, artifact: Artifact, *, recompute: bool = True) -> None:
+        """Append one entry. `recompute=False` is for an entry whose digests were computed a moment ago."""
+        check_entry(self, entry)
+        if recompute:
+            check_digests(entry, artifact)
+        self.check_links(entry, artifact)
+        self._keep(artifact)
+        self.state = entry.to_state
+        self.sequence = entry.sequence_number
+        assert not isinstance(entry.entry_digest, UnsetType)
+        self.head = entry.entry_digest
+
+    def _keep(self, artifact: Artifact) -> None:
+        if isinstance(artifact, ActionRequest):
+            self.request = artifact
+        elif isinstance(artifact, SupervisorDecision):
+            self.decision = artifact
+        elif isinstance(artifact, ToolCall):
+            self.call = artifact
+            self.attempts_head = artifact.digest if isinstance(artifact.digest, str) else ZERO_DIGEST
+        else:
+            self.effect = artifact
+
+    def check_links(self, entry: LogEntry, artifact: Artifact) -> None:
+        """Each artifact names the one before it by id and digest."""
+        named: tuple[object, object] = (None, None)
+        actual: tuple[object, object] = (None, None)
+        if isinstance(artifact, SupervisorDecision) and self.request is not None:
+            named = (artifact.action_request_id, artifact.action_request_digest)
+            actual = (self.request.action_request_id, self.request.digest)
+        elif isinstance(artifact, ToolCall) and self.decision is not None:
+            named = (artifact.supervisor_decision_id, artifact.supervisor_decision_digest)
+            actual = (self.decision.supervisor_decision_id, self.decision.digest)
+        elif isinstance(artifact, ToolEffect) and self.call is not None:
+            named = (artifact.tool_call_id, artifact.tool_call_digest)
+            actual = (self.call.tool_call_id, self.call.digest)
+        if named != actual:
+            raise ChecksumMismatch(
+                f"trace {self.trace_id}, entry {entry.sequence_number}: the {entry.artifact_type} names {named[0]} "
+                f"with digest {named[1]}, recorded is {actual[0]} with {actual[1]}"
+            )
+
+    def add_attempt(self, attempt: Attempt, *, recompute: bool = True) -> None:
+        where = f"trace {self.trace_id}, attempt record {attempt.ordinal}"
+        if self.state != "EXECUTING":
+            raise InvalidTransition(f"{where}: attempts are recorded in EXECUTING, the trace is {self.state}")
+        if attempt.ordinal != len(self.attempts):
+            raise SequenceGap(f"{where}: expected ordinal {len(self.attempts)}")
+        if attempt.prev != self.attempts_head:
+            raise ChecksumMismatch(f"{where}: prev is {attempt.prev}, expected {self.attempts_head}")
+        if recompute and sha(encode(without_digest(attempt))) != attempt.digest:
+            raise ChecksumMismatch(f"{where}: its digest does not recompute")
+        self.attempts.append(attempt)
+        self.attempts_head = str(attempt.digest)
+
+    @property
+    def cost_exact(self) -> int:
+        """What the trace has been charged so far, in picodollars."""
+        return sum(int(attempt.cost_exact) for attempt in self.attempts)
+
+
+def without_digest(attempt: Attempt) -> Attempt:
+    return replace(attempt, digest=UNSET)
+
+
+def check_entry(trace: TraceFold, entry: LogEntry) -> None:
+    """Sequence, previous digest, transition, tool_call_id: in this order."""
+    where = f"trace {trace.trace_id}, entry {entry.sequence_number}"
+    if entry.sequence_number != trace.sequence + 1:
+        raise SequenceGap(f"{where}: expected sequence number {trace.sequence + 1}")
+    if entry.prev_entry_digest != trace.head:
+        raise ChecksumMismatch(f"{where}: prev_entry_digest is {entry.prev_entry_digest}, expected {trace.head}")
+    if entry.from_state != trace.state:
+        raise InvalidTransition(f"{where}: from_state is {entry.from_state}, the trace is {trace.state}")
+    if not allowed(entry.sequence_number, entry.from_state, entry.to_state, entry.artifact_type):
+        raise InvalidTransition(f"{where}: {entry.from_state} → {entry.to_state} by {entry.artifact_type}")
+    if entry.artifact_type == "tool_call" and entry.tool_call_id is None:
+        raise MissingToolCallId(f"{where}: a tool_call entry names its tool_call_id")
+
+
+def check_digests(entry: LogEntry, artifact: Artifact) -> None:
+    where = f"trace {entry.trace_id}, entry {entry.sequence_number}"
+    if entry_digest(entry) != entry.entry_digest:
+        raise ChecksumMismatch(f"{where}: entry_digest does not recompute")
+    if artifact_digest(artifact) != artifact.digest or artifact.digest != entry.artifact_digest:
+        raise ChecksumMismatch(f"{where}: the {entry.artifact_type}'s digest does not recompute")
+    if artifact.trace_id != entry.trace_id or artifact.ts != entry.ts:
+        raise ChecksumMismatch(f"{where}: the {entry.artifact_type} is of another trace or time")
+    if getattr(artifact, ARTIFACT_ID_FIELD[entry.artifact_type]) != entry.artifact_id:
+        raise ChecksumMismatch(f"{where}: artifact_id is not the {entry.artifact_type}'s")
+
+
+def check_checkpoint(trace: TraceFold, checkpoint: ExecutionCheckpoint) -> None:
+    """A checkpoint is used only when inner, outer and the replayed state agree."""
+    inner = checkpoint.checkpoint_state
+    if sha(encode(inner)) != checkpoint.checkpoint_digest:
+        raise ChecksumMismatch(f"trace {trace.trace_id}: checkpoint_digest does not recompute")
+    if (checkpoint.trace_id, checkpoint.checkpoint_sequence_number) != (inner.trace_id, inner.last_sequence_number):
+        raise ChecksumMismatch(f"trace {trace.trace_id}: the checkpoint's outside and inside differ")
+    if (inner.current_state, inner.last_sequence_number, inner.last_entry_digest) != (
+        trace.state,
+        trace.sequence,
+        trace.head,
+    ):
+        raise ChecksumMismatch(f"trace {trace.trace_id}: the checkpoint is not the state that the log gives")

@@ -1,0 +1,189 @@
+"""The state of a run, folded from its commits. Memory grows with what is open, not with what is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from reenact.contracts.artifacts import Artifact, LogEntry
+from reenact.contracts.records import Attempt, Event, RunCheckpoint, RunRecord, Seal, Vote
+from reenact.errors import ChecksumMismatch, DamagedRecord, SequenceGap
+from reenact.journal.chain import encode, sha
+from reenact.journal.fold import TraceFold, check_checkpoint
+from reenact.journal.lines import Line, commit_head, decode_artifact, decode_line, split_body
+from reenact.journal.merkle import MerkleTree
+from reenact.values.digest import ZERO_DIGEST
+
+EMPTY_DUPLICATES = sha(b"[]")
+
+
+def trace_leaf(trace: TraceFold) -> bytes:
+    return encode(
+        {"head": trace.head, "state": trace.state, "step_index": trace.step_index, "trace_id": trace.trace_id}
+    )
+
+
+def attempt_leaf(attempt: Attempt) -> bytes:
+    return encode({"digest": attempt.digest, "ordinal": attempt.ordinal, "trace_id": attempt.trace_id})
+
+
+class RunFold:
+    """What a run's lines say. Applying a line either fits, or raises and changes nothing that matters."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self.record: RunRecord | None = None
+        self.commits = 0
+        self.head = ZERO_DIGEST
+        self.open: dict[str, TraceFold] = {}
+        self.requested = 0
+        self.done = 0
+        self.called = 0
+        self.not_completed: list[int] = []
+        self.on_finish: Callable[[TraceFold], None] | None = None
+        self.settled_exact = 0
+        self.tree = MerkleTree()
+        self.attempts_tree = MerkleTree()
+        self.waiting_leaves: dict[int, bytes] = {}
+        self.seal: Seal | None = None
+        self.turn = 0
+        self.events: list[Event] = []
+        self.votes: dict[str, Vote] = {}
+        self.duplicates = EMPTY_DUPLICATES
+        self.last_checkpoint: RunCheckpoint | None = None
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def apply_bodies(self, bodies: Iterable[bytes]) -> RunFold:
+        for body in bodies:
+            self.apply_body(body)
+        return self
+
+    def apply_body(self, body: bytes) -> list[Line]:
+        """One commit, checked against the chain so far; returns its lines."""
+        where = f"run {self.run_id}, commit {self.commits + 1}"
+        raws = list(split_body(body, where=where))
+        head = commit_head(decode_line(raws[0], where=f"{where}, line 1"), where=where)
+        if head.run_id != self.run_id:
+            raise ChecksumMismatch(f"{where}: belongs to run {head.run_id}")
+        if head.n != self.commits + 1:
+            raise SequenceGap(f"{where}: found commit {head.n}")
+        if head.prev != self.head:
+            raise ChecksumMismatch(f"{where}: prev is {head.prev}, the commit before it has {self.head}")
+        lines = []
+        offset = len(raws[0]) + 1
+        for number, raw in enumerate(raws[1:], start=2):
+            line = decode_line(raw, where=f"{where}, line {number}")
+            self.apply_line(line, where=f"{where}, line {number}", body_before=body[:offset])
+            offset += len(raw) + 1
+            lines.append(line)
+        self.commits = head.n
+        self.head = sha(body)
+        return lines
+
+    def apply_line(self, line: Line, *, where: str, body_before: bytes) -> None:
+        if line.kind == "entry" and line.entry is not None:
+            self.apply_entry(line.entry, decode_artifact(line, where=where))
+        elif line.kind == "attempt" and line.attempt is not None:
+            self.apply_attempt(line.attempt)
+        elif line.kind == "run" and line.run is not None:
+            self.apply_run(line.run, where=where)
+        elif line.kind == "event" and line.event is not None:
+            self.apply_event(line.event)
+        elif line.kind == "vote" and line.vote is not None:
+            self.votes[line.vote.trace_id] = line.vote
+        elif line.kind == "checkpoint" and line.checkpoint is not None:
+            check_checkpoint(self.trace(line.checkpoint.trace_id), line.checkpoint)
+        elif line.kind == "run_checkpoint" and line.run_checkpoint is not None:
+            self.apply_run_checkpoint(line.run_checkpoint, sha(body_before))
+        elif line.kind == "seal" and line.seal is not None:
+            self.apply_seal(line.seal, sha(body_before))
+        else:
+            raise DamagedRecord(f"{where}: a {line.kind} line without its {line.kind}")
+
+    # -- one record at a time, for readers and the writer alike ----------------------------------------------------
+
+    def trace(self, trace_id: str) -> TraceFold:
+        """The open trace of this id; a new one when there is none."""
+        trace = self.open.get(trace_id)
+        return trace if trace is not None else TraceFold(trace_id)
+
+    def apply_run(self, record: RunRecord, *, where: str = "") -> None:
+        if self.record is not None or record.run_id != self.run_id:
+            raise DamagedRecord(f"{where}: a second run record, or one of another run")
+        self.record = record
+
+    def apply_entry(self, entry: LogEntry, artifact: Artifact, *, recompute: bool = True) -> TraceFold:
+        trace = self.trace(entry.trace_id)
+        trace.apply(entry, artifact, recompute=recompute)
+        if entry.sequence_number == 1:
+            self.open[trace.trace_id] = trace
+            self.requested += 1
+        elif entry.artifact_type == "tool_call":
+            self.called += 1
+        if trace.terminal:
+            self._finish(trace)
+        return trace
+
+    def _finish(self, trace: TraceFold) -> None:
+        del self.open[trace.trace_id]
+        self.done += 1
+        self.settled_exact += trace.cost_exact
+        if trace.state != "COMPLETED" and not trace.is_duplicate:
+            self.not_completed.append(trace.step_index)
+        if self.on_finish is not None:
+            self.on_finish(trace)
+        self.waiting_leaves[trace.step_index] = trace_leaf(trace)
+        # Leaves enter the tree in step order; parallel calls may end in any order.
+        while self.tree.size in self.waiting_leaves:
+            self.tree.append(self.waiting_leaves.pop(self.tree.size))
+
+    def apply_attempt(self, attempt: Attempt, *, recompute: bool = True) -> None:
+        self.trace(attempt.trace_id).add_attempt(attempt, recompute=recompute)
+        self.attempts_tree.append(attempt_leaf(attempt))
+
+    def apply_event(self, event: Event) -> None:
+        if event.type == "turn":
+            self.turn += 1
+        self.events.append(event)
+
+    def apply_run_checkpoint(self, checkpoint: RunCheckpoint, run_head: str) -> None:
+        where = f"run {self.run_id}, run checkpoint after commit {checkpoint.commits}"
+        if sha(encode(replace(checkpoint, digest=UNSET))) != checkpoint.digest:
+            raise ChecksumMismatch(f"{where}: its digest does not recompute")
+        if checkpoint.run_head != run_head or checkpoint.root != self.terminal_root():
+            raise ChecksumMismatch(f"{where}: it is not the state that the journal gives")
+        self.last_checkpoint = checkpoint
+
+    def apply_seal(self, seal: Seal, run_head: str) -> None:
+        where = f"run {self.run_id}, seal"
+        if sha(encode(replace(seal, seal_digest=UNSET))) != seal.seal_digest:
+            raise ChecksumMismatch(f"{where}: its digest does not recompute")
+        expected = (run_head, self.full_root(), self.attempts_tree.root(), self.requested)
+        if (seal.run_head, seal.root, seal.attempts_root, seal.traces) != expected:
+            raise ChecksumMismatch(f"{where}: it is not the state that the journal gives")
+        self.seal = seal
+
+    # -- what the seal and the checkpoints commit to ----------------------------------------------------------------
+
+    def terminal_root(self) -> str:
+        return self._root(self.waiting_leaves)
+
+    def full_root(self) -> str:
+        """Over every trace, also those that a cancelled run left open."""
+        leaves = dict(self.waiting_leaves)
+        leaves.update({trace.step_index: trace_leaf(trace) for trace in self.open.values()})
+        return self._root(leaves)
+
+    def _root(self, leaves: dict[int, bytes]) -> str:
+        tree = MerkleTree(self.tree.size, list(self.tree.frontier))
+        for index in sorted(leaves):
+            tree.append(leaves[index])
+        return tree.root()
+
+    @property
+    def spent_exact(self) -> int:
+        """Charged so far: settled traces, and what open ones have been charged."""
+        return self.settled_exact + sum(trace.cost_exact for trace in self.open.values())

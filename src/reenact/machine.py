@@ -1,0 +1,36 @@
+"""The Moore machine as data: which transition each artifact makes, and what each state does."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from reenact.contracts.artifacts import ArtifactType, State
+
+# (from, to) → the artifact that makes it. PENDING → PENDING is allowed for the first entry only.
+TRANSITIONS: Final[dict[tuple[State, State], ArtifactType]] = {
+    ("PENDING", "PENDING"): "action_request",
+    ("PENDING", "AUTHORIZED"): "supervisor_decision",
+    ("PENDING", "DENIED"): "supervisor_decision",
+    ("AUTHORIZED", "EXECUTING"): "tool_call",
+    ("EXECUTING", "COMPLETED"): "tool_effect",
+    ("EXECUTING", "FAILED"): "tool_effect",
+}
+
+TERMINAL: Final[frozenset[State]] = frozenset({"COMPLETED", "FAILED", "DENIED"})
+
+# What a state does until it is left; `reenact.runtime.drive` performs it, fresh or recovered alike.
+OUTPUT: Final[dict[State, str]] = {
+    "PENDING": "ask the gates",
+    "AUTHORIZED": "reserve the idempotency key and persist the call",
+    "EXECUTING": "dispatch",
+    "COMPLETED": "return the outcome",
+    "FAILED": "return the outcome",
+    "DENIED": "return the outcome",
+}
+
+
+def allowed(sequence: int, from_state: State, to_state: State, artifact_type: ArtifactType) -> bool:
+    """True when entry `sequence` may make this transition with this artifact."""
+    if (from_state, to_state) == ("PENDING", "PENDING"):
+        return sequence == 1 and artifact_type == "action_request"
+    return sequence > 1 and TRANSITIONS.get((from_state, to_state)) == artifact_type

@@ -1,0 +1,48 @@
+"""What may be sent again. A retry that repeats an effect is worse than a failure."""
+
+from __future__ import annotations
+
+from reenact.contracts.facts import Facts
+
+STILL_RUNNING = "reenact.runtime.StillRunning"
+"""Stands in the facts of an attempt whose thread outlived its time: while it runs, nothing may be sent again."""
+
+NEVER_SENT = frozenset(
+    {
+        "ERR_DNS_FAILURE",
+        "ERR_HTTP_429",
+        "ERR_LLM_RATE_LIMIT",
+        "ERR_RATE_LIMIT_CONCURRENT",
+        "ERR_RATE_LIMIT_INTERNAL",
+    }
+)
+ECONNREFUSED = 111
+
+
+def never_sent(code: str, facts: Facts) -> bool:
+    """True when the attempt is known to have ended before anything was accepted by the other side."""
+    if code in NEVER_SENT:
+        return True
+    return (
+        (code == "ERR_CONNECTION_REFUSED"
+        and any(link.errno == ECONNREFUSED for link in facts.exceptions))
+        or (
+            code == "ERR_CONNECTION_REFUSED"
+            and any(
+                link.type.rpartition(".")[2] in ("ConnectError", "ConnectionRefusedError") for link in facts.exceptions
+            )
+        )
+    )
+
+
+def may_repeat(*, tool_class: str, honours_key: bool, repeatable: bool, code: str, facts: Facts) -> bool:
+    """May a failed attempt be followed by another?
+
+    A read may; so may a write whose tool deduplicates by our key, or that was declared repeatable. Any other write may
+    only when nothing was sent.
+    """
+    if any(link.type == STILL_RUNNING for link in facts.exceptions):
+        return False
+    if tool_class == "read" or honours_key or repeatable:
+        return True
+    return never_sent(code, facts)

@@ -1,0 +1,77 @@
+"""Capabilities: a signed note that says which call was approved. JWS compact, EdDSA."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from typing import Literal
+
+from msgspec import Struct
+
+from reenact.journal.chain import encode
+from reenact.store.signing import SigningKey
+
+LIFETIME_S = 300
+
+
+class Constraints(Struct, frozen=True, kw_only=True):
+    arg_constraints: dict[str, str]
+    read_only: bool
+    target_allowlist: list[str]
+    tool_name: str
+    tool_server: str
+
+
+class Claims(Struct, frozen=True, kw_only=True):
+    aud: Literal["reenact"] = "reenact"
+    constraints: Constraints
+    exp: int
+    iat: int
+    iss: str
+    nonce: str
+    plan_id: str
+    trace_id: str
+
+
+def b64(data: bytes) -> bytes:
+    return urlsafe_b64encode(data).rstrip(b"=")
+
+
+class Mint:
+    """Makes capabilities for one store's key."""
+
+    def __init__(self, signer: SigningKey, store_id: str) -> None:
+        self._sign = signer.sign
+        self.kid = signer.kid
+        self._issuer = f"reenact:{store_id}"
+        self._header = b64(encode({"alg": "EdDSA", "kid": signer.kid, "typ": "JWT"})) + b"."
+
+    def mint(
+        self,
+        *,
+        trace_id: str,
+        plan_id: str,
+        server: str,
+        tool: str,
+        commitment: str,
+        targets: list[str],
+        read_only: bool,
+        now_s: int,
+        nonce: str,
+    ) -> str:
+        claims = Claims(
+            constraints=Constraints(
+                arg_constraints={"$commit": commitment},
+                read_only=read_only,
+                target_allowlist=targets,
+                tool_name=tool,
+                tool_server=server,
+            ),
+            exp=now_s + LIFETIME_S,
+            iat=now_s,
+            iss=self._issuer,
+            nonce=nonce,
+            plan_id=plan_id,
+            trace_id=trace_id,
+        )
+        signed = self._header + b64(encode(claims))
+        return (signed + b"." + b64(self._sign(signed))).decode()

@@ -1,0 +1,53 @@
+"""Named places where a crash is interesting. Tests arm one and the process ends itself with SIGKILL there.
+
+`REENACT_CRASH_AT=name` or `name:3` (the third time that it is reached). Nothing happens unless it is set.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+CRASH_POINTS: dict[str, str] = {
+    "before_commit": "records are staged, nothing of them is durable",
+    "after_commit": "a commit is durable, nobody has been told",
+    "before_dispatch": "the call is durable, the skill has not been called",
+    "after_dispatch": "the skill has returned, the attempt is not recorded",
+    "before_attempt_record": "a failed attempt is about to be recorded",
+    "after_attempt_record": "a failed attempt is durable, the back-off has not begun",
+    "in_backoff": "the back-off is being slept",
+    "after_effect": "an effect is staged with nothing behind it yet",
+    "before_seal": "the last effect is known, the seal is not written",
+    "after_seal": "the seal is durable, the lease is still held",
+    "before_redispatch_record": "recovery found a call in doubt and has not recorded that yet",
+    "after_redispatch_record": "recovery has recorded the doubt and has not dispatched yet",
+}
+
+
+class Trigger:
+    """Counts down to one crash point."""
+
+    def __init__(self, spec: str) -> None:
+        name, _, count = spec.partition(":")
+        self.name = name
+        self.left = int(count or 1)
+
+    def reach(self, name: str) -> None:
+        if name == self.name:
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+_armed: Trigger | None = Trigger(os.environ["REENACT_CRASH_AT"]) if "REENACT_CRASH_AT" in os.environ else None
+
+
+def arm(spec: str | None) -> None:
+    """Arm or disarm, for a forked test process."""
+    global _armed  # noqa: PLW0603  # one switch for the process, off in production
+    _armed = Trigger(spec) if spec else None
+
+
+def reach(name: str) -> None:
+    if _armed is not None:
+        _armed.reach(name)

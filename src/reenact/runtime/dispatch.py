@@ -1,0 +1,292 @@
+"""EXECUTING: attempt, classify, record the attempt, retry or end. The one retry loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from msgspec.structs import replace
+
+from reenact.contracts.artifacts import EffectStatus
+from reenact.contracts.outcome import (
+    Observability,
+    OutcomeMetadata,
+    OutcomeSideEffect,
+    OutcomeStatus,
+    StructuredOutcome,
+)
+from reenact.contracts.records import Attempt, SideEffect
+from reenact.journal.fold import TraceFold
+from reenact.policy.budget import Spent
+from reenact.policy.classify import classify
+from reenact.policy.cost import cents
+from reenact.policy.repeat import may_repeat
+from reenact.policy.retry import calculate_backoff_ms, should_retry
+from reenact.policy.settle import Tariff, settle, tariff
+from reenact.policy.taxonomy import is_retryable
+from reenact.runtime import building
+from reenact.runtime.crash_points import reach
+from reenact.runtime.execution import Execution, Fact, Parked
+from reenact.runtime.gates import budget
+from reenact.runtime.source import SAME, AttemptCall, AttemptResult
+from reenact.runtime.steps import PlannedStep
+
+LONGEST_RETRY_AFTER_MS = 60_000
+
+
+@dataclass(slots=True)
+class Dispatch:
+    """One call being executed."""
+
+    ex: Execution
+    trace: TraceFold
+    step: PlannedStep
+    parameters: dict[str, object]
+    reserved: int
+    rate: Tariff
+
+    async def run(self) -> StructuredOutcome:
+        """Attempt until the step ends; the last attempt and the effect are staged, not yet durable."""
+        self.hold_without_secret()
+        self.record_doubt()
+        number = attempts_made(self.trace)
+        while True:
+            result = await self.attempt(number)
+            code = self.code_of(result)
+            wait = self.back_off(code, result, number)
+            output = self.record(result, code, number, wait)
+            if wait is None:
+                return self.end(result, code, output)
+            await self.wait(wait)
+            refusal = self.out_of_money()
+            if refusal is not None:
+                return self.end_without_money(result, code, refusal)
+            number += 1
+
+    # -- one attempt -----------------------------------------------------------------------------------------------
+
+    def hold_without_secret(self) -> None:
+        """Nothing may be dispatched without its secret, and nothing be given up for it: a person puts it back."""
+        name = self.ex.source.missing_secret(self.parameters)
+        if name is not None:
+            raise Parked("held", f"step {self.step.step_id} needs the secret {name}, which is not set")
+
+    def record_doubt(self) -> None:
+        """A call that may have been sent already is recorded as such, and charged, before it is sent again."""
+        trace_id = self.trace.trace_id
+        recovered = trace_id in self.ex.recovered
+        for _ in range(self.ex.source.redispatches(self.trace, recovered=recovered)):
+            reach("before_redispatch_record")
+            self.ex.writer.attempt(
+                Attempt(
+                    attempt=attempts_made(self.trace),
+                    backoff_ms=None,
+                    code=None,
+                    cost_exact=str(self.reserved),
+                    ended_at=None,
+                    facts=None,
+                    fence=self.fence,
+                    kind="redispatch",
+                    ordinal=len(self.trace.attempts),
+                    prev=self.trace.attempts_head,
+                    request_id=None,
+                    response=None,
+                    retry_after_ms=None,
+                    side_effects=[],
+                    started_at=None,
+                    trace_id=trace_id,
+                )
+            )
+            self.ex.writer.flush()
+            reach("after_redispatch_record")
+        self.ex.recovered.discard(trace_id)
+
+    @property
+    def fence(self) -> int:
+        lease = self.ex.writer.lease
+        return 1 if lease is None else lease.token
+
+    async def attempt(self, number: int) -> AttemptResult:
+        self.ex.reserved[self.trace.trace_id] = self.reserved
+        reach("before_dispatch")
+        call = self.trace.call
+        assert call is not None
+        try:
+            return await self.ex.source.attempt(
+                AttemptCall(
+                    run_id=self.ex.run_id,
+                    original_run_id=self.ex.original_run_id,
+                    trace_id=self.trace.trace_id,
+                    step=self.step,
+                    parameters=self.parameters,
+                    attempt=number,
+                    idempotency_key=call.idempotency_key,
+                    context=self.ex.plan.context,
+                )
+            )
+        finally:
+            self.ex.reserved.pop(self.trace.trace_id, None)
+            reach("after_dispatch")
+
+    def code_of(self, result: AttemptResult) -> str:
+        code = classify(result.facts)
+        return self.step.success_code if code == "OK" else code
+
+    def back_off(self, code: str, result: AttemptResult, number: int) -> int | None:
+        """Milliseconds until the next attempt; None when this one was the last."""
+        if code.startswith("OK"):
+            return None
+        call = self.trace.call
+        assert call is not None
+        meta = self.step.skill.metadata if self.step.skill is not None else None
+        repeatable = may_repeat(
+            tool_class=str(call.tool_class),
+            honours_key=meta is None or meta.honours_key,
+            repeatable=meta is not None and meta.tool_class is None and meta.idempotent,
+            code=code,
+            facts=result.facts,
+        )
+        if not (repeatable and should_retry(code, number, self.step.retry)):
+            return None
+        wait = calculate_backoff_ms(number, self.step.retry, self.ex.original_run_id, step_id=self.step.step_id)
+        if result.retry_after_ms is None:
+            return wait
+        return max(wait, min(result.retry_after_ms, LONGEST_RETRY_AFTER_MS))
+
+    def record(self, result: AttemptResult, code: str, number: int, wait: int | None) -> tuple[str, int]:
+        """Stage the attempt; (commitment, size) of the output."""
+        output = self.ex.book.put(result.output)
+        response = output if result.response is SAME else self.ex.book.put(result.response)
+        cost = result.cost_exact
+        if cost is None:
+            cost = settle(self.rate, self.ex.prices, self.reserved, code, result.facts).exact
+        attempt = self.ex.writer.attempt(
+            Attempt(
+                attempt=number,
+                backoff_ms=wait,
+                code=code,
+                cost_exact=str(cost),
+                ended_at=result.ended_at,
+                facts=result.facts,
+                fence=self.fence,
+                kind="attempt",
+                ordinal=len(self.trace.attempts),
+                prev=self.trace.attempts_head,
+                request_id=result.request_id,
+                response=response[0],
+                retry_after_ms=result.retry_after_ms,
+                side_effects=[
+                    SideEffect(attempt=number, target=target, type=kind) for kind, target in result.side_effects
+                ],
+                started_at=result.started_at,
+                trace_id=self.trace.trace_id,
+            )
+        )
+        self.ex.tell(
+            Fact(
+                kind="attempt", run_id=self.ex.run_id, step_id=self.step.step_id, step_index=self.step.index,
+                attempt=number, code=code, backoff_ms=attempt.backoff_ms,
+            )
+        )  # fmt: skip
+        return output
+
+    async def wait(self, wait_ms: int) -> None:
+        """The failed attempt is durable before anybody sleeps."""
+        reach("before_attempt_record")
+        self.ex.writer.flush()
+        reach("after_attempt_record")
+        if self.ex.source.back_off(wait_ms / 1000):
+            reach("in_backoff")
+            await self.ex.door.sleep(wait_ms / 1000)
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def out_of_money(self) -> str | None:
+        _, refusal = budget.check(
+            self.ex.budget,
+            self.reserved,
+            run=self.ex.run_spent(besides=self.trace.trace_id),
+            step=Spent(self.trace.cost_exact),
+            day=Spent(),
+            model=self.rate.model,
+            model_spent=Spent(),
+        )
+        return None if refusal is None else refusal.message
+
+    def end(self, result: AttemptResult, code: str, output: tuple[str, int]) -> StructuredOutcome:
+        good = code.startswith("OK")
+        message = f"Step {self.step.step_id} succeeded" if good else (result.message or code)
+        details = dict(result.details or {})
+        if not good and result.facts.http_status is not None:
+            details["upstream_status"] = result.facts.http_status
+        outcome = self.outcome(
+            "success" if good else "failure", code, message, details or None, latency_ms=result.latency_ms
+        )
+        effect_status: EffectStatus = "SUCCESS" if good else ("ERROR" if result.facts.exceptions else "FAILURE")
+        self.stage_effect(outcome, effect_status, output)
+        return with_output(outcome, result.output) if good else outcome
+
+    def end_without_money(self, result: AttemptResult, code: str, reason: str) -> StructuredOutcome:
+        details: dict[str, object] = {"last_code": code, "reason": reason}
+        outcome = self.outcome("failure", "ERR_BUDGET_EXCEEDED", reason, details, latency_ms=result.latency_ms)
+        self.stage_effect(outcome, "FAILURE", self.ex.book.put(None))
+        return outcome
+
+    def outcome(
+        self, status: OutcomeStatus, code: str, message: str, details: dict[str, object] | None, *, latency_ms: int
+    ) -> StructuredOutcome:
+        return StructuredOutcome(
+            code=code,
+            cost_cents=cents(self.trace.cost_exact),
+            details=details,
+            latency_ms=latency_ms,
+            message=message,
+            metadata=OutcomeMetadata(skill_id=self.step.skill_id, skill_version=str(self.step.skill_version)),
+            observability=Observability(
+                backend_retries=building.retries(self.trace), span_id=None, trace_id=self.trace.trace_id
+            ),
+            retryable=is_retryable(code),
+            run_id=self.ex.run_id,
+            side_effects=[
+                OutcomeSideEffect(
+                    attempt=effect.attempt, target=effect.target, timestamp=attempt.ended_at or "", type=effect.type
+                )
+                for attempt in self.trace.attempts
+                for effect in attempt.side_effects
+            ],
+            status=status,
+            step_id=self.step.step_id,
+            timestamp=self.ex.door.timestamp(),
+        )
+
+    def stage_effect(self, outcome: StructuredOutcome, status: EffectStatus, output: tuple[str, int]) -> None:
+        payload = self.ex.book.put(outcome)
+        logged = building.tool_effect(
+            self.ex, self.trace, outcome, effect_status=status, output=output, outcome_payload=payload
+        )
+        self.ex.writer.entry(logged)
+        self.ex.remember_output(self.step.step_id, output[0] if status == "SUCCESS" else None)
+        reach("after_effect")
+
+
+def with_output(outcome: StructuredOutcome, output: object) -> StructuredOutcome:
+    """What the caller gets: the recorded outcome, and the output beside it."""
+    return replace(outcome, details={**(outcome.details or {}), "output": output})
+
+
+def attempts_made(trace: TraceFold) -> int:
+    """How many dispatches have a recorded result: the number of the next one."""
+    return sum(attempt.kind == "attempt" for attempt in trace.attempts)
+
+
+def make_dispatch(ex: Execution, trace: TraceFold, step: PlannedStep, parameters: dict[str, object]) -> Dispatch:
+    rate = tariff(ex.plan.pins.prices, step.reference, parameters)
+    return Dispatch(ex, trace, step, parameters, reserved_by(trace), rate)
+
+
+def reserved_by(trace: TraceFold) -> int:
+    """What each attempt reserves: as the decision recorded it, so the same after a crash and in a replay."""
+    decided = trace.decision
+    assert decided is not None
+    recorded = cast("dict[str, object]", decided.meta).get("required_exact")
+    return int(recorded) if isinstance(recorded, str) else 0

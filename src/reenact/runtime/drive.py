@@ -1,0 +1,207 @@
+"""Drive a trace: perform the output of its state until the state is terminal. Fresh and crashed alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from reenact.contracts.outcome import StructuredOutcome
+from reenact.errors import UnknownPrice
+from reenact.journal.fold import TraceFold
+from reenact.policy.budget import Spent
+from reenact.policy.cost import cents
+from reenact.policy.settle import tariff
+from reenact.runtime import building, keys
+from reenact.runtime.dispatch import make_dispatch, with_output
+from reenact.runtime.execution import Execution, Fact, Parked
+from reenact.runtime.gates import budget, permission, supervisor, validate
+from reenact.runtime.gates.verdict import Approval, NeedsApproval, Refusal, Verdict
+from reenact.runtime.outcomes import denied_outcome_of, outcome_of
+from reenact.runtime.references import UnresolvedReference, has_references, resolve, secret_names, unescape
+from reenact.runtime.steps import PlannedStep
+
+
+@dataclass(slots=True)
+class Call:
+    """One step on its way: the trace it leaves, and what is known about it beyond the trace."""
+
+    ex: Execution
+    step: PlannedStep
+    parameters: dict[str, object]
+    trace: TraceFold = field(init=False)
+    unresolved: str | None = None
+
+    async def drive(self) -> StructuredOutcome:
+        """Until terminal. What the last state staged is not yet durable when this returns."""
+        outcome: StructuredOutcome | None = None
+        while outcome is None:
+            state = self.trace.state
+            if state == "PENDING":
+                outcome = await self.decide()
+            elif state == "AUTHORIZED":
+                outcome = await keys.persist_call(self.ex, self.trace, self.step, self.parameters)
+            elif state == "EXECUTING":
+                outcome = await self.execute()
+            else:
+                outcome = recorded_outcome(self.ex, self.trace)
+        self.ex.tell(
+            Fact(
+                kind="step_ended", run_id=self.ex.run_id, step_id=self.step.step_id, step_index=self.step.index,
+                code=outcome.code, status=outcome.status, outcome=outcome,
+            )
+        )  # fmt: skip
+        return outcome
+
+    # -- PENDING ---------------------------------------------------------------------------------------------------
+
+    async def decide(self) -> StructuredOutcome | None:
+        verdict = await self.ask_gates()
+        if isinstance(verdict, NeedsApproval):
+            self.ex.writer.checkpoint(self.trace)
+            self.ex.writer.flush()
+            raise Parked("waiting", verdict.reason)
+        logged = building.decision(self.ex, self.trace, self.step, verdict)
+        self.ex.writer.entry(logged)
+        if isinstance(verdict, Refusal):
+            self.ex.remember_output(self.step.step_id, None)
+            return denied_outcome_of(self.trace, verdict.message)
+        return None
+
+    async def ask_gates(self) -> Verdict:
+        """validate → permission → duplicate → budget → supervisor, and the first no counts."""
+        served = self.ex.source.served_decision(self.step)
+        if served is not None:
+            return served
+        refusal = (
+            validate.check(self.step, self.parameters, self.ex.plan.registry, self.unresolved)
+            or self.missing_secret()
+            or permission.check(self.step, self.ex.context, self.ex.dispatched)
+            or self.duplicate()
+        )
+        if refusal is not None:
+            return refusal
+        exact, refusal = self.money()
+        if refusal is not None:
+            return refusal
+        verdict = await self.supervise()
+        if isinstance(verdict, Approval):
+            return Approval(verdict.by, vote=verdict.vote, exact=exact)
+        return verdict
+
+    def missing_secret(self) -> Refusal | None:
+        if not secret_names(self.parameters):
+            return None
+        name = self.ex.source.missing_secret(self.parameters)
+        if name is None:
+            return None
+        return Refusal("validate", "ERR_SECRET_UNAVAILABLE", f"the secret {name} is not set", {"secret": name})
+
+    def duplicate(self) -> Refusal | None:
+        duplicates = self.ex.duplicates
+        return None if duplicates is None else duplicates.check(self.step, self.parameters)
+
+    def money(self) -> tuple[dict[str, str | None], Refusal | None]:
+        rate = tariff(self.ex.plan.pins.prices, self.step.reference, self.parameters)
+        try:
+            required = self.estimate()
+        except UnknownPrice as error:
+            return {}, Refusal("budget", "ERR_LLM_INVALID_MODEL", str(error), {"model": error.model})
+        decision, refusal = budget.check(
+            self.ex.budget,
+            required,
+            run=self.ex.run_spent(),
+            step=Spent(),
+            day=Spent(),
+            model=rate.model,
+            model_spent=Spent(),
+        )
+        return decision.meta(), refusal
+
+    def estimate(self) -> int:
+        skill = self.step.skill
+        assert skill is not None
+        plain = unescape(self.parameters, None)
+        assert isinstance(plain, dict)
+        return skill.estimate(plain, self.ex.prices.to_dict())
+
+    async def supervise(self) -> Verdict:
+        vote = self.ex.fold.votes.get(self.trace.trace_id)
+        if vote is not None:
+            return supervisor.by_vote(vote)
+        mode = self.ex.context.supervisor
+        if mode == "auto":
+            return Approval("auto")
+        request = self.trace.request
+        assert request is not None
+        proposal = supervisor.Proposal(
+            run_id=self.ex.run_id,
+            step_id=self.step.step_id,
+            skill_id=self.step.skill_id,
+            skill_version=self.step.skill_version,
+            risk_level=request.risk_level,
+            parameters=self.parameters,
+            agent_id=self.ex.plan.plan.agent_id,
+            goal=self.ex.plan.plan.goal,
+            spent_cents=cents(self.ex.fold.spent_exact),
+        )
+        if mode == "ask":
+            return supervisor.by_risk(proposal)
+        if self.ex.supervisor is None:
+            return Refusal("supervisor", "ERR_POLICY_VIOLATION", f"there is no supervisor {mode}")
+        self.ex.writer.flush()  # a callable may take its time: what is known so far is durable first
+        return await supervisor.by_function(self.ex.supervisor, proposal)
+
+    # -- EXECUTING -------------------------------------------------------------------------------------------------
+
+    async def execute(self) -> StructuredOutcome:
+        self.ex.writer.flush()  # the call is durable before it is dispatched
+        self.ex.tell_now(
+            Fact(
+                kind="step_started", run_id=self.ex.run_id, step_id=self.step.step_id, step_index=self.step.index,
+            )
+        )  # fmt: skip
+        self.ex.dispatched += 1
+        outcome = await make_dispatch(self.ex, self.trace, self.step, self.parameters).run()
+        keys.finish(self.ex, self.trace, self.step, outcome)
+        if self.ex.duplicates is not None:
+            self.ex.duplicates.record(self.step, self.parameters, self.trace.trace_id, outcome)
+        return outcome
+
+
+def start(ex: Execution, step: PlannedStep) -> Call:
+    """A fresh step: its parameters resolved, its request staged."""
+    parameters, unresolved = dict(step.parameters), None
+    if has_references(parameters):
+        earlier = {name: number for name, number in ex.plan.index.items() if number < step.index}
+        try:
+            resolved = resolve(parameters, earlier, ex.output_of)
+            assert isinstance(resolved, dict)
+            parameters = resolved
+        except UnresolvedReference as error:
+            unresolved = str(error)
+    commitment, _ = ex.book.put(parameters)
+    call = Call(ex, step, parameters, unresolved=unresolved)
+    call.trace = ex.writer.entry(building.request(ex, step, parameters, commitment))
+    return call
+
+
+def resume(ex: Execution, trace: TraceFold, step: PlannedStep, *, near: int | None = None) -> Call:
+    """A step that a crash or a wait left open: its parameters are what was recorded, not what is computed again."""
+    assert trace.request is not None
+    commitment = str(trace.request.proposal.args["$commit"])
+    try:
+        parameters = ex.book.get(commitment, near=near)
+    except LookupError:
+        raise Parked("held", f"step {step.step_id}: its arguments are gone; nothing can be dispatched") from None
+    assert isinstance(parameters, dict)
+    unresolved = "its reference could not be resolved" if has_references(parameters) else None
+    call = Call(ex, step, parameters, unresolved=unresolved)
+    call.trace = trace
+    return call
+
+
+def recorded_outcome(ex: Execution, trace: TraceFold) -> StructuredOutcome:
+    """The outcome of a trace that is terminal already."""
+    if trace.state == "DENIED":
+        return denied_outcome_of(trace, "")
+    outcome, output = outcome_of(ex.book, trace)
+    return with_output(outcome, output) if outcome.ok else outcome

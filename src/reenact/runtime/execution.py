@@ -1,0 +1,154 @@
+"""One run being made: its journal, its plan, and where its effects come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from reenact.contracts.outcome import StructuredOutcome
+from reenact.contracts.plan import Context
+from reenact.contracts.records import RunStatus
+from reenact.journal.fold import TraceFold
+from reenact.journal.run_fold import RunFold
+from reenact.policy.budget import BudgetPolicy, Spent, budget_policy
+from reenact.policy.cost import PriceTable
+from reenact.runtime.capability import Mint
+from reenact.runtime.gates.duplicate import DuplicateGate
+from reenact.runtime.gates.supervisor import SupervisorFunction
+from reenact.runtime.payload_book import PayloadBook
+from reenact.runtime.references import MISSING
+from reenact.runtime.source import EffectSource
+from reenact.runtime.steps import RunPlan
+from reenact.runtime.trace_history import load_trace
+from reenact.runtime.writer import RunWriter
+from reenact.store.base import Store
+from reenact.values.clock import Door
+
+RECENT_OUTPUTS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that is durable now. Listeners get it after its commit, never before."""
+
+    kind: str
+    """run_started, step_started, attempt, step_ended, run_ended, progress"""
+    run_id: str
+    step_id: str | None = None
+    step_index: int | None = None
+    attempt: int | None = None
+    code: str | None = None
+    backoff_ms: int | None = None
+    status: str | None = None
+    outcome: StructuredOutcome | None = None
+    message: str | None = None
+
+
+Listener = Callable[[Fact], None]
+
+
+class Parked(Exception):  # noqa: N818  # not an error: the run stops here and can go on later
+    """The run stops without an end: it waits for a person, or is held."""
+
+    def __init__(self, status: RunStatus, reason: str) -> None:
+        super().__init__(reason)
+        self.status: RunStatus = status
+
+
+class Execution:
+    """Everything that driving a trace needs. One at a time writes to a run; calls of a session share it."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        door: Door,
+        plan: RunPlan,
+        writer: RunWriter,
+        source: EffectSource,
+        mint: Mint,
+        original_run_id: str,
+        supervisor: SupervisorFunction | None = None,
+        listeners: tuple[Listener, ...] = (),
+    ) -> None:
+        self.store = store
+        self.door = door
+        self.plan = plan
+        self.writer = writer
+        self.source = source
+        self.mint = mint
+        self.original_run_id = original_run_id
+        self.supervisor = supervisor
+        self.listeners = listeners
+        self.prices = PriceTable.from_dict({key: plan.pins.prices[key] for key in ("models", "version")})
+        self.budget: BudgetPolicy = budget_policy(self.context.budget_cents, self.context.budget)
+        self.recovered: set[str] = {trace.trace_id for trace in writer.fold.open.values() if trace.state == "EXECUTING"}
+        self.reserved: dict[str, int] = {}
+        self.dispatched = 0
+        self.duplicates: DuplicateGate | None = None
+        self._outputs: dict[str, str | None] = {}
+
+    @property
+    def run_id(self) -> str:
+        return self.writer.fold.run_id
+
+    @property
+    def fold(self) -> RunFold:
+        return self.writer.fold
+
+    @property
+    def book(self) -> PayloadBook:
+        return self.writer.book
+
+    @property
+    def context(self) -> Context:
+        return self.plan.plan.context
+
+    def tell(self, fact: Fact) -> None:
+        """Tell listeners once everything staged so far is durable."""
+        if self.listeners:
+            self.writer.after_commit(lambda: self.tell_now(fact))
+
+    def tell_now(self, fact: Fact) -> None:
+        for listener in self.listeners:
+            listener(fact)
+
+    # -- money -----------------------------------------------------------------------------------------------------
+
+    def run_spent(self, besides: str | None = None) -> Spent:
+        reserved = sum(exact for trace_id, exact in self.reserved.items() if trace_id != besides)
+        return Spent(self.fold.spent_exact, reserved)
+
+    # -- outputs of earlier steps -----------------------------------------------------------------------------------
+
+    def remember_output(self, step_id: str, commitment: str | None) -> None:
+        self._outputs[step_id] = commitment
+        if len(self._outputs) > RECENT_OUTPUTS:
+            del self._outputs[next(iter(self._outputs))]
+
+    def output_of(self, step_id: str) -> object:
+        """The output of an earlier step; MISSING when it has none, did not succeed, or was erased."""
+        near = None
+        if step_id in self._outputs:
+            commitment = self._outputs[step_id]
+        else:
+            commitment, near = self._recorded_output(step_id)
+        if commitment is None:
+            return MISSING
+        try:
+            return self.book.get(commitment, near=near)
+        except LookupError:
+            return MISSING
+
+    def _recorded_output(self, step_id: str) -> tuple[str | None, int | None]:
+        row = self.store.trace_at(self.run_id, self.plan.index[step_id])
+        if row is None:
+            return None, None
+        trace, commits = load_trace(self.store, row)
+        return succeeded_output(trace), commits.get("tool_effect")
+
+
+def succeeded_output(trace: TraceFold) -> str | None:
+    if trace.state != "COMPLETED" or trace.effect is None:
+        return None
+    return trace.effect.commitment("/output")

@@ -1,0 +1,179 @@
+"""The live source: the one place in Reenact that calls a skill."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from reenact.contracts.facts import ExceptionFact, Facts, Usage
+from reenact.errors import SecretError, SkillError
+from reenact.journal.fold import TraceFold
+from reenact.policy.classify import facts_of
+from reenact.policy.repeat import STILL_RUNNING
+from reenact.runtime.gates.verdict import Verdict
+from reenact.runtime.references import secret_names, unescape
+from reenact.runtime.secrets import Secrets
+from reenact.runtime.source import SAME, AttemptCall, AttemptResult
+from reenact.runtime.steps import PlannedStep
+from reenact.runtime.threads import SkillThreads
+from reenact.skills.context import Report, SkillContext
+from reenact.skills.skill import Skill
+from reenact.values.clock import Door
+
+MAX_MS = 2**53 - 1
+
+
+class LiveSource:
+    """Effects from the world."""
+
+    mode = "live"
+
+    def __init__(
+        self,
+        door: Door,
+        secrets: Secrets,
+        *,
+        services: Mapping[str, object] | None = None,
+        on_progress: Callable[[str, str], None] | None = None,
+    ) -> None:
+        self._door = door
+        self._secrets = secrets
+        self._services = dict(services or {})
+        self._on_progress = on_progress
+        self._threads = SkillThreads()
+
+    def redispatches(self, trace: TraceFold, *, recovered: bool) -> int:  # noqa: ARG002  # the recording asks the trace
+        return 1 if recovered else 0
+
+    def back_off(self, seconds: float) -> bool:  # noqa: ARG002  # a live run always waits
+        return True
+
+    def missing_secret(self, parameters: dict[str, object]) -> str | None:
+        for name in secret_names(parameters):
+            try:
+                self._secrets.get(name)
+            except SecretError:
+                return name
+        return None
+
+    def served_decision(self, step: PlannedStep) -> Verdict | None:  # noqa: ARG002  # a live run decides for itself
+        return None
+
+    async def attempt(self, call: AttemptCall) -> AttemptResult:
+        skill = call.step.skill
+        assert skill is not None, "a call without its skill is refused by the gates"
+        parameters = unescape(call.parameters, self._secrets.get)
+        assert isinstance(parameters, dict)
+        ctx = self._context(call)
+        ambient = sys.exc_info()[1]
+        started_at, began = self._door.timestamp(), self._door.monotonic()
+        output: object = None
+        error: BaseException | None = None
+        still_running = False
+        try:
+            output, still_running = await self._call(skill, ctx, parameters, call.step.timeout_ms / 1000)
+        except asyncio.CancelledError as cancelled:
+            if being_cancelled():
+                raise
+            error = cancelled
+        except KeyboardInterrupt:
+            raise
+        except BaseException as raised:  # noqa: BLE001  # whatever a skill raises is an outcome
+            error = raised
+        detach(error, ambient)
+        report = ctx.close()
+        if still_running:
+            error = TimeoutError(f"no answer within {call.step.timeout_ms} ms; its thread still runs")
+        return AttemptResult(
+            facts=facts(report, error, still_running=still_running),
+            started_at=started_at,
+            ended_at=self._door.timestamp(),
+            latency_ms=max(0, int((self._door.monotonic() - began) * 1000)),
+            output=output if error is None else None,
+            response=report.raw_response if report.has_raw_response else SAME,
+            side_effects=list(report.side_effects),
+            request_id=report.request_id,
+            retry_after_ms=bounded(report.retry_after_ms),
+            message=None if error is None else describe(error, call.step.timeout_ms),
+            details=details_of(error),
+        )
+
+    def _context(self, call: AttemptCall) -> SkillContext:
+        tell = self._on_progress
+        step_id = call.step.step_id
+        return SkillContext(
+            run_id=call.run_id,
+            step_id=step_id,
+            trace_id=call.trace_id,
+            idempotency_key=call.idempotency_key,
+            attempt=call.attempt,
+            timeout_ms=call.step.timeout_ms,
+            original_run_id=call.original_run_id,
+            clock=self._door,
+            context=call.context,
+            services=self._services,
+            on_progress=None if tell is None else (lambda message: tell(step_id, message)),
+        )
+
+    async def _call(
+        self, skill: Skill, ctx: SkillContext, parameters: Mapping[str, object], limit_s: float
+    ) -> tuple[object, bool]:
+        """(output, whether its thread still runs). Timeouts count on the monotonic clock of the loop."""
+        if skill.is_async:
+            async with asyncio.timeout(limit_s):
+                return await skill.call_async(ctx, parameters), False
+        future = self._threads.run(lambda: skill.call_sync(ctx, parameters))
+        done, _ = await asyncio.wait([future], timeout=limit_s)
+        if not done:
+            return None, True
+        return future.result(), False
+
+
+def detach(error: BaseException | None, ambient: BaseException | None) -> None:
+    """What our caller was handling when it called us is no cause of a skill's failure."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if ambient is not None and error.__context__ is ambient:
+            error.__context__ = None
+        error = error.__cause__ or error.__context__
+
+
+def being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def facts(report: Report, error: BaseException | None, *, still_running: bool) -> Facts:
+    found = Facts() if error is None else facts_of(error)
+    if still_running:
+        found = replace(found, exceptions=(*found.exceptions, ExceptionFact(errno=None, type=STILL_RUNNING)))
+    return replace(
+        found,
+        http_status=found.http_status if found.http_status is not None else bounded(report.http_status),
+        usage=None if report.usage is None else Usage(
+            input_tokens=bounded(report.usage["input_tokens"]) or 0,
+            output_tokens=bounded(report.usage["output_tokens"]) or 0,
+        ),
+        finish_reason=report.finish_reason,
+    )  # fmt: skip
+
+
+def bounded(value: int | None) -> int | None:
+    """A number from outside, as a record may hold it."""
+    return None if value is None else max(0, min(int(value), MAX_MS))
+
+
+def describe(error: BaseException, timeout_ms: int) -> str:
+    if isinstance(error, TimeoutError) and not str(error):
+        return f"no answer within {timeout_ms} ms"
+    return str(error) or type(error).__name__
+
+
+def details_of(error: BaseException | None) -> dict[str, object] | None:
+    if isinstance(error, SkillError) and error.details:
+        return dict(error.details)
+    return None

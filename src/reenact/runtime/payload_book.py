@@ -1,0 +1,89 @@
+"""The one place where values are written: redacted, put into an envelope, stored once within a run."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from hashlib import blake2b
+from typing import Protocol
+
+from reenact.store.base import NewPayload, Store
+from reenact.values.canonical import canonicalize
+from reenact.values.clock import Door
+from reenact.values.digest import sha256_hex
+from reenact.values.envelope import open_envelope
+
+RECENT = 512
+LARGE = 256
+
+
+class Redactor(Protocol):
+    """Takes secrets out of a value before it is written."""
+
+    def __call__(self, value: object, /) -> object: ...
+
+
+class PayloadBook:
+    """Envelopes of one run: those of the commit in the making, and those already in the store."""
+
+    def __init__(self, store: Store, run_id: str, door: Door, dedupe_key: bytes, redact: Redactor | None) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._door = door
+        self._dedupe_key = dedupe_key
+        self._redact = redact
+        self._recent: OrderedDict[bytes, tuple[str, int | None]] = OrderedDict()
+        self.pending: list[NewPayload] = []
+        self.shared: list[tuple[str, int]] = []
+
+    def put(self, value: object) -> tuple[str, int]:
+        """(commitment, size of the envelope) of a value; equal values of a run share one envelope."""
+        if self._redact is not None:
+            value = self._redact(value)
+        content = canonicalize(value)
+        content_key = blake2b(content, key=self._dedupe_key, digest_size=16).digest()
+        size = len(content) + 32
+        known = self._known(content_key, size)
+        if known is not None:
+            commitment, payload_id = known
+            if payload_id is not None:
+                self.shared.append((commitment, payload_id))
+            return commitment, size
+        envelope = self._door.random_bytes(32) + content
+        commitment = sha256_hex(envelope)
+        self.pending.append(NewPayload(commitment, content_key, envelope))
+        self._remember(content_key, commitment, None)
+        return commitment, size
+
+    def _known(self, content_key: bytes, size: int) -> tuple[str, int | None] | None:
+        found = self._recent.get(content_key)
+        if found is not None:
+            self._recent.move_to_end(content_key)
+            return found
+        if size < LARGE:
+            return None
+        stored = self._store.find_content(self._run_id, content_key)
+        if stored is not None:
+            self._remember(content_key, stored[0], stored[1])
+        return stored
+
+    def _remember(self, content_key: bytes, commitment: str, payload_id: int | None) -> None:
+        self._recent[content_key] = (commitment, payload_id)
+        if len(self._recent) > RECENT:
+            self._recent.popitem(last=False)
+
+    def committed(self, run_no: int, n: int) -> None:
+        """The pending envelopes are durable as those of commit `n`."""
+        for k, payload in enumerate(self.pending):
+            self._remember(payload.content_key, payload.commitment, (run_no << 24 | n) << 8 | k)
+        self.pending = []
+        self.shared = []
+
+    def get(self, commitment: str, *, near: int | None = None) -> object:
+        """The value behind a commitment; LookupError when its envelope is gone."""
+        for payload in self.pending:
+            if payload.commitment == commitment:
+                return open_envelope(payload.envelope, commitment)
+        envelope = self._store.payload(self._run_id, commitment, near=near)
+        if envelope is None:
+            raise LookupError(commitment)
+        return open_envelope(envelope, commitment)

@@ -1,0 +1,95 @@
+"""Pinning: a plan gets everything that its behaviour depends on written into it, once."""
+
+from __future__ import annotations
+
+from reenact.contracts.plan import Plan, plan_from_document
+from reenact.errors import PlanError, SkillNotFound, UnknownPrice, UsageError
+from reenact.policy.cost import DEFAULT_PRICES, PriceTable, price_from_genai
+from reenact.policy.retry import merge_retry, policy_to_dict
+from reenact.policy.taxonomy import TAXONOMY_VERSION
+from reenact.skills.registry import Registry
+from reenact.values.clock import Door
+
+
+def pin(document: dict[str, object], registry: Registry, door: Door, *, source: str = "plan") -> dict[str, object]:
+    """The plan's document with versions, policies, prices, taxonomy and salt. A pinned plan is returned as it is."""
+    plan, _ = plan_from_document(document, source=source)
+    if plan.context.pins is not None:
+        return document
+    steps = pinned_steps(document, plan, registry)
+    used = sorted({(step["skill_id"], step.get("skill_version")) for step in steps if step.get("skill_version")})
+    pins = {
+        "taxonomy": TAXONOMY_VERSION,
+        "prices": prices_for(plan, registry, used),
+        "retry": retry_for(registry, used),
+        "skills": digests_for(registry, used),
+        "salt": door.random_bytes(32).hex(),
+    }
+    context = document.get("context")
+    return {
+        **document,
+        "steps": steps,
+        "context": {**(context if isinstance(context, dict) else {}), "pins": pins},
+    }
+
+
+def pinned_steps(document: dict[str, object], plan: Plan, registry: Registry) -> list[dict[str, object]]:
+    raw = document["steps"]
+    assert isinstance(raw, list)
+    pinned = []
+    for step, given in zip(plan.steps, raw, strict=True):
+        version = step.skill_version
+        if version is None:
+            try:
+                version = registry.highest(step.skill_id).version
+            except SkillNotFound:
+                version = None  # the step will be refused as ERR_SKILL_NOT_FOUND; nothing is substituted
+        pinned.append({**given, "skill_version": version} if version else dict(given))
+    return pinned
+
+
+def retry_for(registry: Registry, used: list[tuple[object, object]]) -> dict[str, object]:
+    pinned: dict[str, object] = {"default": policy_to_dict(merge_retry())}
+    for skill_id, version in used:
+        reference = f"{skill_id}@{version}"
+        if reference in registry:
+            declared = registry.resolve(str(skill_id), str(version)).metadata.retry
+            if declared is not None:
+                pinned[reference] = policy_to_dict(merge_retry(declared))
+    return pinned
+
+
+def digests_for(registry: Registry, used: list[tuple[object, object]]) -> dict[str, str]:
+    references = [f"{skill_id}@{version}" for skill_id, version in used]
+    known = registry.digests()
+    return {reference: known[reference] for reference in references if reference in known}
+
+
+def prices_for(plan: Plan, registry: Registry, used: list[tuple[object, object]]) -> dict[str, object]:
+    """Token prices of the models that the plan names, and the fixed price of each skill."""
+    models = sorted(
+        {str(step.parameters["model"]) for step in plan.steps if isinstance(step.parameters.get("model"), str)}
+    )
+    skills = {}
+    for skill_id, version in used:
+        reference = f"{skill_id}@{version}"
+        if reference in registry:
+            meta = registry.resolve(str(skill_id), str(version)).metadata
+            skills[reference] = {"cost_estimate_cents": meta.cost_estimate_cents, "cost_model": meta.cost_model}
+    try:
+        table = DEFAULT_PRICES.extended(plan.context.prices)
+    except UsageError as error:
+        raise PlanError(f"$.context.prices: {error}") from None
+    named = {model: price for model in models if (price := price_of(model, table)) is not None}
+    return {"models": named, "version": table.version, "skills": skills}
+
+
+def price_of(model: str, table: PriceTable) -> dict[str, str] | None:
+    """The plan's price, ours, or the maintained list's. None stays unknown: the step that needs it is refused."""
+    if model in table.models:
+        price = table.models[model]
+        return {"input": str(price.input), "output": str(price.output)}
+    try:
+        return price_from_genai(model)
+    except UnknownPrice:
+        return None

@@ -1,0 +1,64 @@
+"""Run a plan: each step through `drive`, in declared order, then the seal."""
+
+from __future__ import annotations
+
+from reenact.contracts.outcome import StructuredOutcome
+from reenact.contracts.records import RunStatus
+from reenact.runtime import drive
+from reenact.runtime.crash_points import reach
+from reenact.runtime.execution import Execution, Fact
+from reenact.runtime.gates.duplicate import DuplicateGate
+from reenact.runtime.reader import RunReader
+from reenact.runtime.steps import PlannedStep
+
+
+async def run_plan(ex: Execution) -> RunStatus:
+    """From wherever the journal stands to the seal; raises Parked where a person is needed."""
+    if ex.context.dedupe:
+        ex.duplicates = rebuild_duplicates(ex)
+    ex.dispatched = ex.fold.called
+    stopped = any(ex.plan.step(index).on_error == "abort" for index in ex.fold.not_completed)
+    index = ex.fold.done
+    while index < len(ex.plan) and not stopped:
+        step = ex.plan.step(index)
+        outcome = await next_call(ex, step).drive()
+        stopped = aborts(step, outcome)
+        index += 1
+    status: RunStatus = "failed" if stopped else "completed"
+    seal(ex, status)
+    return status
+
+
+def next_call(ex: Execution, step: PlannedStep) -> drive.Call:
+    for trace in ex.fold.open.values():
+        if trace.step_index == step.index:
+            row = ex.store.trace(trace.trace_id)
+            return drive.resume(ex, trace, step, near=None if row is None else row.commit_n)
+    return drive.start(ex, step)
+
+
+def aborts(step: PlannedStep, outcome: StructuredOutcome) -> bool:
+    return outcome.status == "failure" and step.on_error == "abort"
+
+
+def seal(ex: Execution, status: RunStatus) -> None:
+    """The end record of the run, in one commit with its last effect."""
+    record = ex.fold.record
+    assert record is not None
+    ex.writer.seal(status, record.plan_hash, len(ex.plan))
+    ex.tell(Fact(kind="run_ended", run_id=ex.run_id, status=status))
+    reach("before_seal")
+    ex.writer.flush()
+    reach("after_seal")
+
+
+def rebuild_duplicates(ex: Execution) -> DuplicateGate:
+    """What the duplicate gate knew, from the journal."""
+    gate = DuplicateGate()
+    if ex.fold.commits > 0:
+        for recorded in RunReader(ex.store, ex.run_id).steps():
+            parameters = recorded.parameters()
+            if recorded.finished and isinstance(parameters, dict):
+                step = ex.plan.step(recorded.trace.step_index)
+                gate.record(step, parameters, recorded.trace.trace_id, recorded.outcome())
+    return gate

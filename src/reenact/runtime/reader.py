@@ -1,0 +1,114 @@
+"""A recorded run, read step by step. Nothing is kept that was not asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from reenact.contracts.artifacts import ArtifactType
+from reenact.contracts.outcome import StructuredOutcome
+from reenact.contracts.plan import Plan, plan_from_document
+from reenact.contracts.records import RunRecord
+from reenact.errors import EvidenceError
+from reenact.journal.fold import TraceFold
+from reenact.journal.run_fold import RunFold
+from reenact.runtime.dispatch import with_output
+from reenact.runtime.keys import StoredPayloads
+from reenact.runtime.outcomes import denied_outcome_of, outcome_of
+from reenact.store.base import Store
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStep:
+    """One step as recorded: its trace, and where its values lie."""
+
+    trace: TraceFold
+    commits: dict[ArtifactType, int]
+    payloads: StoredPayloads
+
+    @property
+    def step_id(self) -> str:
+        return self.trace.step_id
+
+    @property
+    def finished(self) -> bool:
+        return self.trace.terminal
+
+    def outcome(self) -> StructuredOutcome:
+        """What the caller got, or would have got."""
+        if self.trace.effect is None:
+            return denied_outcome_of(self.trace, self.reason())
+        outcome, output = outcome_of(self.payloads, self.trace, near=self.commits.get("tool_effect"))
+        return with_output(outcome, output) if outcome.ok else outcome
+
+    def reason(self) -> str:
+        """Why a denied step was denied, where that was not erased."""
+        decided = self.trace.decision
+        commitment = decided.meta.get("details") if decided is not None and isinstance(decided.meta, dict) else None
+        if not isinstance(commitment, str):
+            return ""
+        value = self.value(commitment, "supervisor_decision")
+        return str(value.get("message", "")) if isinstance(value, dict) else ""
+
+    def parameters(self) -> object:
+        assert self.trace.request is not None
+        commitment = self.trace.request.proposal.args.get("$commit")
+        return self.value(str(commitment), "action_request")
+
+    def value(self, commitment: str, named_by: ArtifactType) -> object:
+        """A payload, or None when it was erased."""
+        try:
+            return self.payloads.get(commitment, near=self.commits.get(named_by))
+        except LookupError:
+            return None
+
+
+class RunReader:
+    """Reads a run of a store from its first commit on, verifying as it goes."""
+
+    def __init__(self, store: Store, run_id: str) -> None:
+        self.store = store
+        self.run_id = run_id
+        self.payloads = StoredPayloads(store, run_id)
+        self.fold = RunFold(run_id)
+        self._finished: list[TraceFold] = []
+        self._commits: dict[str, dict[ArtifactType, int]] = {}
+
+    def steps(self) -> Iterator[RecordedStep]:
+        """Finished steps as they ended, then those that are open."""
+        self.fold.on_finish = self._finished.append
+        for body in self.store.bodies(self.run_id):
+            number = self.fold.commits + 1
+            for line in self.fold.apply_body(body):
+                if line.entry is not None:
+                    self._commits.setdefault(line.entry.trace_id, {})[line.entry.artifact_type] = number
+            while self._finished:
+                yield self._step(self._finished.pop(0))
+        for trace in self.fold.open.values():
+            yield self._step(trace)
+
+    def _step(self, trace: TraceFold) -> RecordedStep:
+        return RecordedStep(trace, self._commits.pop(trace.trace_id, {}), self.payloads)
+
+    def record(self) -> RunRecord:
+        """The run record: the first thing that a run says."""
+        if self.fold.record is None:
+            first = next(iter(self.store.bodies(self.run_id)), None)
+            if first is None:
+                raise EvidenceError(f"run {self.run_id} has no commits")
+            head = RunFold(self.run_id)
+            head.apply_body(first)
+            if head.record is None:
+                raise EvidenceError(f"run {self.run_id} does not begin with its run record")
+            return head.record
+        return self.fold.record
+
+    def plan(self) -> tuple[Plan, dict[str, object]]:
+        record = self.record()
+        if record.plan is None:
+            raise EvidenceError(f"run {self.run_id} is a session: its plan is known when it ends")
+        try:
+            document = self.payloads.get(record.plan, near=1)
+        except LookupError:
+            raise EvidenceError(f"the plan of run {self.run_id} was erased; it cannot be run again") from None
+        return plan_from_document(document, source=f"the plan of run {self.run_id}")

@@ -1,0 +1,118 @@
+"""References between steps, secrets, and the `$` that keeps what a tool says from ever being resolved.
+
+Only what stands literally in the pinned plan is expanded: `{{step.path}}` when a step is requested, `{"$secret": NAME}`
+when it is dispatched. A value that is put in from outside has every key that begins with `$` prefixed by one more, and
+dispatch takes one off again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from reenact.values.canonical import canonicalize
+
+REFERENCE = re.compile(r"\{\{\s*([^{}]+?)\s*\}\}")
+MISSING = object()
+
+
+class UnresolvedReference(Exception):  # noqa: N818  # it becomes a refusal, nobody handles it as an error
+    """A reference that leads nowhere; the message says where it stands and why."""
+
+
+def escape(value: object) -> object:
+    """A value from outside, made inert."""
+    if isinstance(value, dict):
+        return {("$" + key if key.startswith("$") else key): escape(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [escape(item) for item in value]
+    return value
+
+
+def is_secret(value: object) -> bool:
+    return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("$secret"), str)
+
+
+def unescape(value: object, secret: Callable[[str], object] | None) -> object:
+    """What the skill gets: secrets resolved, then one `$` taken off. Without `secret` the references stay."""
+    if isinstance(value, dict):
+        if is_secret(value):
+            return value if secret is None else secret(value["$secret"])
+        return {(key.removeprefix("$")): unescape(item, secret) for key, item in value.items()}
+    if isinstance(value, list):
+        return [unescape(item, secret) for item in value]
+    return value
+
+
+def secret_names(value: object) -> list[str]:
+    if is_secret(value):
+        assert isinstance(value, dict)
+        return [value["$secret"]]
+    if isinstance(value, dict):
+        return [name for item in value.values() for name in secret_names(item)]
+    if isinstance(value, list):
+        return [name for item in value for name in secret_names(item)]
+    return []
+
+
+def has_references(value: object) -> bool:
+    if isinstance(value, str):
+        return "{{" in value and REFERENCE.search(value) is not None
+    if isinstance(value, dict):
+        return any(has_references(item) for item in value.values())
+    if isinstance(value, list):
+        return any(has_references(item) for item in value)
+    return False
+
+
+def resolve(value: object, earlier: Mapping[str, int], output: Callable[[str], object], where: str = "") -> object:
+    """The parameters with every reference replaced. `output(step_id)` gives a step's output."""
+    if isinstance(value, str):
+        return resolve_text(value, earlier, output, where) if "{{" in value else value
+    if isinstance(value, dict):
+        return {key: resolve(item, earlier, output, f"{where}/{key}") for key, item in value.items()}
+    if isinstance(value, list):
+        return [resolve(item, earlier, output, f"{where}/{index}") for index, item in enumerate(value)]
+    return value
+
+
+def resolve_text(text: str, earlier: Mapping[str, int], output: Callable[[str], object], where: str) -> object:
+    whole = REFERENCE.fullmatch(text.strip())
+    if whole is not None:
+        return escape(look_up(whole[1], earlier, output, where))
+
+    def put_in(match: re.Match[str]) -> str:
+        found = look_up(match[1], earlier, output, where)
+        return found if isinstance(found, str) else canonicalize(found).decode()
+
+    return REFERENCE.sub(put_in, text)
+
+
+def look_up(path: str, earlier: Mapping[str, int], output: Callable[[str], object], where: str) -> object:
+    step_id, rest = split_path(path, earlier, where)
+    value = output(step_id)
+    if value is MISSING:
+        raise UnresolvedReference(f"{where or '/'}: step {step_id!r} has no output to take {path!r} from")
+    for part in rest:
+        value = descend(value, part)
+        if value is MISSING:
+            raise UnresolvedReference(f"{where or '/'}: {path!r} leads nowhere: there is no {part!r}")
+    return value
+
+
+def split_path(path: str, earlier: Mapping[str, int], where: str) -> tuple[str, list[str]]:
+    """A step id may hold dots: the longest one that is known wins."""
+    parts = path.split(".")
+    for length in range(len(parts), 0, -1):
+        step_id = ".".join(parts[:length])
+        if step_id in earlier:
+            return step_id, parts[length:]
+    raise UnresolvedReference(f"{where or '/'}: {path!r} names no earlier step")
+
+
+def descend(value: object, part: str) -> object:
+    if isinstance(value, dict):
+        return value.get(part, MISSING)
+    if isinstance(value, list) and part.isdigit() and int(part) < len(value):
+        return value[int(part)]
+    return MISSING

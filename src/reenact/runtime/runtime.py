@@ -1,0 +1,229 @@
+"""The runtime: runs plans, goes on with what was interrupted. Async inside, a thin synchronous front."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from reenact.contracts.plan import parse_plan, plan_from_document, plan_hash
+from reenact.contracts.records import RunMode, RunRecord, RunStatus
+from reenact.errors import LockAcquireFailed, PlanError, UsageError
+from reenact.journal.run_fold import RunFold
+from reenact.runtime.capability import Mint
+from reenact.runtime.execution import Execution, Fact, Listener, Parked
+from reenact.runtime.gates.supervisor import SupervisorFunction, load_supervisor
+from reenact.runtime.heartbeat import Heartbeat
+from reenact.runtime.live import LiveSource
+from reenact.runtime.payload_book import PayloadBook
+from reenact.runtime.pinning import pin
+from reenact.runtime.plan_run import run_plan
+from reenact.runtime.reader import RunReader
+from reenact.runtime.result import RunResult
+from reenact.runtime.secrets import Secrets
+from reenact.runtime.source import EffectSource
+from reenact.runtime.steps import RunPlan
+from reenact.runtime.writer import RunWriter
+from reenact.skills.registry import Registry, default_registry
+from reenact.skills.skill import Skill
+from reenact.store.base import NewRun, Store
+from reenact.store.owner import owner_name
+from reenact.store.sqlite import SqliteStore
+from reenact.values.clock import Door, SystemDoor
+from reenact.version import __version__
+
+T = TypeVar("T")
+UNFINISHED: tuple[RunStatus, ...] = ("pending", "running", "held", "waiting")
+
+PlanLike = Mapping[str, object] | str | Path
+
+
+class Runtime:
+    """Runs plans on a store.
+
+    `skills` are added to the built-in ones. `secrets` are looked up before the environment. `listeners` hear every
+    fact after it is durable.
+    """
+
+    def __init__(
+        self,
+        store: Store | str | None = None,
+        *,
+        skills: Iterable[Skill] | Registry = (),
+        secrets: Mapping[str, str] | None = None,
+        supervisor: SupervisorFunction | None = None,
+        listeners: Iterable[Listener] = (),
+        door: Door | None = None,
+    ) -> None:
+        self.door: Door = door or SystemDoor()
+        self.store: Store = SqliteStore(store, door=self.door) if store is None or isinstance(store, str) else store
+        self.registry = skills if isinstance(skills, Registry) else default_registry()
+        if not isinstance(skills, Registry):
+            for skill in skills:
+                self.registry.register(skill)
+        self.secrets = Secrets(secrets)
+        self._supervisor = supervisor
+        self.listeners = tuple(listeners)
+        self.owner = owner_name(self.door.random_bytes(8).hex())
+        self.mint = Mint(self.store.signing_key, self.store.store_id)
+        self.heartbeat = Heartbeat(self.store)
+
+    # -- the synchronous front -------------------------------------------------------------------------------------
+
+    def run(self, plan: PlanLike, *, run_id: str | None = None) -> RunResult:
+        """Run a plan to its end, or to where it has to stop."""
+        return run_sync(self.run_async(plan, run_id=run_id))
+
+    def resume(self, run_id: str) -> RunResult:
+        """Go on with a run that was interrupted; a run that has ended is returned as it is."""
+        return run_sync(self.resume_async(run_id))
+
+    def recover(self) -> list[RunResult]:
+        """Go on with every run that nobody is working on."""
+        return run_sync(self.recover_async())
+
+    # -- the async core --------------------------------------------------------------------------------------------
+
+    async def run_async(self, plan: PlanLike, *, run_id: str | None = None) -> RunResult:
+        document = self.pinned(plan)
+        ex = self.open_run(document, LiveSource(self.door, self.secrets, on_progress=self._progress), run_id=run_id)
+        return await self.conduct(ex)
+
+    async def resume_async(self, run_id: str) -> RunResult:
+        row = self.store.find_run(run_id)
+        if row.status not in UNFINISHED:
+            return RunResult(row.run_id, row.status, self.store)
+        return await self.conduct(self.reopen_run(row.run_id))
+
+    async def recover_async(self) -> list[RunResult]:
+        results = []
+        for row in reversed(self.store.runs(status=UNFINISHED)):
+            try:
+                results.append(await self.resume_async(row.run_id))
+            except LockAcquireFailed as error:
+                results.append(RunResult(row.run_id, row.status, self.store, reason=str(error)))
+        return results
+
+    # -- one run ---------------------------------------------------------------------------------------------------
+
+    def pinned(self, plan: PlanLike) -> dict[str, object]:
+        """The plan's document with everything pinned; a path is read, a mapping is taken as it is."""
+        if isinstance(plan, Mapping):
+            return pin(dict(plan), self.registry, self.door)
+        path = Path(plan)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise PlanError(f"{path}: {error.strerror or 'cannot be read'}; name a plan file") from None
+        _, document = parse_plan(data, source=str(path))
+        return pin(document, self.registry, self.door, source=str(path))
+
+    def open_run(
+        self,
+        document: dict[str, object],
+        source: EffectSource,
+        *,
+        run_id: str | None = None,
+        mode: RunMode = "live",
+        parent_run: str | None = None,
+        original_run_id: str | None = None,
+    ) -> Execution:
+        """A new run, its run record staged with the first commit."""
+        plan, _ = plan_from_document(document)
+        run_plan_ = RunPlan(plan, document, self.registry.freeze())
+        new_id = run_id or self.door.uuid7()
+        dedupe_key = self.door.random_bytes(32)
+        fold = RunFold(new_id)
+        book = PayloadBook(self.store, new_id, self.door, dedupe_key, None)
+        writer = RunWriter(self.store, fold, book, self.door, lease=None, owner=self.owner)
+        started_at = self.door.timestamp()
+        record = RunRecord(
+            agent_id=run_plan_.agent_id,
+            capability_key=self.mint.kid,
+            kind="plan",
+            mode=mode,
+            parent_run=parent_run,
+            plan=book.put(document)[0],
+            plan_hash=plan_hash(document),
+            plan_id=run_plan_.plan_id,
+            reenact_version=__version__,
+            run_id=new_id,
+            started_at=started_at,
+            steps_planned=len(plan.steps),
+        )
+        new_run = NewRun(
+            kind="plan", mode=mode, parent_run=parent_run, plan_id=plan.plan_id, agent_id=plan.agent_id,
+            started_at=started_at, dedupe_key=dedupe_key,
+        )  # fmt: skip
+        writer.run(record, new_run)
+        ex = self._execution(run_plan_, writer, source, original_run_id or new_id)
+        ex.tell(Fact(kind="run_started", run_id=new_id))
+        return ex
+
+    def reopen_run(self, run_id: str) -> Execution:
+        """A run that was interrupted: its lease taken, its journal verified and folded."""
+        lease = self.store.acquire(run_id, self.owner)
+        try:
+            reader = RunReader(self.store, run_id)
+            plan, document = reader.plan()
+            fold = RunFold(run_id).apply_bodies(self.store.bodies(run_id))
+        except BaseException:
+            self.store.release(lease)
+            raise
+        book = PayloadBook(self.store, run_id, self.door, self.store.dedupe_key(run_id), None)
+        writer = RunWriter(self.store, fold, book, self.door, lease=lease, owner=self.owner)
+        source = LiveSource(self.door, self.secrets, on_progress=self._progress)
+        original = fold.record.parent_run if fold.record is not None and fold.record.mode != "live" else None
+        return self._execution(RunPlan(plan, document, self.registry.freeze()), writer, source, original or run_id)
+
+    def _execution(self, plan: RunPlan, writer: RunWriter, source: EffectSource, original_run_id: str) -> Execution:
+        return Execution(
+            store=self.store,
+            door=self.door,
+            plan=plan,
+            writer=writer,
+            source=source,
+            mint=self.mint,
+            original_run_id=original_run_id,
+            supervisor=self._supervisor or load_supervisor(plan.plan.context.supervisor),
+            listeners=self.listeners,
+        )
+
+    async def conduct(self, ex: Execution) -> RunResult:
+        """Run to the end or to a stop; the lease is given back either way."""
+        self.heartbeat.keep(ex.run_id, lambda: ex.writer.lease)
+        status: RunStatus | None = None
+        reason: str | None = None
+        try:
+            status = await run_plan(ex)
+        except Parked as parked:
+            status, reason = parked.status, str(parked)
+        finally:
+            self.heartbeat.drop(ex.run_id)
+            if ex.writer.lease is not None:
+                self.store.release(ex.writer.lease, status)
+        return RunResult(ex.run_id, status, self.store, reason=reason)
+
+    def _progress(self, step_id: str, message: str) -> None:
+        for listener in self.listeners:
+            listener(Fact(kind="progress", run_id="", step_id=step_id, message=message))
+
+    def close(self) -> None:
+        self.store.close()
+
+
+def run_sync(work: Coroutine[Any, Any, T]) -> T:
+    """The synchronous front; inside a running loop use the async one."""
+    if loop_is_running():
+        work.close()
+        raise UsageError("a loop is running in this thread: await the method that ends in _async instead")
+    return asyncio.run(work)
+
+
+def loop_is_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,48 @@
+"""Where secrets come from: what the host bound, the environment, or one file. They reach the skill only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from reenact.errors import SecretError, UsageError
+from reenact.values.canonical import parse_json
+
+FILE_VARIABLE = "REENACT_SECRETS_FILE"
+
+
+class Secrets:
+    """Looks a secret up by name, when a call is dispatched and never before."""
+
+    def __init__(self, bound: Mapping[str, str] | None = None) -> None:
+        self._bound = dict(bound or {})
+        self._seen: set[str] = set()
+
+    def get(self, name: str) -> str:
+        value = self._bound.get(name) or os.environ.get(name) or self._from_file(name)
+        if not value:
+            raise SecretError(
+                f"secret {name} is not set; put it into the environment or into the file named by {FILE_VARIABLE}, "
+                "then run `reenact resume`"
+            )
+        self._seen.add(value)
+        return value
+
+    def _from_file(self, name: str) -> str | None:
+        path = os.environ.get(FILE_VARIABLE)
+        if not path:
+            return None
+        try:
+            document = parse_json(Path(path).read_bytes(), what=path)
+        except OSError as error:
+            raise SecretError(f"the file of secrets {path} cannot be read: {error.strerror}") from None
+        except UsageError as error:
+            raise SecretError(f"the file of secrets {path} is not JSON: {error.code}") from None
+        value = document.get(name) if isinstance(document, dict) else None
+        return value if isinstance(value, str) else None
+
+    @property
+    def known_values(self) -> frozenset[str]:
+        """Values that were handed out, so that they can be taken out of whatever comes back."""
+        return frozenset(self._seen)

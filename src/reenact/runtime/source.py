@@ -1,0 +1,68 @@
+"""Where an effect comes from. The world here; the recording and the simulation in `reenact.replay`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from reenact.contracts.facts import Facts
+from reenact.journal.fold import TraceFold
+from reenact.runtime.gates.verdict import Verdict
+from reenact.runtime.steps import PlannedStep
+
+SAME = object()
+"""The raw response is the output itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptCall:
+    """One dispatch, as it is handed to a source."""
+
+    run_id: str
+    original_run_id: str
+    trace_id: str
+    step: PlannedStep
+    parameters: dict[str, object]
+    """After references, before secrets, with `$` escaped."""
+    attempt: int
+    idempotency_key: str
+    context: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptResult:
+    """What came of one dispatch: facts to decide on, values to keep."""
+
+    facts: Facts
+    started_at: str
+    ended_at: str
+    latency_ms: int
+    output: object = None
+    response: object = SAME
+    side_effects: list[tuple[str, str]] = field(default_factory=list)
+    request_id: str | None = None
+    retry_after_ms: int | None = None
+    message: str | None = None
+    details: dict[str, object] | None = None
+    cost_exact: int | None = None
+    """Only where the price cannot be computed again, because what it depends on was erased."""
+
+
+class EffectSource(Protocol):
+    """The one difference between a live run and each kind of replay."""
+
+    mode: str
+
+    async def attempt(self, call: AttemptCall) -> AttemptResult: ...
+
+    def redispatches(self, trace: TraceFold, *, recovered: bool) -> int:
+        """How many times the next dispatch was in doubt before it is made: recorded first, charged as such."""
+
+    def back_off(self, seconds: float) -> bool:
+        """False where nobody needs to wait."""
+
+    def missing_secret(self, parameters: dict[str, object]) -> str | None:
+        """The name of a secret that the parameters need and nobody has; None where all is there."""
+
+    def served_decision(self, step: PlannedStep) -> Verdict | None:
+        """A decision that was made by a person, a function or the outside, to be taken from the record."""

@@ -1,0 +1,138 @@
+"""A plan as the runtime sees it: for each step the skill, the policies, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from reenact.contracts.artifacts import Resource, RiskLevel, ToolClass
+from reenact.contracts.plan import Plan, Step
+from reenact.contracts.skill import split_skill_id
+from reenact.errors import SkillNotFound
+from reenact.policy.retry import RetryPolicy, merge_retry
+from reenact.skills.registry import Registry
+from reenact.skills.resources import resources_of
+from reenact.skills.skill import Skill
+from reenact.values.ids import project_uuid7
+
+DEFAULT_TIMEOUT_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """One call, with everything that its behaviour depends on."""
+
+    index: int
+    step_id: str
+    skill_id: str
+    skill_version: str | None
+    server: str
+    tool: str
+    parameters: dict[str, object]
+    on_error: str
+    retry: RetryPolicy
+    timeout_ms: int
+    caller_key: str | None
+    skill: Skill | None
+    definition_digest: str | None
+    turn: int = 0
+
+    @property
+    def reference(self) -> str:
+        return f"{self.skill_id}@{self.skill_version}"
+
+    def tool_class(self, parameters: Mapping[str, object]) -> ToolClass:
+        """A skill that declares no class, or that nobody knows, counts as a write."""
+        return "write" if self.skill is None else self.skill.tool_class_of(parameters)
+
+    def risk_level(self, parameters: Mapping[str, object]) -> RiskLevel:
+        return "HIGH_RISK" if self.skill is None else self.skill.risk_level_of(parameters)
+
+    def resources(self, parameters: Mapping[str, object]) -> list[Resource]:
+        names: list[str] = []
+        if self.skill is not None:
+            declared = resources_of(self.skill.metadata, parameters)
+            names = sorted({*declared.reads, *declared.writes})
+        return [Resource(id=name, kind="service") for name in names or [self.skill_id]]
+
+    @property
+    def success_code(self) -> str:
+        return SUCCESS_CODES.get(self.skill_id, "OK")
+
+
+SUCCESS_CODES = {
+    "http_call": "OK_HTTP_CALL",
+    "llm_invoke": "OK_LLM_INVOKE",
+    "json_transform": "OK_JSON_TRANSFORM",
+}
+
+
+class RunPlan:
+    """A pinned plan bound to a registry. Steps are made when asked for, so that 10,000 of them cost no memory twice."""
+
+    def __init__(self, plan: Plan, document: dict[str, object], registry: Registry) -> None:
+        assert plan.context.pins is not None
+        self.plan = plan
+        self.document = document
+        self.pins = plan.context.pins
+        self.salt = bytes.fromhex(self.pins.salt)
+        self.registry = registry
+        self.plan_id = project_uuid7(plan.plan_id)
+        self.agent_id = project_uuid7(plan.agent_id)
+        self.index = {step.step_id: number for number, step in enumerate(plan.steps)}
+        self._retry: dict[tuple[str, str], RetryPolicy] = {}
+        self.context = context_mapping(document)
+
+    def __len__(self) -> int:
+        return len(self.plan.steps)
+
+    def step(self, number: int) -> PlannedStep:
+        step = self.plan.steps[number]
+        skill = self.skill(step)
+        server, tool = split_skill_id(step.skill_id)
+        context = self.plan.context
+        return PlannedStep(
+            index=number,
+            step_id=step.step_id,
+            skill_id=step.skill_id,
+            skill_version=step.skill_version,
+            server=server,
+            tool=tool,
+            parameters=step.parameters,
+            on_error=step.on_error or context.on_error or "abort",
+            retry=self.retry_policy(step),
+            timeout_ms=step.timeout_ms
+            or context.timeout_ms
+            or (skill.metadata.timeout_ms if skill is not None else DEFAULT_TIMEOUT_MS),
+            caller_key=step.idempotency_key,
+            skill=skill,
+            definition_digest=self.pins.skills.get(f"{step.skill_id}@{step.skill_version}"),
+        )
+
+    def skill(self, step: Step) -> Skill | None:
+        if step.skill_version is None:
+            return None
+        try:
+            return self.registry.resolve(step.skill_id, step.skill_version)
+        except SkillNotFound:
+            return None
+
+    def retry_policy(self, step: Step) -> RetryPolicy:
+        """Step, then plan, then what was pinned for the skill when the run started."""
+        pinned = self.pins.retry.get(f"{step.skill_id}@{step.skill_version}") or self.pins.retry.get("default")
+        if step.retry is None:
+            key = (step.skill_id, step.skill_version or "")
+            if key not in self._retry:
+                self._retry[key] = merge_retry(self.plan.context.retry, as_mapping(pinned))
+            return self._retry[key]
+        return merge_retry(step.retry, self.plan.context.retry, as_mapping(pinned))
+
+
+def as_mapping(value: object) -> dict[str, object] | None:
+    return value if isinstance(value, dict) else None
+
+
+def context_mapping(document: dict[str, object]) -> dict[str, object]:
+    """The plan's context as skills see it: without the pins, whose salt is nobody's business."""
+    context = document.get("context")
+    return {key: value for key, value in context.items() if key != "pins"} if isinstance(context, dict) else {}

@@ -1,0 +1,74 @@
+"""Threads for skills that are not async. They never keep the process from ending."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+Job = tuple[Callable[[], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
+
+
+class SkillThreads:
+    """Runs callables in daemon threads, reusing idle ones. A thread that hangs is left behind, not waited for."""
+
+    def __init__(self) -> None:
+        self._idle: list[SimpleQueue[Job]] = []
+        self._lock = threading.Lock()
+
+    def run(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
+        """A future of the running loop for the function's result; cancelling it does not stop the thread."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        context = contextvars.copy_context()
+        with self._lock:
+            queue = self._idle.pop() if self._idle else self._start()
+        queue.put((lambda: context.run(function), future, loop))
+        return future
+
+    def _start(self) -> SimpleQueue[Job]:
+        queue: SimpleQueue[Job] = SimpleQueue()
+        threading.Thread(target=self._work, args=(queue,), daemon=True, name="reenact-skill").start()
+        return queue
+
+    def _work(self, queue: SimpleQueue[Job]) -> None:
+        while True:
+            function, future, loop = queue.get()
+            result, error = None, None
+            try:
+                result = function()
+            except BaseException as raised:  # noqa: BLE001  # a skill may raise anything, SystemExit too
+                error = raised
+            with self._lock:
+                self._idle.append(queue)
+            tell(loop, future, result, error)
+            del function, future, loop, result, error
+
+
+def tell(
+    loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], result: Any, error: BaseException | None
+) -> None:
+    def deliver() -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(as_exception(error))
+
+    try:
+        loop.call_soon_threadsafe(deliver)
+    except RuntimeError:
+        return  # the loop is closed: nobody waits any more
+
+
+def as_exception(error: BaseException) -> BaseException:
+    """asyncio treats these as its own business; for us they are a skill's failure like any other."""
+    if isinstance(error, SystemExit | KeyboardInterrupt | StopIteration | GeneratorExit):
+        wrapped = RuntimeError(f"the skill raised {type(error).__name__}")
+        wrapped.__cause__ = error
+        return wrapped
+    return error

@@ -1,0 +1,39 @@
+"""One trace, read from the store without the rest of its run."""
+
+from __future__ import annotations
+
+from reenact.contracts.artifacts import ArtifactType
+from reenact.errors import DamagedRecord
+from reenact.journal.fold import TraceFold
+from reenact.journal.lines import decode_artifact, decode_line, split_body
+from reenact.store.base import Store, TraceRow
+
+Commits = dict[ArtifactType, int]
+
+
+def load_trace(store: Store, row: TraceRow) -> tuple[TraceFold, Commits]:
+    """The trace as recorded, and in which commit each of its artifacts stands."""
+    trace = TraceFold(row.trace_id)
+    commits: Commits = {}
+    wanted = row.trace_id.encode()
+    for number, body in enumerate(store.bodies(row.run_id, after=row.commit_n - 1), start=row.commit_n):
+        if wanted in body:
+            apply_commit(trace, commits, body, number, where=f"run {row.run_id}, commit {number}")
+        if trace.terminal:
+            return trace, commits
+    if trace.sequence == 0:
+        raise DamagedRecord(f"run {row.run_id}: trace {row.trace_id} is not in commit {row.commit_n}")
+    return trace, commits
+
+
+def apply_commit(trace: TraceFold, commits: Commits, body: bytes, number: int, *, where: str) -> None:
+    wanted = trace.trace_id.encode()
+    for raw in split_body(body, where=where):
+        if wanted not in raw:
+            continue
+        line = decode_line(raw, where=where)
+        if line.entry is not None and line.entry.trace_id == trace.trace_id:
+            trace.apply(line.entry, decode_artifact(line, where=where))
+            commits[line.entry.artifact_type] = number
+        elif line.attempt is not None and line.attempt.trace_id == trace.trace_id:
+            trace.add_attempt(line.attempt)

@@ -1,0 +1,185 @@
+"""What a store must do. Small on purpose: one contract suite runs on every back-end.
+
+A store MUST
+ 1. make `append` atomic and durable: when it returns, the commit survives a crash of process and machine;
+ 2. refuse an append whose fence is not the current one, or whose commit is not the next (`ConcurrentExecution`);
+ 3. keep commits, erasures and late effects append-only, refused by the database itself;
+ 4. give back the bytes it was given;
+ 5. never let an error of the database reach a caller as anything but a `StoreError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from reenact.contracts.records import RunKind, RunMode, RunStatus
+from reenact.store.signing import SigningKey
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to append to a run, until `expires_ms` (unix) unless renewed. `token` is the fence."""
+
+    run_id: str
+    run_no: int
+    owner: str
+    token: int
+    expires_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewPayload:
+    commitment: str
+    content_key: bytes
+    envelope: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NewTrace:
+    trace_id: str
+    step_index: int
+    step_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyReservation:
+    """An idempotency key that a caller gave, reserved in the transaction of the tool_call."""
+
+    server: str
+    tool: str
+    key: str
+    request_digest: str
+    agent_id: str
+    trace_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCompletion:
+    """The effect of a reserved key is recorded in this commit."""
+
+    server: str
+    tool: str
+    key: str
+    succeeded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRecord:
+    server: str
+    tool: str
+    key: str
+    request_digest: str
+    agent_id: str
+    trace_id: str
+    run_id: str
+    state: str
+    """`reserved` or `completed`"""
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """Written with a run's first commit."""
+
+    kind: RunKind
+    mode: RunMode
+    parent_run: str | None
+    plan_id: str
+    agent_id: str
+    started_at: str
+    dedupe_key: bytes
+    """Keys the hash by which equal content is found again; never exported."""
+
+
+@dataclass(slots=True)
+class Unit:
+    """One commit of one run, not yet written. `body` is called inside the transaction, once nothing can refuse it."""
+
+    run_id: str
+    n: int
+    body: Callable[[Callable[[], str]], tuple[bytes, str | None]]
+    """Given a way to read the store's last seal digest: the body, and this run's own seal digest if it has one."""
+    payloads: list[NewPayload] = field(default_factory=list)
+    traces: list[NewTrace] = field(default_factory=list)
+    reservations: list[KeyReservation] = field(default_factory=list)
+    completions: list[KeyCompletion] = field(default_factory=list)
+    new_run: NewRun | None = None
+    status: RunStatus | None = None
+    shared: list[tuple[str, int]] = field(default_factory=list)
+    """(commitment, payload id) of payloads of earlier commits that this one names again"""
+    spent: list[tuple[str, str, str, int]] = field(default_factory=list)
+    """(day, agent, model, picodollars) to add to what was spent"""
+    frontier: bytes | None = None
+    """With a run checkpoint: what recovery needs to go on from it."""
+
+    @property
+    def has_rare_parts(self) -> bool:
+        return bool(self.reservations or self.completions or self.shared or self.spent or self.frontier)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    run_id: str
+    run_no: int
+    kind: RunKind
+    mode: RunMode
+    status: RunStatus
+    plan_id: str
+    agent_id: str
+    parent_run: str | None
+    commits: int
+    started_at: str
+    updated_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRow:
+    trace_id: str
+    run_id: str
+    step_index: int
+    step_id: str
+    commit_n: int
+
+
+@dataclass(frozen=True, slots=True)
+class LateEffect:
+    """What an executor got after it was fenced off."""
+
+    trace_id: str
+    body: bytes
+    """Canonical JSON of the attempt as it ended, with its values."""
+
+
+class Store(Protocol):
+    """Where runs are kept. Methods may be called from any thread."""
+
+    store_id: str
+    url: str
+
+    @property
+    def signing_key(self) -> SigningKey: ...
+
+    def append(self, unit: Unit, lease: Lease | None, *, owner: str = "") -> Lease: ...
+    def acquire(self, run_id: str, owner: str) -> Lease: ...
+    def renew(self, leases: list[Lease]) -> list[Lease]: ...
+    def release(self, lease: Lease, status: RunStatus | None = None) -> None: ...
+
+    def find_run(self, prefix: str) -> RunRow: ...
+    def runs(self, *, status: tuple[RunStatus, ...] | None = None, limit: int | None = None) -> list[RunRow]: ...
+    def bodies(self, run_id: str, *, after: int = 0) -> Iterator[bytes]: ...
+    def trace(self, trace_id: str) -> TraceRow | None: ...
+    def trace_at(self, run_id: str, step_index: int) -> TraceRow | None: ...
+
+    def payload(self, run_id: str, commitment: str, *, near: int | None = None) -> bytes | None: ...
+    def payloads(self, run_id: str) -> Iterator[tuple[str, bytes]]: ...
+    def find_content(self, run_id: str, content_key: bytes) -> tuple[str, int] | None: ...
+    def dedupe_key(self, run_id: str) -> bytes: ...
+    def body(self, run_id: str, n: int) -> bytes | None: ...
+
+    def key_record(self, server: str, tool: str, key: str) -> KeyRecord | None: ...
+    def add_late_effect(self, run_id: str, late: LateEffect) -> None: ...
+    def late_effects(self, run_id: str, trace_id: str) -> list[LateEffect]: ...
+
+    def public_keys(self) -> dict[str, str]: ...
+    def close(self) -> None: ...

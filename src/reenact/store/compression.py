@@ -1,0 +1,58 @@
+"""How bodies and envelopes lie on disk: one byte that names the codec, then the bytes.
+
+0 raw · 1 zstd · 2 zstd with dictionary 1. A dictionary is never changed: a better one gets a new number.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+import zstandard
+
+from reenact.errors import DamagedRecord
+
+RAW, ZSTD, ZSTD_DICT_1 = b"\x00", b"\x01", b"\x02"
+LEVEL = 3
+SMALL = 160
+"""Below this an envelope is mostly its salt, which nothing compresses."""
+
+
+@cache
+def dictionary_1() -> zstandard.ZstdCompressionDict:
+    data = files("reenact.store").joinpath("dictionary_1.bin").read_bytes()
+    return zstandard.ZstdCompressionDict(data, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+
+
+class Codec:
+    """Compressor and decompressors of one connection; not to be shared between threads."""
+
+    def __init__(self) -> None:
+        self._journal = zstandard.ZstdCompressor(
+            level=LEVEL, dict_data=dictionary_1(), write_checksum=False, write_dict_id=False
+        )
+        self._plain = zstandard.ZstdCompressor(level=LEVEL, write_checksum=False)
+        self._journal_back = zstandard.ZstdDecompressor(dict_data=dictionary_1())
+        self._plain_back = zstandard.ZstdDecompressor()
+
+    def pack_body(self, body: bytes) -> bytes:
+        return ZSTD_DICT_1 + self._journal.compress(body)
+
+    def pack_envelope(self, envelope: bytes) -> bytes:
+        if len(envelope) < SMALL:
+            return RAW + envelope
+        packed = self._plain.compress(envelope)
+        return ZSTD + packed if len(packed) < len(envelope) else RAW + envelope
+
+    def unpack(self, stored: bytes) -> bytes:
+        codec = stored[:1]
+        try:
+            if codec == RAW:
+                return stored[1:]
+            if codec == ZSTD_DICT_1:
+                return self._journal_back.decompress(stored[1:])
+            if codec == ZSTD:
+                return self._plain_back.decompress(stored[1:])
+        except zstandard.ZstdError as error:
+            raise DamagedRecord(f"stored bytes do not decompress: {error}") from None
+        raise DamagedRecord(f"stored bytes name an unknown codec {codec.hex() or 'none'}; a newer version wrote them")

@@ -1,0 +1,97 @@
+"""One SQLite file: how it is opened, written and read, and how its errors are told."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from reenact.errors import StoreBusy, StoreError, StoreUnavailable
+from reenact.store.compression import Codec
+from reenact.store.migrations import migrate
+
+BUSY_TIMEOUT_S = 60.0
+
+
+class Connection:
+    """A connection with what it needs for packing; used by one thread at a time."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.db = open_database(path)
+        self.codec = Codec()
+        self.lock = threading.RLock()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """BEGIN IMMEDIATE … COMMIT; any error rolls back, and a database error becomes a StoreError."""
+        with self.lock:
+            try:
+                self.db.execute("BEGIN IMMEDIATE")
+                try:
+                    yield self.db
+                    self.db.execute("COMMIT")
+                except BaseException:
+                    if self.db.in_transaction:
+                        self.db.execute("ROLLBACK")
+                    raise
+            except sqlite3.Error as error:
+                raise translate(error, self.path) from error
+
+    def query(self, sql: str, parameters: tuple[object, ...] = ()) -> list[Any]:
+        with self.lock:
+            try:
+                return self.db.execute(sql, parameters).fetchall()
+            except sqlite3.Error as error:
+                raise translate(error, self.path) from error
+
+
+def open_database(path: str) -> sqlite3.Connection:
+    try:
+        if path != ":memory:":
+            prepare_folder(path)
+        db = sqlite3.connect(
+            path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=64
+        )
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+        migrate(db, path)
+    except sqlite3.Error as error:
+        raise translate(error, path) from error
+    return db
+
+
+def prepare_folder(path: str) -> None:
+    target = Path(path)
+    if target.is_dir():
+        raise StoreUnavailable(f"{path} is a folder; name a file, such as {path.rstrip('/')}/reenact.db")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnavailable(f"{target.parent} cannot be made: {error.strerror}") from None
+
+
+ADVICE = {
+    "SQLITE_FULL": "the disk is full; free some space and run `reenact recover`",
+    "SQLITE_READONLY": "it is read-only; make it writable or name another store",
+    "SQLITE_CANTOPEN": "it cannot be opened; check the path and its permissions",
+    "SQLITE_NOTADB": "it is not a database; name another file with --store",
+    "SQLITE_CORRUPT": "it is damaged; keep a copy of it, then restore a backup",
+    "SQLITE_IOERR": "the disk reports an error; nothing after the last commit was written",
+    "SQLITE_PERM": "permission is denied",
+    "SQLITE_TOOBIG": "a value is larger than the database can hold",
+}
+
+
+def translate(error: sqlite3.Error, path: str) -> StoreError:
+    """A database error as one line that says what to do next."""
+    name = getattr(error, "sqlite_errorname", None) or ""
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return StoreBusy(f"{path} was busy for {BUSY_TIMEOUT_S:.0f} s; another process holds it; try again")
+    for prefix, advice in ADVICE.items():
+        if name.startswith(prefix):
+            return StoreUnavailable(f"{path}: {advice}")
+    return StoreError(f"{path}: {error}")

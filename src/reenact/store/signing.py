@@ -1,0 +1,74 @@
+"""The store's Ed25519 key: in a file beside the database, never in it."""
+
+from __future__ import annotations
+
+import os
+from base64 import urlsafe_b64encode
+from hashlib import sha256
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
+
+from reenact.errors import StoreUnavailable
+
+
+class SigningKey:
+    """Signs capabilities. `kid` names it: the first 16 hex digits of SHA-256 over the public key."""
+
+    def __init__(self, private: Ed25519PrivateKey) -> None:
+        self.sign = private.sign
+        raw = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        self.kid = sha256(raw).hexdigest()[:16]
+        self.public_key = urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def load_or_create(path: Path | None) -> SigningKey:
+    """The key in `path`, made with mode 0600 when there is none; a key that lives in memory for None."""
+    if path is None:
+        return SigningKey(Ed25519PrivateKey.generate())
+    try:
+        return read_key(path)
+    except FileNotFoundError:
+        return create_key(path)
+
+
+def read_key(path: Path) -> SigningKey:
+    try:
+        private = load_pem_private_key(path.read_bytes(), password=None)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StoreUnavailable(f"the store's key {path} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise StoreUnavailable(f"the store's key {path} is damaged; move it away and a new one is made") from None
+    if not isinstance(private, Ed25519PrivateKey):
+        raise StoreUnavailable(f"the store's key {path} is not an Ed25519 key")
+    return SigningKey(private)
+
+
+def create_key(path: Path) -> SigningKey:
+    private = Ed25519PrivateKey.generate()
+    pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    try:
+        fresh = path.with_name(f"{path.name}.{os.getpid()}")
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(pem)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(fresh, path)  # fails where another process made the key first: then that one counts
+        except FileExistsError:
+            return read_key(path)
+        finally:
+            fresh.unlink()
+    except OSError as error:
+        raise StoreUnavailable(f"the store's key {path} cannot be written: {error.strerror}") from None
+    return SigningKey(private)

@@ -1,0 +1,86 @@
+-- Evidence: commits, payloads, erasures, late_effects, keys. Everything else can be rebuilt from commits, and
+-- `verify` compares it with what they say.
+--
+-- Row ids carry the place of a row, so that no index is needed to read a run in order:
+--   commits.id  = run_no << 24 | n            n counts the run's commits from 1
+--   payloads.id = commits.id << 8 | k         k counts the payloads that came with that commit
+--   traces.id   = run_no << 24 | step_index
+
+CREATE TABLE store (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+
+CREATE TABLE runs (
+    run_no     INTEGER PRIMARY KEY,
+    run_id     TEXT NOT NULL UNIQUE,
+    kind       TEXT NOT NULL,
+    mode       TEXT NOT NULL,
+    parent_run TEXT,
+    plan_id    TEXT NOT NULL,
+    agent_id   TEXT NOT NULL,
+    status     TEXT NOT NULL,
+    commits    INTEGER NOT NULL,
+    started_at TEXT NOT NULL,
+    updated_at TEXT NOT NULL,
+    dedupe_key BLOB NOT NULL,
+    owner      TEXT,
+    token      INTEGER NOT NULL,
+    expires_ms INTEGER NOT NULL
+);
+CREATE INDEX runs_by_status ON runs (status);
+
+CREATE TABLE commits (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
+
+CREATE TABLE payloads (id INTEGER PRIMARY KEY, commitment BLOB NOT NULL, body BLOB NOT NULL);
+
+-- Where equal content is found again, and where a commitment lies that was stored with an earlier commit.
+CREATE TABLE contents (
+    run_no INTEGER NOT NULL, content_key BLOB NOT NULL, payload_id INTEGER NOT NULL, commitment BLOB NOT NULL,
+    PRIMARY KEY (run_no, content_key)
+) WITHOUT ROWID;
+CREATE TABLE shared_payloads (
+    run_no INTEGER NOT NULL, commitment BLOB NOT NULL, payload_id INTEGER NOT NULL,
+    PRIMARY KEY (run_no, commitment)
+) WITHOUT ROWID;
+
+CREATE TABLE traces (id INTEGER PRIMARY KEY, trace_id TEXT NOT NULL, step_id TEXT NOT NULL, commit_n INTEGER NOT NULL);
+CREATE UNIQUE INDEX traces_by_trace_id ON traces (trace_id);
+
+CREATE TABLE idempotency (
+    server TEXT NOT NULL, tool TEXT NOT NULL, key TEXT NOT NULL, request_digest TEXT NOT NULL,
+    agent_id TEXT NOT NULL, trace_id TEXT NOT NULL, run_no INTEGER NOT NULL, state TEXT NOT NULL,
+    PRIMARY KEY (server, tool, key)
+) WITHOUT ROWID;
+
+CREATE TABLE seals (id INTEGER PRIMARY KEY, run_no INTEGER NOT NULL UNIQUE, seal_digest TEXT NOT NULL);
+
+CREATE TABLE run_checkpoints (id INTEGER PRIMARY KEY, frontier BLOB NOT NULL);
+
+CREATE TABLE spending (
+    day TEXT NOT NULL, agent_id TEXT NOT NULL, model TEXT NOT NULL, exact TEXT NOT NULL,
+    PRIMARY KEY (day, agent_id, model)
+) WITHOUT ROWID;
+
+CREATE TABLE erasures (id INTEGER PRIMARY KEY, run_no INTEGER NOT NULL, body BLOB NOT NULL);
+
+CREATE TABLE late_effects (id INTEGER PRIMARY KEY, run_no INTEGER NOT NULL, trace_id TEXT NOT NULL, body BLOB NOT NULL);
+CREATE INDEX late_effects_by_trace ON late_effects (trace_id);
+
+CREATE TABLE keys (kid TEXT PRIMARY KEY, public_key TEXT NOT NULL) WITHOUT ROWID;
+
+CREATE TRIGGER commits_are_not_updated BEFORE UPDATE ON commits
+BEGIN SELECT RAISE(ABORT, 'commits are append-only'); END;
+CREATE TRIGGER commits_are_not_deleted BEFORE DELETE ON commits
+BEGIN SELECT RAISE(ABORT, 'commits are append-only'); END;
+CREATE TRIGGER payloads_are_not_updated BEFORE UPDATE ON payloads
+BEGIN SELECT RAISE(ABORT, 'payloads may be erased, never changed'); END;
+CREATE TRIGGER erasures_are_not_updated BEFORE UPDATE ON erasures
+BEGIN SELECT RAISE(ABORT, 'erasures are append-only'); END;
+CREATE TRIGGER erasures_are_not_deleted BEFORE DELETE ON erasures
+BEGIN SELECT RAISE(ABORT, 'erasures are append-only'); END;
+CREATE TRIGGER late_effects_are_not_updated BEFORE UPDATE ON late_effects
+BEGIN SELECT RAISE(ABORT, 'late effects are append-only'); END;
+CREATE TRIGGER late_effects_are_not_deleted BEFORE DELETE ON late_effects
+BEGIN SELECT RAISE(ABORT, 'late effects are append-only'); END;
+CREATE TRIGGER keys_are_not_updated BEFORE UPDATE ON keys
+BEGIN SELECT RAISE(ABORT, 'keys are append-only'); END;
+CREATE TRIGGER keys_are_not_deleted BEFORE DELETE ON keys
+BEGIN SELECT RAISE(ABORT, 'keys are append-only'); END;

@@ -1,0 +1,366 @@
+"""The embedded store: one SQLite file in WAL mode, `synchronous=FULL`, one row per commit and run."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from reenact.contracts.records import RunStatus
+from reenact.errors import ConcurrentExecution, LockAcquireFailed, RunNotFound
+from reenact.store.base import (
+    KeyRecord,
+    LateEffect,
+    Lease,
+    RunRow,
+    TraceRow,
+    Unit,
+)
+from reenact.store.connection import Connection
+from reenact.store.location import sqlite_path
+from reenact.store.owner import owner_is_gone
+from reenact.store.signing import SigningKey, load_or_create
+from reenact.values.clock import Door, SystemDoor
+
+LEASE_MS = 10_000
+INDEXED_CONTENT = 256
+"""Envelopes from this size on are found again by content after any number of others; smaller ones only while recent."""
+
+RUN_COLUMNS = "run_id, run_no, kind, mode, status, plan_id, agent_id, parent_run, commits, started_at, updated_at"
+
+
+class SqliteStore:
+    """`reenact.store.base.Store` on one file. Safe to use from several threads and processes."""
+
+    def __init__(self, url: str | None = None, *, door: Door | None = None) -> None:
+        path = sqlite_path(url)
+        self.path = path
+        self.url = "sqlite:///" + path
+        self.door: Door = door or SystemDoor()
+        self._writer = Connection(path)
+        self._local = threading.local()
+        self._readers: list[Connection] = []
+        self.store_id = self._identify()
+        self._key: SigningKey | None = None
+
+    # -- identity and keys -----------------------------------------------------------------------------------------
+
+    def _identify(self) -> str:
+        rows = self._writer.query("SELECT value FROM store WHERE key = 'store_id'")
+        if not rows:
+            with self._writer.transaction() as db:
+                db.execute("INSERT OR IGNORE INTO store VALUES ('store_id', ?)", (self.door.uuid7(),))
+            rows = self._writer.query("SELECT value FROM store WHERE key = 'store_id'")
+        return str(rows[0][0])
+
+    @property
+    def signing_key(self) -> SigningKey:
+        """The store's own key; its public half is kept among `public_keys`."""
+        if self._key is None:
+            key = load_or_create(None if self.path == ":memory:" else Path(f"{self.path}.key"))
+            if key.kid not in self.public_keys():
+                with self._writer.transaction() as db:
+                    db.execute("INSERT OR IGNORE INTO keys VALUES (?, ?)", (key.kid, key.public_key))
+            self._key = key
+        return self._key
+
+    def public_keys(self) -> dict[str, str]:
+        return dict(self._reader().query("SELECT kid, public_key FROM keys ORDER BY kid"))
+
+    def _reader(self) -> Connection:
+        """A connection of this thread, so that reading never waits for a writer."""
+        if self.path == ":memory:":
+            return self._writer
+        reader: Connection | None = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = Connection(self.path)
+            self._local.reader = reader
+            self._readers.append(reader)
+        return reader
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def append(self, unit: Unit, lease: Lease | None, *, owner: str = "") -> Lease:
+        """One commit of one run, durable when this returns."""
+        with self._writer.transaction() as db:
+            return self._append(db, unit, lease, owner)
+
+    def _append(self, db: sqlite3.Connection, unit: Unit, lease: Lease | None, owner: str) -> Lease:
+        now = self.door.now_ms()
+        held = self._insert_run(db, unit, owner, now) if lease is None else self._advance(db, unit, lease, now)
+        body, seal_digest = unit.body(lambda: last_seal(db))
+        commit_id = held.run_no << 24 | unit.n
+        codec = self._writer.codec
+        db.execute("INSERT INTO commits VALUES (?, ?)", (commit_id, codec.pack_body(body)))
+        for k, payload in enumerate(unit.payloads):
+            payload_id = commit_id << 8 | k
+            commitment = bytes.fromhex(payload.commitment)
+            db.execute(
+                "INSERT INTO payloads VALUES (?, ?, ?)", (payload_id, commitment, codec.pack_envelope(payload.envelope))
+            )
+            if len(payload.envelope) >= INDEXED_CONTENT:
+                db.execute(
+                    "INSERT OR IGNORE INTO contents VALUES (?, ?, ?, ?)",
+                    (held.run_no, payload.content_key, payload_id, commitment),
+                )
+        for trace in unit.traces:
+            db.execute(
+                "INSERT INTO traces VALUES (?, ?, ?, ?)",
+                (held.run_no << 24 | trace.step_index, trace.trace_id, trace.step_id, unit.n),
+            )
+        if unit.has_rare_parts:
+            write_rare_parts(db, unit, held.run_no)
+        if seal_digest is not None:
+            db.execute("INSERT INTO seals (run_no, seal_digest) VALUES (?, ?)", (held.run_no, seal_digest))
+        return held
+
+    def _insert_run(self, db: sqlite3.Connection, unit: Unit, owner: str, now: int) -> Lease:
+        run = unit.new_run
+        assert run is not None
+        expires = now + LEASE_MS
+        cursor = db.execute(
+            "INSERT INTO runs (run_id, kind, mode, parent_run, plan_id, agent_id, status, commits, started_at, "
+            "updated_at, dedupe_key, owner, token, expires_ms) VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, 1, ?)",
+            (
+                unit.run_id, run.kind, run.mode, run.parent_run, run.plan_id, run.agent_id, unit.status or "running",
+                run.started_at, run.started_at, run.dedupe_key, owner, expires,
+            ),
+        )  # fmt: skip
+        assert cursor.lastrowid is not None
+        return Lease(run_id=unit.run_id, run_no=cursor.lastrowid, owner=owner, token=1, expires_ms=expires)
+
+    def _advance(self, db: sqlite3.Connection, unit: Unit, lease: Lease, now: int) -> Lease:
+        """The fence and the place in the chain, compared inside the transaction."""
+        expires = now + LEASE_MS
+        cursor = db.execute(
+            "UPDATE runs SET commits = ?, updated_at = ?, expires_ms = ?, status = coalesce(?, status) "
+            "WHERE run_no = ? AND token = ? AND commits = ?",
+            (unit.n, self.door.timestamp(), expires, unit.status, lease.run_no, lease.token, unit.n - 1),
+        )
+        if cursor.rowcount != 1:
+            raise ConcurrentExecution(
+                f"run {unit.run_id}: another executor took over; this one wrote nothing. "
+                f"See `reenact show {unit.run_id}`"
+            )
+        return Lease(run_id=lease.run_id, run_no=lease.run_no, owner=lease.owner, token=lease.token, expires_ms=expires)
+
+    # -- leases ----------------------------------------------------------------------------------------------------
+
+    def acquire(self, run_id: str, owner: str) -> Lease:
+        """The run's lease, when it is free, lapsed, or held by a process of this host that is gone."""
+        with self._writer.transaction() as db:
+            row = db.execute("SELECT run_no, owner, token, expires_ms FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+            if row is None:
+                raise RunNotFound(f"no run {run_id} in {self.url}")
+            run_no, holder, token, expires = row
+            now = self.door.now_ms()
+            if holder is not None and now < expires and not owner_is_gone(holder):
+                raise LockAcquireFailed(
+                    f"run {run_id} is being worked on by {holder.split('|')[0]} process {holder.split('|')[1]}; "
+                    f"its lease ends in {(expires - now) / 1000:.0f} s unless renewed"
+                )
+            lease = Lease(run_id=run_id, run_no=run_no, owner=owner, token=token + 1, expires_ms=now + LEASE_MS)
+            db.execute(
+                "UPDATE runs SET owner = ?, token = ?, expires_ms = ? WHERE run_no = ?",
+                (owner, lease.token, lease.expires_ms, run_no),
+            )
+            return lease
+
+    def renew(self, leases: list[Lease]) -> list[Lease]:
+        """Heartbeat: the leases that still hold, with their new ends. One that was lost is not among them."""
+        kept = []
+        with self._writer.transaction() as db:
+            expires = self.door.now_ms() + LEASE_MS
+            for lease in leases:
+                cursor = db.execute(
+                    "UPDATE runs SET expires_ms = ? WHERE run_no = ? AND token = ? AND owner = ?",
+                    (expires, lease.run_no, lease.token, lease.owner),
+                )
+                if cursor.rowcount == 1:
+                    kept.append(
+                        Lease(
+                            run_id=lease.run_id, run_no=lease.run_no, owner=lease.owner,
+                            token=lease.token, expires_ms=expires,
+                        )
+                    )  # fmt: skip
+        return kept
+
+    def release(self, lease: Lease, status: RunStatus | None = None) -> None:
+        """Only the owner releases; a lease that was taken over is left alone."""
+        with self._writer.transaction() as db:
+            db.execute(
+                "UPDATE runs SET owner = NULL, expires_ms = 0, status = coalesce(?, status) "
+                "WHERE run_no = ? AND token = ? AND owner = ?",
+                (status, lease.run_no, lease.token, lease.owner),
+            )
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def find_run(self, prefix: str) -> RunRow:
+        """The run whose id starts with `prefix`; `last` is the newest one."""
+        if prefix == "last":
+            rows = self._reader().query(f"SELECT {RUN_COLUMNS} FROM runs ORDER BY run_no DESC LIMIT 1")
+        else:
+            rows = self._reader().query(  # constant columns
+                f"SELECT {RUN_COLUMNS} FROM runs WHERE run_id >= ? AND run_id < ? LIMIT 2",
+                (prefix, prefix + "~"),
+            )
+        if not rows or not prefix:
+            raise RunNotFound(f"no run {prefix!r} in {self.url}; `reenact ls` lists what is there")
+        if len(rows) > 1:
+            raise RunNotFound(f"{prefix!r} is the beginning of several run ids; give more of it")
+        return RunRow(*rows[0])
+
+    def runs(self, *, status: tuple[RunStatus, ...] | None = None, limit: int | None = None) -> list[RunRow]:
+        where = f"WHERE status IN ({', '.join('?' * len(status))})" if status else ""
+        sql = f"SELECT {RUN_COLUMNS} FROM runs {where} ORDER BY run_no DESC LIMIT ?"
+        return [RunRow(*row) for row in self._reader().query(sql, (*(status or ()), -1 if limit is None else limit))]
+
+    def _run_no(self, run_id: str) -> int:
+        rows = self._reader().query("SELECT run_no FROM runs WHERE run_id = ?", (run_id,))
+        if not rows:
+            raise RunNotFound(f"no run {run_id} in {self.url}")
+        return int(rows[0][0])
+
+    def dedupe_key(self, run_id: str) -> bytes:
+        rows = self._reader().query("SELECT dedupe_key FROM runs WHERE run_id = ?", (run_id,))
+        if not rows:
+            raise RunNotFound(f"no run {run_id} in {self.url}")
+        return bytes(rows[0][0])
+
+    def bodies(self, run_id: str, *, after: int = 0) -> Iterator[bytes]:
+        """The run's commit bodies in order, read in small batches, from the commit behind `after` on."""
+        base = self._run_no(run_id) << 24
+        reader, last = self._reader(), base + after
+        while rows := reader.query(
+            "SELECT id, body FROM commits WHERE id > ? AND id < ? ORDER BY id LIMIT 64", (last, base + (1 << 24))
+        ):
+            for row_id, body in rows:
+                yield reader.codec.unpack(body)
+                last = row_id
+
+    def body(self, run_id: str, n: int) -> bytes | None:
+        reader = self._reader()
+        rows = reader.query("SELECT body FROM commits WHERE id = ?", (self._run_no(run_id) << 24 | n,))
+        return reader.codec.unpack(rows[0][0]) if rows else None
+
+    def trace(self, trace_id: str) -> TraceRow | None:
+        return self._trace("WHERE trace_id = ?", trace_id)
+
+    def trace_at(self, run_id: str, step_index: int) -> TraceRow | None:
+        return self._trace("WHERE id = ?", self._run_no(run_id) << 24 | step_index)
+
+    def _trace(self, where: str, value: object) -> TraceRow | None:
+        rows = self._reader().query(
+            "SELECT t.trace_id, r.run_id, t.id & 16777215, t.step_id, t.commit_n FROM traces t "
+            f"JOIN runs r ON r.run_no = t.id >> 24 {where}",  # constant text
+            (value,),
+        )
+        return TraceRow(*rows[0]) if rows else None
+
+    def payload(self, run_id: str, commitment: str, *, near: int | None = None) -> bytes | None:
+        """The envelope behind a commitment. `near` is the commit that names it: there it is found at once."""
+        reader, run_no, wanted = self._reader(), self._run_no(run_id), bytes.fromhex(commitment)
+        if near is not None:
+            low = (run_no << 24 | near) << 8
+            rows = reader.query(
+                "SELECT body FROM payloads WHERE id BETWEEN ? AND ? AND commitment = ?", (low, low + 255, wanted)
+            )
+            if rows:
+                return reader.codec.unpack(rows[0][0])
+        rows = reader.query(
+            "SELECT p.body FROM shared_payloads s JOIN payloads p ON p.id = s.payload_id "
+            "WHERE s.run_no = ? AND s.commitment = ? AND p.commitment = ?",
+            (run_no, wanted, wanted),
+        )
+        if not rows:
+            low = run_no << 32
+            rows = reader.query(
+                "SELECT body FROM payloads WHERE id >= ? AND id < ? AND commitment = ?", (low, low + (1 << 32), wanted)
+            )
+        return reader.codec.unpack(rows[0][0]) if rows else None
+
+    def payloads(self, run_id: str) -> Iterator[tuple[str, bytes]]:
+        low = self._run_no(run_id) << 32
+        reader, last = self._reader(), low - 1
+        while rows := reader.query(
+            "SELECT id, commitment, body FROM payloads WHERE id > ? AND id < ? ORDER BY id LIMIT 64",
+            (last, low + (1 << 32)),
+        ):
+            for row_id, commitment, body in rows:
+                yield commitment.hex(), reader.codec.unpack(body)
+                last = row_id
+
+    def find_content(self, run_id: str, content_key: bytes) -> tuple[str, int] | None:
+        """(commitment, payload id) of equal content in the run, for content large enough to be indexed."""
+        rows = self._reader().query(
+            "SELECT c.commitment, c.payload_id FROM runs r JOIN contents c ON c.run_no = r.run_no "
+            "JOIN payloads p ON p.id = c.payload_id WHERE r.run_id = ? AND c.content_key = ?",
+            (run_id, content_key),
+        )
+        return (rows[0][0].hex(), int(rows[0][1])) if rows else None
+
+    def key_record(self, server: str, tool: str, key: str) -> KeyRecord | None:
+        rows = self._reader().query(
+            "SELECT i.server, i.tool, i.key, i.request_digest, i.agent_id, i.trace_id, r.run_id, i.state "
+            "FROM idempotency i JOIN runs r ON r.run_no = i.run_no WHERE i.server = ? AND i.tool = ? AND i.key = ?",
+            (server, tool, key),
+        )
+        return KeyRecord(*rows[0]) if rows else None
+
+    def add_late_effect(self, run_id: str, late: LateEffect) -> None:
+        run_no = self._run_no(run_id)
+        with self._writer.transaction() as db:
+            db.execute(
+                "INSERT INTO late_effects (run_no, trace_id, body) VALUES (?, ?, ?)", (run_no, late.trace_id, late.body)
+            )
+
+    def late_effects(self, run_id: str, trace_id: str) -> list[LateEffect]:
+        rows = self._reader().query(
+            "SELECT trace_id, body FROM late_effects WHERE run_no = ? AND trace_id = ? ORDER BY id",
+            (self._run_no(run_id), trace_id),
+        )
+        return [LateEffect(trace_id=row[0], body=row[1]) for row in rows]
+
+    def close(self) -> None:
+        for connection in (self._writer, *self._readers):
+            connection.db.close()
+        self._readers.clear()
+
+
+def last_seal(db: sqlite3.Connection) -> str:
+    row = db.execute("SELECT seal_digest FROM seals ORDER BY id DESC LIMIT 1").fetchone()
+    return str(row[0]) if row else "0" * 64
+
+
+def write_rare_parts(db: sqlite3.Connection, unit: Unit, run_no: int) -> None:
+    """What most commits do not have: keys of callers, shared payloads, spending, run checkpoints."""
+    for reserve in unit.reservations:
+        db.execute(
+            "INSERT INTO idempotency VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved') "
+            "ON CONFLICT (server, tool, key) DO UPDATE SET trace_id = excluded.trace_id, run_no = excluded.run_no, "
+            "request_digest = excluded.request_digest, agent_id = excluded.agent_id, state = 'reserved' "
+            "WHERE idempotency.state = 'released'",
+            (
+                reserve.server, reserve.tool, reserve.key, reserve.request_digest, reserve.agent_id,
+                reserve.trace_id, run_no,
+            ),
+        )  # fmt: skip
+    for done in unit.completions:
+        db.execute(
+            "UPDATE idempotency SET state = ? WHERE server = ? AND tool = ? AND key = ?",
+            ("completed" if done.succeeded else "released", done.server, done.tool, done.key),
+        )
+    for commitment, payload_id in unit.shared:
+        db.execute(
+            "INSERT OR IGNORE INTO shared_payloads VALUES (?, ?, ?)", (run_no, bytes.fromhex(commitment), payload_id)
+        )
+    for day, agent, model, exact in unit.spent:
+        row = db.execute(
+            "SELECT exact FROM spending WHERE day = ? AND agent_id = ? AND model = ?", (day, agent, model)
+        ).fetchone()
+        total = exact + (int(row[0]) if row else 0)
+        db.execute("INSERT OR REPLACE INTO spending VALUES (?, ?, ?, ?)", (day, agent, model, str(total)))
+    if unit.frontier is not None:
+        db.execute("INSERT INTO run_checkpoints VALUES (?, ?)", (run_no << 24 | unit.n, unit.frontier))
