@@ -1,1 +1,43 @@
-"""Checks evidence it did not write. Imports no store, no runtime, no replay."""
+"""Checks evidence that it did not write. Imports no store, no runtime, no replay, and no code of the writer's.
+
+The steps, as the code repeats them and as `docs/spec/bundle.md` prints them:
+
+1. The manifest is there, canonical and well formed.
+2. Keys and erasure records are well formed; each key is the one that its kid names, each record recomputes.
+3. Every line of the journal, in order:
+    1. its bytes are the canonical form of a value of a known form, ended by a newline;
+    2. each commit has the next number, names the digest of the one before it, and belongs to the run;
+    3. lines stand in the order that a commit has, and nothing stands after the seal;
+    4. the run record stands first, and the plan that it names recomputes to its hash.
+4. Every trace, while its lines go by:
+    1. entries: sequence, previous digest, state and transition, digest;
+    2. artifacts: digest, id, time, and the links request, decision, call, effect; the call is the proposal;
+    3. capabilities: claims fit request and call, the lifetime covers the call, the signature fits its key;
+    4. attempts: chain, digest, numbers; the effect's sums follow from them;
+    5. checkpoints of traces are what the entries fold to;
+    6. checkpoints of the run are what its lines add up to;
+    7. payloads, when they are first named: present and unchanged, or erased on record, and in agreement with the
+       records that name them.
+5. The seal recomputes, covers the lines before it, and its counts and roots are those of the traces and attempts.
+6. The copies beside the journal, of seal and plan, are the journal's.
+7. The folder holds the files of the manifest and no others, with their digests, and no payload that nobody names.
+"""
+
+from __future__ import annotations
+
+from reenact.verify.payloads import PayloadSource
+from reenact.verify.render import human
+from reenact.verify.report import CODES, Counts, Finding, Report, Where
+from reenact.verify.verifier import verify_bundle, verify_lines
+
+__all__ = [
+    "CODES",
+    "Counts",
+    "Finding",
+    "PayloadSource",
+    "Report",
+    "Where",
+    "human",
+    "verify_bundle",
+    "verify_lines",
+]

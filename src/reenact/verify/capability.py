@@ -1,0 +1,128 @@
+"""Capabilities: does the token allow this call and no other, and did the key that it names sign it?"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from reenact.errors import ReenactError
+from reenact.values.clock import parse_ts
+from reenact.verify import shapes
+from reenact.verify.lines import Canonical, fit, read_canonical
+from reenact.verify.report import Findings, Problem, Where, first_difference
+
+LIFETIME_S = 300
+
+
+def from_base64url(text: str) -> bytes | None:
+    """The bytes that `text` spells without padding; None for any other spelling of them."""
+    try:
+        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return data if base64.urlsafe_b64encode(data).rstrip(b"=").decode() == text else None
+
+
+def milliseconds(ts: str) -> int | None:
+    """Unix milliseconds; None for a text that has the form of a time and is none."""
+    try:
+        return parse_ts(ts)
+    except ReenactError:
+        return None
+
+
+class KeyRing:
+    """The public keys that signatures are checked with. `unknown` counts those that no key was there for."""
+
+    def __init__(self, keys: Mapping[str, str] | None, findings: Findings, file: str = "keys.json") -> None:
+        self._keys: dict[str, Ed25519PublicKey] = {}
+        self.verified = self.unknown = 0
+        for kid, text in (keys or {}).items():
+            raw = from_base64url(text)
+            if raw is None or len(raw) != 32:
+                problem = Problem("KEY_INVALID", f"key {kid} is not 32 bytes in base64url")
+                findings.add(problem, Where(file=file))
+            elif sha256(raw).hexdigest()[:16] != kid:
+                problem = Problem("KEY_INVALID", "the kid of a key", sha256(raw).hexdigest()[:16], kid)
+                findings.add(problem, Where(file=file))
+            else:
+                self._keys[kid] = Ed25519PublicKey.from_public_bytes(raw)
+
+    def check(self, kid: str, signed: bytes, signature: bytes) -> Problem | None:
+        key = self._keys.get(kid)
+        if key is None:
+            self.unknown += 1
+            return None
+        try:
+            key.verify(signature, signed)
+        except InvalidSignature:
+            return Problem("CAPABILITY_SIGNATURE", f"the signature does not fit key {kid}")
+        self.verified += 1
+        return None
+
+
+class Token:
+    """A capability, read. `problem` is set when it cannot be."""
+
+    def __init__(self, text: str) -> None:
+        self.problem: Problem | None = None
+        self.header: shapes.JwsHeader | None = None
+        self.claims: shapes.Claims | None = None
+        parts = text.split(".")
+        decoded = [from_base64url(part) for part in parts]
+        if len(parts) != 3 or any(part is None for part in decoded):
+            self.problem = Problem("CAPABILITY_MISMATCH", "the capability is not a compact JWS")
+            return
+        header, payload, self.signature = (part or b"" for part in decoded)
+        self.signed = f"{parts[0]}.{parts[1]}".encode()
+        for data, kind, attribute in ((header, shapes.JwsHeader, "header"), (payload, shapes.Claims, "claims")):
+            read = read_canonical(data, f"the capability's {attribute}")
+            record = fit(read.value, kind, "CAPABILITY_MISMATCH") if isinstance(read, Canonical) else read
+            if isinstance(record, Problem):
+                self.problem = Problem("CAPABILITY_MISMATCH", f"the capability's {attribute}: {record.what}")
+                return
+            setattr(self, attribute, record)
+
+
+def check_capability(
+    token: Token, request: shapes.ActionRequest, ts: str, kid: str, ring: KeyRing
+) -> Iterator[Problem]:
+    """What is wrong with the capability that the decision at `ts` minted for `request`."""
+    if token.header is None or token.claims is None:
+        yield token.problem or Problem("CAPABILITY_MISMATCH", "the capability cannot be read")
+        return
+    claims = token.claims
+    issued = milliseconds(ts)
+    args = request.proposal.args
+    difference = first_difference(
+        "CAPABILITY_MISMATCH",
+        (
+            ("the capability's trace_id", request.trace_id, claims.trace_id),
+            ("the capability's plan_id", request.plan_id, claims.plan_id),
+            ("the capability's kid", kid, token.header.kid),
+            ("the capability's iat", None if issued is None else issued // 1000, claims.iat),
+            ("the capability's exp", claims.iat + LIFETIME_S, claims.exp),
+            ("the capability's tool_server", request.proposal.tool_server, claims.constraints.tool_server),
+            ("the capability's tool_name", request.proposal.tool_name, claims.constraints.tool_name),
+            (
+                "the capability's target_allowlist",
+                [resource.id for resource in request.resources],
+                claims.constraints.target_allowlist,
+            ),
+            (
+                "the capability's arg_constraints",
+                {"$commit": args.get("$commit")},
+                claims.constraints.arg_constraints,
+            ),
+        ),
+    )
+    if difference is not None:
+        yield difference
+    unsigned = ring.check(token.header.kid, token.signed, token.signature)
+    if unsigned is not None:
+        yield unsigned

@@ -1,0 +1,106 @@
+"""Reads a bundle's folder without trusting it: follows no link, opens nothing but plain files, bounds every size."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from reenact.errors import StoreUnavailable
+from reenact.verify.payloads import MAX_ENVELOPE_BYTES
+from reenact.verify.report import Findings, Problem, Where
+
+MAX_FILE_BYTES: Final = MAX_ENVELOPE_BYTES
+PAYLOADS: Final = "payloads"
+
+# O_NONBLOCK: opening a FIFO that nobody writes to must not wait. O_NOFOLLOW: a link is not a file.
+_FILE: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_DIRECTORY: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+class Folder:
+    """A bundle's folder, held open, so that its name cannot be turned to another place while it is read."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._top = os.open(path, _DIRECTORY)
+        except OSError as error:
+            reason = error.strerror or "it cannot be opened"
+            raise StoreUnavailable(f"{path}: {reason}; name the folder that `reenact export` wrote") from None
+        self._payloads: int | None = None
+
+    def close(self) -> None:
+        os.close(self._top)
+        if self._payloads is not None:
+            os.close(self._payloads)
+
+    def open(self, name: str) -> BinaryIO | Problem | None:
+        """The plain file `name`, None where nothing is, or why it cannot be read."""
+        folder, _, base = name.rpartition("/")
+        try:
+            directory = self._payload_folder() if folder == PAYLOADS else self._top
+            handle = os.open(base, _FILE, dir_fd=directory)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            return Problem("FILE_KIND", f"{name} is not a plain file that can be read")
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            return Problem("FILE_KIND", f"{name} is not a plain file")
+        return os.fdopen(handle, "rb")
+
+    def _payload_folder(self) -> int:
+        if self._payloads is None:
+            flags = _DIRECTORY | getattr(os, "O_NOFOLLOW", 0)
+            self._payloads = os.open(PAYLOADS, flags, dir_fd=self._top)
+        return self._payloads
+
+    def read(self, name: str) -> bytes | Problem | None:
+        """All bytes of a file of bounded size."""
+        stream = self.open(name)
+        if stream is None or isinstance(stream, Problem):
+            return stream
+        with stream:
+            try:
+                data = stream.read(MAX_FILE_BYTES + 1)
+            except OSError:
+                return Problem("FILE_KIND", f"{name} cannot be read")
+        if len(data) > MAX_FILE_BYTES:
+            return Problem("FILE_TOO_LARGE", f"{name} has more than {MAX_FILE_BYTES} bytes")
+        return data
+
+    def names(self) -> Iterator[tuple[str, bool]]:
+        """Every name in the folder and in `payloads`, with whether it is a plain file."""
+        for name, is_file, is_folder in _listing(self._top):
+            if name == PAYLOADS and is_folder:
+                for inner, inner_is_file, _ in _listing(self._payload_folder()):
+                    yield f"{PAYLOADS}/{inner}", inner_is_file
+            else:
+                yield name, is_file
+
+
+def _listing(directory: int) -> Iterator[tuple[str, bool, bool]]:
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            yield entry.name, entry.is_file(follow_symlinks=False), entry.is_dir(follow_symlinks=False)
+
+
+class FolderPayloads:
+    """The envelopes of a bundle; what is no plain file counts as absent, and is told."""
+
+    def __init__(self, folder: Folder, findings: Findings) -> None:
+        self._folder = folder
+        self._findings = findings
+        self._told: set[str] = set()
+
+    def get(self, commitment: str, /) -> bytes | None:
+        name = f"{PAYLOADS}/{commitment}"
+        data = self._folder.read(name)
+        if isinstance(data, Problem):
+            if name not in self._told:
+                self._told.add(name)
+                self._findings.add(data, Where(file=name))
+            return None
+        return data

@@ -1,0 +1,421 @@
+"""The journal of one run, line by line: chain, order, traces, checkpoints, seal. Steps 3 to 5 of the verifier."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from typing import Any, Final
+
+from reenact.values.canonical import canonicalize
+from reenact.values.digest import ZERO_DIGEST, digest
+from reenact.verify import shapes
+from reenact.verify.capability import KeyRing
+from reenact.verify.lines import (
+    COMMIT_START,
+    MAX_LINE_BYTES,
+    AttemptLine,
+    CheckpointLine,
+    CommitLine,
+    EntryLine,
+    EventLine,
+    RunCheckpointLine,
+    RunLine,
+    SealLine,
+    VoteLine,
+    read_line,
+)
+from reenact.verify.order import CommitOrder
+from reenact.verify.payloads import PayloadCheck
+from reenact.verify.plan import call_list, check_run_plan, plan_hash, read_plan
+from reenact.verify.report import Findings, Problem, Where, first_difference
+from reenact.verify.traces import Scene, Trace
+from reenact.verify.tree import Tree
+
+GIVE_UP_AFTER: Final = 1000
+
+
+class JournalCheck:
+    """Takes a run's lines in order. Memory grows with the number of traces and payloads, not with their size."""
+
+    def __init__(self, payloads: PayloadCheck, ring: KeyRing, findings: Findings, file: str = "journal.jsonl") -> None:
+        self.payloads, self.ring, self.findings, self.file = payloads, ring, findings, file
+        self.run: shapes.Run | None = None
+        self.run_id: str | None = None
+        self.seal: shapes.Seal | None = None
+        self.seal_is_sound = False
+        self.plan: shapes.Plan | None = None
+        self.plan_document: Any = None
+        self.lines = self.commits = self.attempts = 0
+        self.traces: dict[str, Trace] = {}
+        self._order: CommitOrder | None = None
+        self._body = sha256()
+        self._offset = self._next_offset = 0
+        self._open: dict[str, Trace] = {}
+        self._votes: dict[str, shapes.Vote] = {}
+        self._turns = 0
+        self._spent = 0
+        self._attempt_tree = Tree()
+        # Heads of the first traces, as long as all of them have ended; the rest waits in `_later`.
+        self._ended = Tree()
+        self._later: deque[Trace] = deque()
+        self._calls = sha256()
+
+    @property
+    def head(self) -> str | None:
+        """SHA-256 of the last commit's body."""
+        return self._body.hexdigest() if self.lines else None
+
+    @property
+    def gave_up(self) -> bool:
+        return self.findings.total > GIVE_UP_AFTER
+
+    def _where(self, trace: Trace | None = None, trace_id: str | None = None) -> Where:
+        return Where(
+            file=self.file,
+            commit=self.commits or None,
+            line=self.lines,
+            offset=self._offset,
+            trace_id=trace.trace_id if trace else trace_id,
+            step_id=trace.step_id if trace else None,
+        )
+
+    def _report(self, problem: Problem | None, trace: Trace | None = None) -> None:
+        if problem is not None:
+            self.findings.add(problem, self._where(trace))
+
+    def line(self, raw: bytes, *, starts_body: bool | None = None) -> bool:
+        """Take the next line with its newline; False when reading must stop.
+
+        `starts_body` says what is known from outside: whether a commit's body begins here.
+        """
+        self.lines += 1
+        self._offset, self._next_offset = self._next_offset, self._next_offset + len(raw)
+        if len(raw) > MAX_LINE_BYTES:
+            self._report(Problem("LINE_TOO_LONG", f"a line of more than {MAX_LINE_BYTES} bytes"))
+            return False
+        begins = raw.startswith(COMMIT_START)
+        if starts_body is not None and begins != starts_body:
+            what = "a commit line stands in the middle of a body" if begins else "a body has no commit line"
+            self._report(Problem("COMMIT_MISPLACED", what))
+        previous = self._body.hexdigest() if self.commits else ZERO_DIGEST
+        if begins or starts_body:
+            self._close_commit()
+            self._body = sha256()
+            self._order = None if begins else CommitOrder()
+            self.commits += not begins
+        # Step 3.1: canonical bytes of a known form.
+        read = read_line(raw)
+        if isinstance(read, Problem):
+            self._body.update(raw)
+            if begins:
+                self.commits += 1
+                self._order = CommitOrder()
+            if self._order is not None:
+                self._order.lines += not begins
+            self._report(read)
+            return not self.gave_up
+        record, value = read
+        if self.seal is not None:
+            self._report(Problem("LINE_ORDER", "a line stands after the seal"))
+        if isinstance(record, CommitLine):
+            self._commit(record, previous)
+        else:
+            self._place(str(value["kind"]))
+            self._take(record, value)
+        self._body.update(raw)
+        return not self.gave_up
+
+    def _commit(self, commit: CommitLine, previous: str) -> None:
+        """Step 3.2: the run chain."""
+        expected = self.commits + 1
+        self.commits = commit.n
+        self._order = CommitOrder()
+        if self.run_id is None:
+            self.run_id = commit.run_id
+        if commit.n != expected:
+            self._report(Problem("COMMIT_NUMBER", "the number of the commit", expected, commit.n))
+        elif commit.prev != previous:
+            what = f"prev: the bytes of commit {commit.n - 1} are not those that commit {commit.n} names"
+            self._report(Problem("COMMIT_PREV", what, previous, commit.prev))
+        if commit.run_id != self.run_id:
+            self._report(Problem("RUN_MISMATCH", "the commit's run_id", self.run_id, commit.run_id))
+
+    def _close_commit(self) -> None:
+        if self._order is not None and self._order.lines == 0:
+            self._report(Problem("COMMIT_EMPTY", f"commit {self.commits} holds nothing"))
+
+    def _place(self, kind: str) -> None:
+        """Step 3.3: order within the commit."""
+        if self._order is None:
+            self._report(Problem("COMMIT_MISPLACED", "a line stands before the first commit line"))
+            self._order = CommitOrder()
+        if self.run is None and kind != "run" and self.lines == 2:
+            self._report(Problem("RUN_MISPLACED", "the run record is not the first line of the first commit"))
+        self._report(self._order.place(kind))
+
+    def _take(self, record: object, value: dict[str, Any]) -> None:
+        if isinstance(record, EntryLine):
+            self._entry(record, value)
+        elif isinstance(record, AttemptLine):
+            self._attempt(record.attempt, value["attempt"])
+        elif isinstance(record, RunLine):
+            self._run(record.run)
+        elif isinstance(record, EventLine):
+            self._event(record.event)
+        elif isinstance(record, VoteLine):
+            self._vote(record.vote, value["vote"])
+        elif isinstance(record, CheckpointLine):
+            self._checkpoint(record.checkpoint)
+        elif isinstance(record, RunCheckpointLine):
+            self._run_checkpoint(record.run_checkpoint, value["run_checkpoint"])
+        elif isinstance(record, SealLine):
+            self._seal(record.seal, value["seal"])
+
+    def _run(self, run: shapes.Run) -> None:
+        """Step 3.4: the run record and its plan."""
+        if self.run is not None or self.commits != 1:
+            self._report(Problem("RUN_MISPLACED", "a second run record, or one outside the first commit"))
+            return
+        self.run = run
+        planned = run.kind == "plan"
+        named = (run.plan_hash is not None, run.plan is not None, run.steps_planned is not None)
+        difference = first_difference("RUN_MISMATCH", (("the run record's run_id", self.run_id, run.run_id),))
+        if named != (planned, planned, planned) or not (planned or run.plan_id == run.run_id):
+            what = f"a run of kind {run.kind} names its plan as another kind would"
+            difference = Problem("PLAN_MISMATCH", what)
+        self._report(difference)
+        if run.plan is not None:
+            self._report(self._load_plan(run.plan))
+            if self.plan is not None:
+                self._report(check_run_plan(self.plan_document, self.plan, run))
+
+    def _load_plan(self, commitment: str) -> Problem | None:
+        found = self.payloads.value(commitment, self._where())
+        if found is None:
+            return None
+        plan = read_plan(found.value)
+        if isinstance(plan, Problem):
+            return plan
+        self.plan, self.plan_document = plan, found.value
+        return None
+
+    def _event(self, event: shapes.Event) -> None:
+        assert self._order is not None
+        self._report(self._order.event(event.ts))
+        self._turns += event.type == "turn"
+        trace = self.traces.get(event.trace_id) if event.trace_id else None
+        if event.type in ("resolve", "late") and trace is not None:
+            trace.overruled = True
+        where = self._where(trace, event.trace_id)
+        self.payloads.see(event.reason, where)
+        self.payloads.see(event.data, where)
+        if event.type == "finish" and event.data and self.run is not None and self.run.kind == "session":
+            self._report(self._load_plan(event.data))
+
+    def _vote(self, vote: shapes.Vote, value: dict[str, Any]) -> None:
+        trace = self.traces.get(vote.trace_id)
+        request = None if trace is None else trace.request
+        recomputed = digest({key: item for key, item in value.items() if key != "digest"})
+        self._votes[vote.digest] = vote
+        self.payloads.see(vote.reason, self._where(trace, vote.trace_id))
+        if trace is not None and trace.damaged:
+            return
+        state = "unknown" if trace is None else trace.chain.state
+        asked = request.digest if request is not None else None
+        self._report(
+            first_difference(
+                "VOTE_MISMATCH",
+                (
+                    ("the digest of a vote", recomputed, vote.digest),
+                    ("the state of the trace that is voted on", "PENDING", state),
+                    ("the vote's action_request_digest", asked, vote.action_request_digest),
+                ),
+            ),
+            trace,
+        )
+
+    def _trace(self, trace_id: str) -> Trace:
+        trace = self.traces.get(trace_id)
+        if trace is None:
+            trace = self.traces[trace_id] = Trace(trace_id, len(self.traces))
+            self._open[trace_id] = trace
+            self._later.append(trace)
+        return trace
+
+    def _entry(self, line: EntryLine, value: dict[str, Any]) -> None:
+        """Step 4: entries, artifacts and capabilities."""
+        assert self._order is not None
+        trace = self._trace(line.entry.trace_id)
+        opens = line.entry.sequence_number == 1
+        self._report(self._order.unit(trace.trace_id, trace.index, opens=opens), trace)
+        if self.run is None:  # already told; without it nothing but the chain can be checked
+            self._report(trace.chain.append(value["entry"]), trace)
+            trace.damaged = True
+            return
+        if opens and self.run.kind == "plan" and len(self._open) > 1:
+            what = "a step is requested while an earlier one has not ended"
+            self._report(Problem("LINE_ORDER", what), trace)
+        scene = Scene(
+            run=self.run,
+            plan=self.plan,
+            payloads=self.payloads,
+            ring=self.ring,
+            votes=self._votes,
+            turns=self._turns,
+            where=self._where(trace),
+        )
+        for problem in trace.entry(line, value, scene):
+            self._report(problem, trace)
+        if opens and isinstance(line.artifact, shapes.ActionRequest):
+            meta = line.artifact.meta
+            self._calls.update(canonicalize([meta.step_id, meta.skill_id, meta.skill_version]))
+        if trace.chain.terminal:
+            self._end_trace(trace)
+
+    def _end_trace(self, trace: Trace) -> None:
+        self._open.pop(trace.trace_id, None)
+        while self._later and self._later[0].chain.terminal and not self._later[0].damaged:
+            self._ended.append(self._later.popleft().leaf())
+
+    def _attempt(self, record: shapes.Attempt, value: dict[str, Any]) -> None:
+        """Step 4.4: attempts."""
+        assert self._order is not None
+        self.attempts += 1
+        self._spent += int(record.cost_exact)
+        keys = {"digest": record.digest, "ordinal": record.ordinal, "trace_id": record.trace_id}
+        self._attempt_tree.append(canonicalize(keys))
+        trace = self.traces.get(record.trace_id)
+        if trace is None:
+            what = "an attempt of a trace that has no entry"
+            self.findings.add(Problem("ATTEMPT_CHAIN", what), self._where(trace_id=record.trace_id))
+            return
+        self._report(self._order.unit(trace.trace_id, trace.index, opens=False), trace)
+        for problem in trace.attempt(record, value):
+            self._report(problem, trace)
+        self.payloads.see(record.response, self._where(trace))
+
+    def _checkpoint(self, record: shapes.Checkpoint) -> None:
+        """Step 4.5: checkpoints of traces."""
+        assert self._order is not None
+        trace = self.traces.get(record.trace_id)
+        if trace is None or self.run is None:
+            problem = Problem("STATE_CHECKSUM_MISMATCH", "a checkpoint of a trace that has no entry")
+            self.findings.add(problem, self._where(trace_id=record.trace_id))
+            return
+        self._report(self._order.checkpoint(trace.index), trace)
+        self._report(trace.checkpoint(record, self.run.plan_id), trace)
+
+    def _run_checkpoint(self, record: shapes.RunCheckpoint, value: dict[str, Any]) -> None:
+        """Step 4.6: checkpoints of the run."""
+        recomputed = digest({key: item for key, item in value.items() if key != "digest"})
+        reserved = record.reserved_exact if self._open else "0"
+        self._report(
+            first_difference(
+                "STATE_CHECKSUM_MISMATCH",
+                (
+                    ("the digest of a run checkpoint", recomputed, record.digest),
+                    ("the run checkpoint's run_id", self.run_id, record.run_id),
+                    ("the run checkpoint's commits", self.commits, record.commits),
+                    ("the run checkpoint's run_head", self.head, record.run_head),
+                    ("the run checkpoint's root", self._root(terminal_only=True), record.root),
+                    ("the run checkpoint's open traces", list(self._open), record.open),
+                    ("the run checkpoint's spent_exact", str(self._spent), record.spent_exact),
+                    ("the run checkpoint's reserved_exact", reserved, record.reserved_exact),
+                ),
+            )
+        )
+
+    def _root(self, *, terminal_only: bool = False) -> str:
+        return self._ended.root(trace.leaf() for trace in self._later if trace.chain.terminal or not terminal_only)
+
+    def _seal(self, seal: shapes.Seal, value: dict[str, Any]) -> None:
+        """Step 5: the seal."""
+        self.seal = seal
+        recomputed = digest({key: item for key, item in value.items() if key != "seal_digest"})
+        if seal.seal_digest != recomputed:
+            self._report(Problem("SEAL_DIGEST", "seal_digest", recomputed, seal.seal_digest))
+        if seal.run_head != self.head:
+            self._report(Problem("SEAL_HEAD", "run_head", self.head, seal.run_head))
+        self.seal_is_sound = (seal.seal_digest, seal.run_head) == (recomputed, self.head)
+        if seal.run_id != self.run_id:
+            self._report(Problem("RUN_MISMATCH", "the seal's run_id", self.run_id, seal.run_id))
+        session = self.run is not None and self.run.kind == "session"
+        planned = None if self.run is None or session else self.run.steps_planned
+        self._report(
+            first_difference(
+                "SEAL_COUNT",
+                (
+                    ("commits", self.commits, seal.commits),
+                    ("traces", len(self.traces), seal.traces),
+                    ("steps_planned", len(self.traces) if session else planned, seal.steps_planned),
+                ),
+            )
+        )
+        self._report(
+            first_difference(
+                "SEAL_ROOT",
+                (
+                    ("root", self._root(), seal.root),
+                    ("attempts_root", self._attempt_tree.root(), seal.attempts_root),
+                ),
+            )
+        )
+        self._seal_status(seal, session=session)
+        self._report(self._seal_plan(seal, session=session))
+
+    def _seal_status(self, seal: shapes.Seal, *, session: bool) -> None:
+        for trace in self._open.values():
+            if not trace.damaged:
+                what = f"the run is sealed while a trace is {trace.chain.state}"
+                self._report(Problem("SEAL_STATUS", what), trace)
+        if seal.status == "completed" and not session and seal.traces != seal.steps_planned:
+            what = "the traces of a completed run"
+            self._report(Problem("SEAL_STATUS", what, seal.steps_planned, seal.traces))
+
+    def _seal_plan(self, seal: shapes.Seal, *, session: bool) -> Problem | None:
+        if not session:
+            named = None if self.run is None else self.run.plan_hash
+            return first_difference("PLAN_MISMATCH", (("the seal's plan_hash", named, seal.plan_hash),))
+        if self.plan is None or self.run is None:
+            return None
+        calls = sha256()
+        for call in call_list(self.plan):
+            calls.update(canonicalize(call))
+        return first_difference(
+            "PLAN_MISMATCH",
+            (
+                ("the seal's plan_hash", plan_hash(self.plan_document), seal.plan_hash),
+                ("the assembled plan's plan_id", self.run.run_id, self.plan.plan_id),
+                ("the calls of the assembled plan", calls.hexdigest(), self._calls.hexdigest()),
+            ),
+        )
+
+    def end(self) -> None:
+        """Call once after the last line."""
+        if not self.lines:
+            self.findings.add(Problem("JOURNAL_EMPTY", "the journal has no line"), Where(file=self.file))
+            return
+        self._close_commit()
+        if self.run is None and self.lines == 1:
+            self._report(Problem("RUN_MISPLACED", "the journal has no run record"))
+
+
+def feed_bodies(check: JournalCheck, bodies: Iterable[bytes]) -> None:
+    """Give the lines of each commit's body to `check`, until it has seen enough."""
+    for body in bodies:
+        starts = True
+        for raw in lines_of(body):
+            if not check.line(raw, starts_body=starts):
+                return
+            starts = False
+
+
+def lines_of(body: bytes) -> Iterator[bytes]:
+    """The lines of `body` with their newlines; the last one without, if it was cut. An empty body is one line."""
+    start = 0
+    while (end := body.find(b"\n", start)) >= 0:
+        yield body[start : end + 1]
+        start = end + 1
+    if start < len(body) or not body:
+        yield body[start:]

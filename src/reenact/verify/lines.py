@@ -1,0 +1,121 @@
+"""One journal line: from bytes to a record of known form, or to what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from reenact.errors import ReenactError
+from reenact.values.canonical import canonicalize, parse_json
+from reenact.verify import shapes
+from reenact.verify.report import Problem
+
+MAX_LINE_BYTES: Final = 1_048_576
+COMMIT_START: Final = b'{"kind":"commit"'
+
+_VERSIONED: Final = re.compile(r"\A(reenact\.[a-z_]+)\.v([0-9]{1,6})\Z")
+
+
+class CommitLine(shapes.Shape, tag_field="kind", tag="commit"):
+    n: shapes.Positive
+    prev: shapes.Hex64
+    run_id: shapes.Uuid7
+
+
+class RunLine(shapes.Shape, tag_field="kind", tag="run"):
+    run: shapes.Run
+
+
+class EventLine(shapes.Shape, tag_field="kind", tag="event"):
+    event: shapes.Event
+
+
+class VoteLine(shapes.Shape, tag_field="kind", tag="vote"):
+    vote: shapes.Vote
+
+
+class AttemptLine(shapes.Shape, tag_field="kind", tag="attempt"):
+    attempt: shapes.Attempt
+
+
+class EntryLine(shapes.Shape, tag_field="kind", tag="entry"):
+    entry: shapes.Entry
+    artifact: shapes.AnyArtifact
+
+
+class CheckpointLine(shapes.Shape, tag_field="kind", tag="checkpoint"):
+    checkpoint: shapes.Checkpoint
+
+
+class RunCheckpointLine(shapes.Shape, tag_field="kind", tag="run_checkpoint"):
+    run_checkpoint: shapes.RunCheckpoint
+
+
+class SealLine(shapes.Shape, tag_field="kind", tag="seal"):
+    seal: shapes.Seal
+
+
+Line = (
+    CommitLine
+    | RunLine
+    | EventLine
+    | VoteLine
+    | AttemptLine
+    | EntryLine
+    | CheckpointLine
+    | RunCheckpointLine
+    | SealLine
+)
+
+
+def read_line(raw: bytes) -> tuple[Line, dict[str, Any]] | Problem:
+    """The line as a record and as the plain value that its digests are computed over."""
+    if not raw.endswith(b"\n"):
+        return Problem("EVIDENCE_TORN_TAIL", "the last line does not end with a newline: its end was cut")
+    value = read_canonical(raw[:-1], "the line")
+    if isinstance(value, Problem):
+        return value
+    record = fit(value.value, Line, "LINE_MALFORMED")
+    if isinstance(record, Problem):
+        return record
+    return record, value.value
+
+
+class Canonical(msgspec.Struct, frozen=True):
+    """A value whose bytes were canonical."""
+
+    value: Any
+
+
+def read_canonical(data: bytes, what: str) -> Canonical | Problem:
+    """The value that `data` spells, provided that `data` is its canonical form."""
+    try:
+        value = parse_json(data, what=what)
+        canonical = canonicalize(value)
+    except ReenactError as error:
+        return Problem("LINE_NOT_JSON", str(error))
+    if canonical != data:
+        at = next((i for i, (a, b) in enumerate(zip(canonical, data, strict=False)) if a != b), len(canonical))
+        return Problem("LINE_NOT_CANONICAL", f"{what} is not canonical JSON from its byte {at} on")
+    return Canonical(value)
+
+
+def fit(value: object, kind: Any, code: str) -> Any:
+    """`value` as a `kind`, or a Problem that says which place has which wrong form."""
+    try:
+        return msgspec.convert(value, kind, strict=True)
+    except msgspec.ValidationError as error:
+        return _unknown_version(value) or Problem(code, str(error))
+
+
+def _unknown_version(value: object) -> Problem | None:
+    """A record of ours with another version number is not damage: a newer Reenact wrote it."""
+    records = value.values() if isinstance(value, dict) and "kind" in value else [value]
+    for record in records:
+        schema = record.get("schema") if isinstance(record, dict) else None
+        match = _VERSIONED.match(schema) if isinstance(schema, str) else None
+        if match is not None and match[2] != "1":
+            return Problem("EVIDENCE_VERSION_UNKNOWN", "a record of another version", f"{match[1]}.v1", schema)
+    return None

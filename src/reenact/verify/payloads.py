@@ -1,0 +1,159 @@
+"""Payloads and erasures: what lies beside the chain, held against the commitments that stand in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from reenact.values.digest import ZERO_DIGEST, digest
+from reenact.verify import shapes
+from reenact.verify.lines import Canonical, fit, read_canonical
+from reenact.verify.report import Findings, Problem, Where
+
+SALT_BYTES: Final = 32
+MAX_ENVELOPE_BYTES: Final = 67_108_864
+_ABSENT: Final = -1
+
+
+class PayloadSource(Protocol):
+    """Where envelopes come from. Nothing that it returns is trusted."""
+
+    def get(self, commitment: str, /) -> bytes | None:
+        """The envelope that is kept under `commitment`, None where there is none."""
+
+
+class Value(msgspec.Struct, frozen=True):
+    """What an envelope held."""
+
+    value: Any
+
+
+class PayloadCheck:
+    """Looks at each payload once, when the journal first names it. Keeps 32 bytes and a size for each."""
+
+    def __init__(self, source: PayloadSource | None, erased: frozenset[str], findings: Findings) -> None:
+        self._source = source
+        self._erased = erased
+        self._findings = findings
+        self._sizes: dict[bytes, int] = {}
+        self._last: tuple[str, Value | None] = ("", None)  # what was read last is often asked for next
+        self.present = self.erased = self.lost = self.withheld = 0
+
+    @property
+    def named(self) -> int:
+        return len(self._sizes)
+
+    def names(self, commitment: str) -> bool:
+        """True if the journal has named this payload."""
+        return bytes.fromhex(commitment) in self._sizes
+
+    def see(self, commitment: str | None, where: Where, *, size: int | None = None) -> None:
+        """Check the payload behind `commitment`, and that its envelope has `size` bytes."""
+        if commitment is None:
+            return
+        key = bytes.fromhex(commitment)
+        if key not in self._sizes:
+            self._sizes[key] = self._first_look(commitment, where)
+        real = self._sizes[key]
+        if size is not None and real not in (_ABSENT, size):
+            problem = Problem("PAYLOAD_CONTENT", "size_bytes of the envelope", real, size)
+            self._findings.add(problem, where)
+
+    def value(self, commitment: str | None, where: Where) -> Value | None:
+        """The value behind `commitment`; None where it is absent or damaged, which is then already told."""
+        if commitment is None:
+            return None
+        self.see(commitment, where)
+        if self._last[0] != commitment:
+            envelope = None if self._source is None else self._source.get(commitment)
+            found = None if envelope is None else open_envelope(envelope, commitment)
+            self._last = (commitment, found if isinstance(found, Value) else None)
+        return self._last[1]
+
+    def _first_look(self, commitment: str, where: Where) -> int:
+        self._last = (commitment, None)
+        if self._source is None:
+            self.withheld += 1
+            return _ABSENT
+        envelope = self._source.get(commitment)
+        if envelope is None:
+            self._absent(commitment, where)
+            return _ABSENT
+        self.present += 1
+        found = open_envelope(envelope, commitment)
+        if isinstance(found, Problem):
+            self._findings.add(found, where)
+        else:
+            self._last = (commitment, found)
+        if commitment in self._erased:
+            what = f"payload {commitment} is there although it was erased"
+            self._findings.add(Problem("PAYLOAD_NOT_ERASED", what), where)
+        return len(envelope)
+
+    def _absent(self, commitment: str, where: Where) -> None:
+        if commitment in self._erased:
+            self.erased += 1
+            return
+        self.lost += 1
+        what = f"payload {commitment} is missing, and no erasure record names it"
+        self._findings.add(Problem("PAYLOAD_LOST", what), where)
+
+
+def open_envelope(envelope: bytes, commitment: str) -> Value | Problem:
+    """The value in an envelope that is the one its commitment names."""
+    got = sha256(envelope).hexdigest()
+    if got != commitment:
+        return Problem("PAYLOAD_CHANGED", "the digest of a payload's envelope", commitment, got)
+    if len(envelope) <= SALT_BYTES:
+        return Problem("PAYLOAD_MALFORMED", f"payload {commitment} holds no value after its salt")
+    read = read_canonical(envelope[SALT_BYTES:], "the payload")
+    if isinstance(read, Problem):
+        return Problem("PAYLOAD_MALFORMED", f"payload {commitment}: {read.what}")
+    return Value(read.value)
+
+
+def check_erasures(
+    lines: Iterable[bytes], findings: Findings, *, whole: bool, file: str = "erasures.jsonl"
+) -> frozenset[str]:
+    """The commitments that were erased on record. `whole` says that the lines are a store's complete chain."""
+    erased: set[str] = set()
+    seen: set[str] = set()
+    followed: set[str] = set()
+    last = ZERO_DIGEST
+    for number, raw in enumerate(lines, start=1):
+        where = Where(file=file, line=number)
+        read = read_canonical(raw.removesuffix(b"\n"), "the erasure record")
+        record = read if isinstance(read, Problem) else fit(read.value, shapes.Erasure, "ERASURE_CHAIN")
+        if isinstance(record, Problem):
+            findings.add(record, where)
+            continue
+        assert isinstance(read, Canonical)
+        recomputed = digest({key: item for key, item in read.value.items() if key != "digest"})
+        problem = _link_problem(record, recomputed, last if whole else None, seen, followed)
+        if problem is not None:
+            findings.add(problem, where)
+        else:
+            erased.add(record.commitment)
+        seen.add(record.digest)
+        followed.add(record.prev)
+        last = record.digest
+    return frozenset(erased)
+
+
+def _link_problem(
+    record: shapes.Erasure, recomputed: str, last: str | None, seen: set[str], followed: set[str]
+) -> Problem | None:
+    if record.digest != recomputed:
+        return Problem("ERASURE_CHAIN", "the digest of an erasure record", recomputed, record.digest)
+    if last is not None and record.prev != last:
+        return Problem("ERASURE_CHAIN", "prev of an erasure record", last, record.prev)
+    if record.prev in followed:
+        return Problem("ERASURE_CHAIN", f"two erasure records follow {record.prev}")
+    if record.digest in followed:
+        return Problem("ERASURE_CHAIN", "an erasure record stands after one that follows it")
+    if record.prev == ZERO_DIGEST and seen:
+        return Problem("ERASURE_CHAIN", "the store's first erasure record is not the first line")
+    return None

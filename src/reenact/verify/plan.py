@@ -1,0 +1,63 @@
+"""The plan that a run names: does its hash recompute, and do the requests follow it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from reenact.values.digest import digest
+from reenact.values.ids import project_uuid7
+from reenact.verify import shapes
+from reenact.verify.lines import fit
+from reenact.verify.report import Problem, first_difference
+
+
+def plan_hash(document: Any) -> str:
+    """Over the pinned plan without its top-level `created_at`."""
+    return "sha256:" + digest({key: value for key, value in document.items() if key != "created_at"})
+
+
+def read_plan(document: Any) -> shapes.Plan | Problem:
+    if not isinstance(document, dict):
+        return Problem("PLAN_MISMATCH", "the plan's payload is not an object")
+    plan: shapes.Plan | Problem = fit(document, shapes.Plan, "PLAN_MISMATCH")
+    return plan
+
+
+def check_run_plan(document: Any, plan: shapes.Plan, run: shapes.Run) -> Problem | None:
+    """The run record against the plan whose commitment it names."""
+    return first_difference(
+        "PLAN_MISMATCH",
+        (
+            ("plan_hash", plan_hash(document), run.plan_hash),
+            ("plan_id", project_uuid7(plan.plan_id), run.plan_id),
+            ("agent_id", project_uuid7(plan.agent_id), run.agent_id),
+            ("steps_planned", len(plan.steps), run.steps_planned),
+        ),
+    )
+
+
+def check_step(plan: shapes.Plan, meta: shapes.RequestMeta) -> Iterator[Problem]:
+    """A request of a planned run against the step that stands at its place in the plan."""
+    if meta.step_index >= len(plan.steps):
+        yield Problem("PLAN_MISMATCH", "the plan has fewer steps", len(plan.steps), meta.step_index + 1)
+        return
+    step = plan.steps[meta.step_index]
+    pinned = plan.context.pins.skills.get(f"{step.skill_id}@{step.skill_version}")
+    difference = first_difference(
+        "PLAN_MISMATCH",
+        (
+            ("the step at this place of the plan", step.step_id, meta.step_id),
+            ("the step's skill", step.skill_id, meta.skill_id),
+            ("the step's skill version", step.skill_version, meta.skill_version),
+            ("the definition digest that the plan pins", pinned, meta.definition_digest),
+        ),
+    )
+    if difference is not None:
+        yield difference
+
+
+def call_list(plan: shapes.Plan) -> Iterator[list[str | None]]:
+    """Step id, skill and version of each step: what a session's requests are compared with."""
+    for step in plan.steps:
+        yield [step.step_id, step.skill_id, step.skill_version]

@@ -1,0 +1,193 @@
+"""What a verification says: four verdicts that stay apart, findings with a place, and the first break."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal
+
+import msgspec
+
+Aspect = Literal["integrity", "completeness", "authenticity"]
+Verdict = Literal["holds", "open", "absent", "broken"]
+
+KEPT_FINDINGS: Final = 100
+SHOWN_CHARACTERS: Final = 160
+
+# Stable codes, the verdict that each breaks, and what it means.
+CODES: Final[dict[str, tuple[Aspect, str]]] = {
+    "MANIFEST_MISSING": ("integrity", "the bundle has no manifest.json"),
+    "MANIFEST_MALFORMED": ("integrity", "manifest.json is not a canonical manifest"),
+    "FILE_MISSING": ("integrity", "the manifest names a file that is not there"),
+    "FILE_EXTRA": ("integrity", "something is there that neither manifest nor journal names"),
+    "FILE_KIND": ("integrity", "a link, folder or device stands where a plain file must"),
+    "FILE_CHANGED": ("integrity", "a file's digest is not the manifest's"),
+    "FILE_TOO_LARGE": ("integrity", "a file is larger than the format allows"),
+    "FILE_MALFORMED": ("integrity", "a file beside the journal is not what it must be"),
+    "JOURNAL_EMPTY": ("integrity", "there is no line to verify"),
+    "LINE_TOO_LONG": ("integrity", "a line is longer than the format allows; reading stops there"),
+    "LINE_NOT_JSON": ("integrity", "a line is not JSON"),
+    "LINE_NOT_CANONICAL": ("integrity", "a line's bytes are not the canonical form of its value"),
+    "LINE_MALFORMED": ("integrity", "a line is not of the form that its kind has"),
+    "LINE_ORDER": ("integrity", "a line stands where its kind may not stand"),
+    "EVIDENCE_TORN_TAIL": ("integrity", "the last line was cut: it has no newline"),
+    "EVIDENCE_VERSION_UNKNOWN": ("integrity", "a record of a version that this verifier does not know"),
+    "COMMIT_MISPLACED": ("integrity", "a commit does not begin with its commit line, and only there"),
+    "COMMIT_EMPTY": ("integrity", "a commit holds nothing"),
+    "COMMIT_NUMBER": ("integrity", "a commit is missing, repeated or out of order"),
+    "COMMIT_PREV": ("integrity", "the commit before this one is not the one that it names"),
+    "RUN_MISPLACED": ("integrity", "the run record is missing, repeated or not in the first commit"),
+    "RUN_MISMATCH": ("integrity", "a record belongs to another run"),
+    "HEAD_MISMATCH": ("integrity", "the last commit is not the one that its keeper remembers"),
+    "STATE_SEQUENCE_GAP": ("integrity", "an entry is missing, repeated or out of order"),
+    "STATE_CHECKSUM_MISMATCH": ("integrity", "an entry or checkpoint does not recompute"),
+    "STATE_INVALID_TRANSITION": ("integrity", "a transition that the trace's state does not allow"),
+    "MISSING_TOOL_CALL_ID": ("integrity", "a tool_call entry without its tool_call_id"),
+    "ARTIFACT_DIGEST": ("integrity", "an artifact's digest does not recompute"),
+    "ARTIFACT_LINK": ("integrity", "an artifact does not fit its entry or the artifact that it answers"),
+    "ARTIFACT_CONTENT": ("integrity", "an artifact says what the format does not let it say"),
+    "CAPABILITY_MISMATCH": ("integrity", "a capability allows something else than the call"),
+    "CAPABILITY_EXPIRED": ("integrity", "a call went out under a capability that had expired"),
+    "CAPABILITY_SIGNATURE": ("authenticity", "a capability's signature does not fit its key"),
+    "KEY_INVALID": ("authenticity", "a key in keys.json is malformed or not the one that its kid names"),
+    "ATTEMPT_CHAIN": ("integrity", "an attempt is missing, repeated or out of order"),
+    "ATTEMPT_DIGEST": ("integrity", "an attempt's digest does not recompute"),
+    "EFFECT_MISMATCH": ("integrity", "an effect does not follow from its attempts"),
+    "VOTE_MISMATCH": ("integrity", "a vote does not fit its request or the decision that names it"),
+    "PLAN_MISMATCH": ("integrity", "the run does not follow the plan that it names"),
+    "PAYLOAD_LOST": ("integrity", "a payload is missing, and no erasure record says why"),
+    "PAYLOAD_CHANGED": ("integrity", "a payload's bytes are not those of its commitment"),
+    "PAYLOAD_MALFORMED": ("integrity", "a payload is not a salt and canonical JSON"),
+    "PAYLOAD_CONTENT": ("integrity", "a payload contradicts the record that names it"),
+    "PAYLOAD_NOT_ERASED": ("integrity", "a payload is there although a record says that it was erased"),
+    "ERASURE_CHAIN": ("integrity", "an erasure record does not recompute, or the chain of them is broken"),
+    "SEAL_DIGEST": ("integrity", "the seal's digest does not recompute"),
+    "SEAL_HEAD": ("integrity", "the lines before the seal are not those that it names"),
+    "SEAL_MISSING": ("completeness", "a seal is known for this run, and the journal does not end with it"),
+    "SEAL_COUNT": ("completeness", "the seal counts other commits, traces or steps"),
+    "SEAL_ROOT": ("completeness", "the seal's tree is over other traces or attempts"),
+    "SEAL_STATUS": ("completeness", "the seal's status does not fit the traces, or a trace is not ended"),
+}
+
+
+def shown(value: object) -> str:
+    """Evidence as it may be printed: one line, bounded, nothing that moves a cursor or turns text around."""
+    text = value if isinstance(value, str) else str(value)
+    cut = text[:SHOWN_CHARACTERS]
+    safe = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
+    return safe + "…" if len(text) > SHOWN_CHARACTERS else safe
+
+
+class Where(msgspec.Struct, frozen=True, kw_only=True):
+    """A place in the evidence. `line` counts from 1, `offset` is the first byte of that line, from 0."""
+
+    file: str | None = None
+    commit: int | None = None
+    line: int | None = None
+    offset: int | None = None
+    trace_id: str | None = None
+    step_id: str | None = None
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One contradiction in the evidence."""
+
+    code: str
+    breaks: Aspect
+    what: str
+    expected: str | None
+    got: str | None
+    where: Where
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read. `payloads` are the distinct ones that the journal names, of which the next four tell."""
+
+    commits: int = 0
+    lines: int = 0
+    traces: int = 0
+    attempts: int = 0
+    payloads: int = 0
+    present: int = 0
+    erased: int = 0
+    lost: int = 0
+    withheld: int = 0
+    signatures: int = 0
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdicts and what they rest on. `findings` holds the first 100 of `broken_in_total`."""
+
+    run_id: str | None
+    integrity: Verdict
+    completeness: Verdict
+    authenticity: Verdict
+    anchoring: Verdict
+    first_break: Finding | None
+    findings: tuple[Finding, ...]
+    broken_in_total: int
+    notes: tuple[str, ...]
+    counts: Counts
+    status: str | None
+    head: str | None
+    seal_digest: str | None
+    prev_store_seal: str | None
+
+    @property
+    def exit_code(self) -> int:
+        """0: integrity and completeness hold and nothing is contradicted; 1: broken; 4: no seal."""
+        verdicts = (self.integrity, self.completeness, self.authenticity, self.anchoring)
+        if "broken" in verdicts:
+            return 1
+        return 4 if self.completeness == "open" else 0
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """What is wrong, before it is known where."""
+
+    code: str
+    what: str
+    expected: object = None
+    got: object = None
+
+
+class Findings:
+    """Collects findings in the order in which they are met; keeps the first hundred and counts the rest."""
+
+    def __init__(self) -> None:
+        self.kept: list[Finding] = []
+        self.total = 0
+        self.broken: set[Aspect] = set()
+        self.notes: list[str] = []
+
+    def add(self, problem: Problem, where: Where) -> None:
+        breaks = CODES[problem.code][0]
+        self.total += 1
+        self.broken.add(breaks)
+        if len(self.kept) < KEPT_FINDINGS:
+            self.kept.append(
+                Finding(
+                    code=problem.code,
+                    breaks=breaks,
+                    what=shown(problem.what),
+                    expected=None if problem.expected is None else shown(problem.expected),
+                    got=None if problem.got is None else shown(problem.got),
+                    where=where,
+                )
+            )
+
+    def note(self, text: str) -> None:
+        """Say something that breaks nothing."""
+        if text not in self.notes:
+            self.notes.append(shown(text))
+
+
+def first_difference(code: str, pairs: Iterable[tuple[str, object, object]]) -> Problem | None:
+    """The first of (what, expected, got) whose two sides differ, as a problem."""
+    for what, expected, got in pairs:
+        if expected != got:
+            return Problem(code, f"{what} differs", _told(expected), _told(got))
+    return None
+
+
+def _told(value: object) -> object:
+    return "null" if value is None else value

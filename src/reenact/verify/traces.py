@@ -1,0 +1,425 @@
+"""One trace: its artifacts held against each other, its attempts against the effect that sums them up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from reenact.values.canonical import canonicalize
+from reenact.values.digest import digest, hmac_hex, sha256_hex
+from reenact.verify import shapes
+from reenact.verify.attempts import AttemptChain
+from reenact.verify.capability import KeyRing, Token, check_capability, milliseconds
+from reenact.verify.entries import EntryChain
+from reenact.verify.lines import EntryLine, fit
+from reenact.verify.payloads import PayloadCheck, Value
+from reenact.verify.plan import check_step
+from reenact.verify.report import Problem, Where, first_difference
+
+
+class Scene(msgspec.Struct, kw_only=True):
+    """What a trace is checked against: the run around it."""
+
+    run: shapes.Run
+    plan: shapes.Plan | None
+    payloads: PayloadCheck
+    ring: KeyRing
+    votes: Mapping[str, shapes.Vote]
+    turns: int
+    where: Where
+
+
+class Trace:
+    """Folds the lines of one trace. After the last entry only what the seal needs is kept."""
+
+    __slots__ = (
+        "attempts",
+        "call",
+        "chain",
+        "claims",
+        "damaged",
+        "decision",
+        "expires",
+        "given_key",
+        "index",
+        "overruled",
+        "request",
+        "step_id",
+        "trace_id",
+    )
+
+    def __init__(self, trace_id: str, index: int) -> None:
+        self.trace_id = trace_id
+        self.index = index
+        self.step_id: str | None = None
+        self.chain = EntryChain()
+        self.request: shapes.ActionRequest | None = None
+        self.decision: shapes.SupervisorDecision | None = None
+        self.claims: shapes.Claims | None = None
+        self.call: shapes.ToolCall | None = None
+        self.attempts: AttemptChain | None = None
+        self.expires: int | None = None  # Unix milliseconds, set when the call came too late
+        self.given_key: str | None = None
+        self.damaged = False  # set once the chain is broken: what follows would only repeat it
+        self.overruled = False  # a person or a late result decided the outcome
+
+    def leaf(self) -> bytes:
+        return canonicalize(
+            {
+                "head": self.chain.head,
+                "state": self.chain.state,
+                "step_index": self.index,
+                "trace_id": self.trace_id,
+            }
+        )
+
+    def entry(self, line: EntryLine, value: Mapping[str, Any], scene: Scene) -> Iterator[Problem]:
+        """Append an entry with its artifact; yields what is wrong, the most telling first."""
+        broken = self.damaged
+        problem = _artifact_problem(line, value["artifact"], scene) or _link_problem(line)
+        chained = self.chain.append(value["entry"])
+        problem = problem or chained
+        if problem is not None:
+            self.damaged = True
+        if broken:
+            return
+        if problem is not None:
+            yield problem
+            return
+        artifact = line.artifact
+        if isinstance(artifact, shapes.ActionRequest):
+            yield from self._request(artifact, scene)
+        elif isinstance(artifact, shapes.SupervisorDecision):
+            yield from self._decide(artifact, scene)
+        elif isinstance(artifact, shapes.ToolCall):
+            yield from self._call(artifact, line.entry)
+        else:
+            yield from self._effect(artifact, line.entry, scene)
+        if self.chain.terminal:
+            self.request = self.decision = self.claims = self.call = self.attempts = None
+
+    def _request(self, request: shapes.ActionRequest, scene: Scene) -> Iterator[Problem]:
+        self.request = request
+        meta = request.meta
+        self.step_id = meta.step_id
+        where = msgspec.structs.replace(scene.where, step_id=meta.step_id)
+        server, dot, tool = meta.skill_id.partition(".")
+        difference = first_difference(
+            "ARTIFACT_CONTENT",
+            (
+                ("meta.run_id", scene.run.run_id, meta.run_id),
+                ("agent_id", scene.run.agent_id, request.agent_id),
+                ("meta.step_index", self.index, meta.step_index),
+                ("intent", _intent(meta), request.intent),
+                ("tool_server", server if dot else "local", request.proposal.tool_server),
+                ("tool_name", tool if dot else server, request.proposal.tool_name),
+                ("meta.key is there", meta.idempotency_source == "caller", meta.key is not UNSET),
+                ("meta.turn is not ahead of the turns", True, meta.turn <= scene.turns),
+            ),
+        )
+        if difference is not None:
+            yield difference
+        if scene.plan is not None and scene.run.kind == "plan":
+            yield from check_step(scene.plan, meta)
+        yield from _check_args(request.proposal.args, scene.payloads, where)
+        if meta.key is not UNSET:
+            yield from self._check_key(str(meta.key), scene, where)
+
+    def _check_key(self, commitment: str, scene: Scene, where: Where) -> Iterator[Problem]:
+        found = scene.payloads.value(commitment, where)
+        if found is None:
+            return
+        if not isinstance(found.value, str):
+            yield Problem("PAYLOAD_CONTENT", "the caller's idempotency key is not a string")
+        elif scene.plan is not None:
+            salt = bytes.fromhex(scene.plan.context.pins.salt)
+            self.given_key = "k:" + hmac_hex(salt, found.value.encode())
+
+    def _decide(self, decision: shapes.SupervisorDecision, scene: Scene) -> Iterator[Problem]:
+        request = self.request
+        assert request is not None  # the chain is whole, so the request came first
+        self.decision = decision
+        meta, approved = decision.meta, self.chain.state == "AUTHORIZED"
+        refusal = f"Refused by gate {meta.gate}: {meta.code}"
+        difference = first_difference(
+            "ARTIFACT_LINK",
+            (
+                ("action_request_id", request.action_request_id, decision.action_request_id),
+                ("action_request_digest", request.digest, decision.action_request_digest),
+                ("the decision", "APPROVE" if approved else "DENY", decision.decision),
+                ("minted_capability is there", approved, decision.minted_capability is not UNSET),
+            ),
+        ) or first_difference(
+            "ARTIFACT_CONTENT",
+            (
+                ("meta.gate", "supervisor" if approved else meta.gate, meta.gate),
+                ("meta.code is OK", approved, meta.code == "OK"),
+                ("rationale", _approval(decision) if approved else refusal, decision.rationale),
+            ),
+        )
+        if difference is not None:
+            yield difference
+        if meta.vote is not None:
+            yield from _check_vote(meta.vote, decision, scene)
+        scene.payloads.see(meta.details, scene.where)
+        if decision.minted_capability is not UNSET:
+            token = Token(str(decision.minted_capability))
+            self.claims = token.claims
+            yield from check_capability(token, request, decision.ts, scene.run.capability_key, scene.ring)
+
+    def _call(self, call: shapes.ToolCall, entry: shapes.Entry) -> Iterator[Problem]:
+        request, decision = self.request, self.decision
+        assert request is not None
+        assert decision is not None
+        self.call = call
+        self.attempts = AttemptChain(self.trace_id, call.digest)
+        proposed, called = canonicalize(request.proposal), canonicalize(call.call)
+        difference = first_difference(
+            "ARTIFACT_LINK",
+            (
+                ("supervisor_decision_id", decision.supervisor_decision_id, call.supervisor_decision_id),
+                ("supervisor_decision_digest", decision.digest, call.supervisor_decision_digest),
+                ("capability_digest", _text_digest(decision.minted_capability), call.capability_digest),
+                ("call", proposed.decode(), called.decode()),
+                ("the entry's tool_call_id", call.tool_call_id, entry.tool_call_id),
+                ("the entry's idempotency_key", call.idempotency_key, entry.idempotency_key),
+                ("idempotency_key", self._expected_key(call.idempotency_key), call.idempotency_key),
+            ),
+        ) or first_difference(
+            "ARTIFACT_CONTENT",
+            (("a call of risk READ has the class read", True, _class_fits(request, call)),),
+        )
+        if difference is not None:
+            yield difference
+        yield from self._check_limits(call)
+
+    def _check_limits(self, call: shapes.ToolCall) -> Iterator[Problem]:
+        """`read_only` and the lifetime: the two claims that only the call can be held against."""
+        claims = self.claims
+        if claims is None:
+            return
+        if claims.constraints.read_only != (call.tool_class == "read"):
+            expected, got = call.tool_class == "read", claims.constraints.read_only
+            yield Problem("CAPABILITY_MISMATCH", "the capability's read_only", expected, got)
+        called = milliseconds(call.ts)
+        if called is None or not claims.iat * 1000 <= called < claims.exp * 1000:
+            self.expires = claims.exp * 1000
+
+    def _expected_key(self, got: str) -> str:
+        """The trace id, or the keyed digest of the caller's key; its form alone where that key is erased."""
+        assert self.request is not None
+        if self.request.meta.idempotency_source == "trace":
+            return self.trace_id
+        if self.given_key is not None:
+            return self.given_key
+        keyed = got.startswith("k:") and len(got) == 66 and set(got[2:]) <= set("0123456789abcdef")
+        return got if keyed else "k: and 64 hex digits"
+
+    def attempt(self, record: shapes.Attempt, value: Mapping[str, Any]) -> Iterator[Problem]:
+        """Append an attempt record."""
+        if self.damaged:
+            return
+        if self.attempts is None or self.chain.state != "EXECUTING":
+            self.damaged = True
+            what = "an attempt is recorded while the call is not executing"
+            yield Problem("ATTEMPT_CHAIN", what, "EXECUTING", self.chain.state)
+            return
+        problem = self.attempts.append(record, value)
+        if problem is not None:
+            self.damaged = True
+            yield problem
+        elif self.expires is not None and record.kind != "served":
+            yield Problem("CAPABILITY_EXPIRED", "a dispatch under an expired capability")
+
+    def _effect(self, effect: shapes.ToolEffect, entry: shapes.Entry, scene: Scene) -> Iterator[Problem]:
+        call, attempts = self.call, self.attempts
+        assert call is not None
+        assert attempts is not None
+        linked = first_difference(
+            "ARTIFACT_LINK",
+            (
+                ("tool_call_id", call.tool_call_id, effect.tool_call_id),
+                ("tool_call_digest", call.digest, effect.tool_call_digest),
+                ("the entry's tool_call_id", call.tool_call_id, entry.tool_call_id),
+                ("the entry's idempotency_key", call.idempotency_key, entry.idempotency_key),
+            ),
+        )
+        if linked is not None:
+            yield linked
+        summed = attempts.summary_problem(effect.meta) or self._status_problem(effect, attempts)
+        if summed is not None:
+            yield summed
+        if self.expires is not None and effect.outcome.status != "DENIED":
+            yield Problem("CAPABILITY_EXPIRED", "the call's capability had expired when it was made")
+        yield from self._check_documents(effect, scene)
+
+    def _status_problem(self, effect: shapes.ToolEffect, attempts: AttemptChain) -> Problem | None:
+        meta, outcome = effect.meta, effect.outcome
+        good = self.chain.state == "COMPLETED"
+        wanted = None
+        if not good:
+            message = f"Step {self.step_id} ended with {meta.code}"
+            wanted = shapes.EffectError(code=meta.code, message=message[:200], retryable=meta.retryable)
+        told = None if outcome.error is UNSET else outcome.error
+        pairs: list[tuple[str, object, object]] = [
+            ("outcome.status is SUCCESS", good, outcome.status == "SUCCESS"),
+            ("meta.status is a success", good, meta.status in ("success", "partial")),
+            ("outcome.error", wanted, told),
+        ]
+        if good and attempts.last is not None and not self.overruled:
+            pairs.append(("the code of the last attempt", attempts.last.code, meta.code))
+        return first_difference("EFFECT_MISMATCH", pairs)
+
+    def _check_documents(self, effect: shapes.ToolEffect, scene: Scene) -> Iterator[Problem]:
+        pointers = [item.pointer for item in effect.document_hashes]
+        if pointers != ["/output", "/outcome"]:
+            yield Problem("ARTIFACT_CONTENT", "document_hashes", "/output, /outcome", ", ".join(pointers))
+            return
+        output, outcome = effect.document_hashes
+        scene.payloads.see(output.hash, scene.where, size=output.size_bytes)
+        if self.chain.state == "FAILED":
+            found = scene.payloads.value(output.hash, scene.where)
+            if found is not None and found.value is not None:
+                yield Problem("PAYLOAD_CONTENT", "the output of a failed step is not null")
+        scene.payloads.see(outcome.hash, scene.where, size=outcome.size_bytes)
+        told = scene.payloads.value(outcome.hash, scene.where)
+        if told is not None and self.request is not None:
+            yield from _check_outcome(told, effect.meta, self.request)
+
+    def checkpoint(self, record: shapes.Checkpoint, plan_id: str) -> Problem | None:
+        """A checkpoint of this trace against what its entries fold to."""
+        if self.damaged:
+            return None
+        inner = record.checkpoint_state
+        return first_difference(
+            "STATE_CHECKSUM_MISMATCH",
+            (
+                ("checkpoint_digest", digest(inner), record.checkpoint_digest),
+                ("checkpoint_state.trace_id", record.trace_id, inner.trace_id),
+                (
+                    "checkpoint_sequence_number",
+                    inner.last_sequence_number,
+                    record.checkpoint_sequence_number,
+                ),
+                ("checkpoint_state.plan_id", plan_id, inner.plan_id),
+                ("checkpoint_state.current_state", self.chain.state, inner.current_state),
+                ("checkpoint_state.last_sequence_number", self.chain.sequence, inner.last_sequence_number),
+                ("checkpoint_state.last_entry_digest", self.chain.head, inner.last_entry_digest),
+            ),
+        )
+
+
+def _artifact_problem(line: EntryLine, artifact: Mapping[str, Any], scene: Scene) -> Problem | None:
+    recomputed = digest({key: item for key, item in artifact.items() if key != "_digest"})
+    if line.artifact.digest != recomputed:
+        return Problem("ARTIFACT_DIGEST", "_digest of the artifact", recomputed, line.artifact.digest)
+    if line.artifact.plan_id != scene.run.plan_id:
+        return Problem("ARTIFACT_LINK", "the artifact's plan_id", scene.run.plan_id, line.artifact.plan_id)
+    return None
+
+
+def _link_problem(line: EntryLine) -> Problem | None:
+    """The entry against the artifact beside it."""
+    entry, artifact = line.entry, line.artifact
+    kind = type(artifact).__struct_config__.tag
+    called = isinstance(artifact, shapes.ToolCall | shapes.ToolEffect)
+    pairs: list[tuple[str, object, object]] = [
+        ("the entry's artifact_type", str(kind).removeprefix("talos.tga."), entry.artifact_type),
+        ("the entry's artifact_id", _id_of(artifact), entry.artifact_id),
+        ("the entry's artifact_digest", artifact.digest, entry.artifact_digest),
+        ("the entry's trace_id", artifact.trace_id, entry.trace_id),
+        ("the entry's ts", artifact.ts, entry.ts),
+    ]
+    if not called:
+        pairs.append(("the entry's tool_call_id", None, entry.tool_call_id))
+        pairs.append(("the entry's idempotency_key", None, entry.idempotency_key))
+    return first_difference("ARTIFACT_LINK", pairs)
+
+
+def _id_of(artifact: shapes.AnyArtifact) -> str:
+    if isinstance(artifact, shapes.ActionRequest):
+        return artifact.action_request_id
+    if isinstance(artifact, shapes.SupervisorDecision):
+        return artifact.supervisor_decision_id
+    return artifact.tool_call_id if isinstance(artifact, shapes.ToolCall) else artifact.tool_effect_id
+
+
+def _text_digest(text: object) -> str:
+    return sha256_hex(text.encode()) if isinstance(text, str) else "none"
+
+
+def _intent(meta: shapes.RequestMeta) -> str:
+    return f"Run {meta.skill_id}@{meta.skill_version or 'unknown'} for step {meta.step_id}"
+
+
+def _approval(decision: shapes.SupervisorDecision) -> str:
+    """The rationale that an approval must have: `person` if and only if a vote decided."""
+    if decision.meta.vote is not None:
+        return "Approved by person"
+    automatic = ("Approved by auto", "Approved by policy")
+    return decision.rationale if decision.rationale in automatic else automatic[0]
+
+
+def _class_fits(request: shapes.ActionRequest, call: shapes.ToolCall) -> bool:
+    return request.risk_level != "READ" or call.tool_class == "read"
+
+
+def _check_args(args: Mapping[str, Any], payloads: PayloadCheck, where: Where) -> Iterator[Problem]:
+    named = fit(args.get("$commit"), shapes.Hex64, "ARTIFACT_CONTENT")
+    if isinstance(named, Problem):
+        yield Problem("ARTIFACT_CONTENT", "args.$commit is not a commitment")
+        return
+    payloads.see(named, where)
+    public = {key: item for key, item in args.items() if key != "$commit"}
+    found = payloads.value(named, where) if public else None
+    if found is None:
+        return
+    told = {key: found.value[key] for key in public if key in found.value} if isinstance(found.value, dict) else {}
+    if canonicalize(told) != canonicalize(public):
+        yield Problem("PAYLOAD_CONTENT", "public arguments differ from those in the payload")
+
+
+def _check_vote(named: str, decision: shapes.SupervisorDecision, scene: Scene) -> Iterator[Problem]:
+    vote = scene.votes.get(named)
+    if vote is None:
+        yield Problem("VOTE_MISMATCH", "the decision names a vote that was not cast before it")
+        return
+    difference = first_difference(
+        "VOTE_MISMATCH",
+        (
+            ("the vote's trace_id", decision.trace_id, vote.trace_id),
+            ("the vote's action_request_digest", decision.action_request_digest, vote.action_request_digest),
+            ("the vote's decision", decision.decision, vote.decision),
+        ),
+    )
+    if difference is not None:
+        yield difference
+
+
+def _check_outcome(told: Value, meta: shapes.EffectMeta, request: shapes.ActionRequest) -> Iterator[Problem]:
+    outcome = fit(told.value, shapes.Outcome, "PAYLOAD_CONTENT")
+    if isinstance(outcome, Problem):
+        yield Problem("PAYLOAD_CONTENT", f"the outcome: {outcome.what}")
+        return
+    effects = [[effect.type, effect.target] for effect in outcome.side_effects]
+    difference = first_difference(
+        "PAYLOAD_CONTENT",
+        (
+            ("the outcome's run_id", request.meta.run_id, outcome.run_id),
+            ("the outcome's step_id", request.meta.step_id, outcome.step_id),
+            ("the outcome's status", meta.status, outcome.status),
+            ("the outcome's code", meta.code, outcome.code),
+            ("the outcome's retryable", meta.retryable, outcome.retryable),
+            ("the outcome's cost_cents", meta.cost_cents, outcome.cost_cents),
+            ("the outcome's backend_retries", meta.retries, outcome.observability.backend_retries),
+            ("the outcome's trace_id", request.trace_id, outcome.observability.trace_id),
+            ("the outcome's skill_id", request.meta.skill_id, outcome.metadata.skill_id),
+            ("the outcome's side_effects", meta.side_effects, digest(effects)),
+            ("the outcome leaves out details.output", True, "output" not in (outcome.details or {})),
+        ),
+    )
+    if difference is not None:
+        yield difference

@@ -1,0 +1,303 @@
+"""The two entrances: a folder that somebody sent, and lines that a store hands over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from reenact.values.canonical import canonicalize
+from reenact.verify import shapes
+from reenact.verify.capability import KeyRing
+from reenact.verify.folder import PAYLOADS, Folder, FolderPayloads
+from reenact.verify.journal import GIVE_UP_AFTER, JournalCheck, feed_bodies
+from reenact.verify.lines import MAX_LINE_BYTES, fit, read_canonical
+from reenact.verify.payloads import PayloadCheck, PayloadSource, check_erasures
+from reenact.verify.report import Counts, Findings, Problem, Report, Verdict, Where, shown
+
+JOURNAL: Final = "journal.jsonl"
+_CHUNK: Final = 1 << 20
+
+
+def verify_lines(
+    bodies: Iterable[bytes],
+    payloads: PayloadSource | None,
+    *,
+    erasures: Iterable[bytes] = (),
+    whole_erasures: bool = False,
+    keys: Mapping[str, str] | None = None,
+    expect_seal: bytes | None = None,
+    expect_head: str | None = None,
+) -> Report:
+    """Verify one run from its commit bodies, in order; they are read once and not kept.
+
+    `payloads` is None where values were left out on purpose. `erasures` are canonical records, one each;
+    `whole_erasures` says that they are a store's complete chain. `expect_seal` is a copy of the seal that was kept
+    elsewhere, `expect_head` the SHA-256 of the last body as its keeper remembers it: with them a cut tail shows.
+    Bad evidence never raises; it is a finding.
+    """
+    findings = Findings()
+    erased = check_erasures(erasures, findings, whole=whole_erasures)
+    payload_check = PayloadCheck(payloads, erased, findings)
+    check = JournalCheck(payload_check, KeyRing(keys, findings), findings)
+    feed_bodies(check, bodies)
+    check.end()
+    if expect_head is not None and check.head != expect_head:
+        problem = Problem("HEAD_MISMATCH", "the digest of the last commit", expect_head, check.head)
+        findings.add(problem, Where(file=JOURNAL, commit=check.commits))
+    if expect_seal is not None:
+        _compare_seal(expect_seal.removesuffix(b"\n"), check, findings, "the kept seal")
+    return _conclude(check, findings)
+
+
+def verify_bundle(path: Path, *, keys: Mapping[str, str] | None = None) -> Report:
+    """Verify the bundle in folder `path`.
+
+    `keys` are public keys that you trust; without them the bundle's own are used. Raises
+    StoreUnavailable only when `path` is no folder that can be opened. Nothing outside of it is read.
+    """
+    folder = Folder(path)
+    try:
+        return _Bundle(folder, keys).verify()
+    finally:
+        folder.close()
+
+
+class _Bundle:
+    """Steps 1 to 7, over one folder."""
+
+    def __init__(self, folder: Folder, trusted: Mapping[str, str] | None) -> None:
+        self.folder = folder
+        self.trusted = trusted
+        self.findings = Findings()
+        self.manifest: shapes.Manifest | None = None
+        self.digests: dict[str, str] = {}  # of the files that were read whole
+
+    def verify(self) -> Report:
+        # Step 1: the manifest.
+        self._read_manifest()
+        # Step 2: what the journal is checked with: keys and erasures.
+        ring = KeyRing(self._keys(), self.findings)
+        erased = check_erasures(self._erasures(), self.findings, whole=False)
+        withheld = self.manifest is not None and self.manifest.payloads == "none"
+        source = None if withheld else FolderPayloads(self.folder, self.findings)
+        payloads = PayloadCheck(source, erased, self.findings)
+        # Steps 3 to 5: the journal.
+        check = JournalCheck(payloads, ring, self.findings)
+        self._journal(check)
+        # Step 6: the copies beside the journal.
+        self._seal_copy(check)
+        self._plan_copy(check)
+        # Step 7: the folder against the manifest.
+        self._folder(payloads)
+        if self.manifest is not None and check.run_id not in (None, self.manifest.run_id):
+            problem = Problem("RUN_MISMATCH", "the manifest's run_id", check.run_id, self.manifest.run_id)
+            self.findings.add(problem, Where(file="manifest.json"))
+        return _conclude(check, self.findings)
+
+    def _read(self, name: str) -> bytes | None:
+        data = self.folder.read(name)
+        if isinstance(data, Problem):
+            self.findings.add(data, Where(file=name))
+            return None
+        if data is not None:
+            self.digests[name] = sha256(data).hexdigest()
+        return data
+
+    def _document(self, name: str, code: str = "FILE_MALFORMED") -> Any:
+        """The value of a canonical JSON file that ends with a newline; None where there is none."""
+        data = self._read(name)
+        if data is None:
+            return None
+        read = read_canonical(data.removesuffix(b"\n"), name)
+        if isinstance(read, Problem) or not data.endswith(b"\n"):
+            what = read.what if isinstance(read, Problem) else f"{name} does not end with a newline"
+            self.findings.add(Problem(code, what), Where(file=name))
+            return None
+        return read.value
+
+    def _read_manifest(self) -> None:
+        before = self.findings.total
+        value = self._document("manifest.json", "MANIFEST_MALFORMED")
+        where = Where(file="manifest.json")
+        if value is None:
+            if self.findings.total == before:
+                self.findings.add(Problem("MANIFEST_MISSING", "the bundle has no manifest.json"), where)
+            return
+        manifest = fit(value, shapes.Manifest, "MANIFEST_MALFORMED")
+        if isinstance(manifest, Problem):
+            self.findings.add(manifest, where)
+            return
+        self.manifest = manifest
+        valued = [name for name in manifest.files if name == "plan.json" or name.startswith(PAYLOADS)]
+        if manifest.payloads == "none" and valued:
+            what = "payloads are said to be left out, and files with values are named"
+            self.findings.add(Problem("MANIFEST_MALFORMED", what, None, valued[0]), where)
+        if JOURNAL not in manifest.files:
+            self.findings.add(Problem("MANIFEST_MALFORMED", "the manifest names no journal"), where)
+
+    def _keys(self) -> Mapping[str, str] | None:
+        value = self._document("keys.json")
+        if value is None:
+            return self.trusted
+        keys = fit(value, dict[shapes.Kid, str], "FILE_MALFORMED")
+        if isinstance(keys, Problem):
+            self.findings.add(keys, Where(file="keys.json"))
+            return self.trusted
+        found: dict[str, str] = keys
+        return found if self.trusted is None else self.trusted
+
+    def _erasures(self) -> list[bytes]:
+        data = self._read("erasures.jsonl")
+        if data is None:
+            return []
+        if not data.endswith(b"\n"):
+            problem = Problem("EVIDENCE_TORN_TAIL", "erasures.jsonl does not end with a newline")
+            self.findings.add(problem, Where(file="erasures.jsonl"))
+        return data.removesuffix(b"\n").split(b"\n")
+
+    def _journal(self, check: JournalCheck) -> None:
+        stream = self.folder.open(JOURNAL)
+        if stream is None or isinstance(stream, Problem):
+            problem = stream or Problem("FILE_MISSING", "the bundle has no journal.jsonl")
+            self.findings.add(problem, Where(file=JOURNAL))
+            return
+        whole = sha256()
+        with stream:
+            for raw in _lines(stream, whole.update):
+                if not check.line(raw):
+                    self.findings.note(f"reading stopped at line {check.lines} of {JOURNAL}")
+                    break
+            else:
+                self.digests[JOURNAL] = whole.hexdigest()
+        check.end()
+
+    def _seal_copy(self, check: JournalCheck) -> None:
+        value = self._document("seal.json")
+        if value is not None:
+            _compare_seal(canonicalize(value), check, self.findings, "seal.json")
+        elif check.seal is not None and "seal.json" not in self.digests:
+            problem = Problem("FILE_MISSING", "the journal is sealed, and seal.json is not there")
+            self.findings.add(problem, Where(file="seal.json"))
+
+    def _plan_copy(self, check: JournalCheck) -> None:
+        value = self._document("plan.json")
+        known = check.plan_document
+        if value is None and known is not None and "plan.json" not in self.digests:
+            problem = Problem("FILE_MISSING", "the plan's payload is there, and plan.json is not")
+            self.findings.add(problem, Where(file="plan.json"))
+        if value is not None and (known is None or canonicalize(value) != canonicalize(known)):
+            problem = Problem("PLAN_MISMATCH", "plan.json is not the plan whose payload the journal names")
+            self.findings.add(problem, Where(file="plan.json"))
+
+    def _folder(self, payloads: PayloadCheck) -> None:
+        files = {} if self.manifest is None else self.manifest.files
+        missing = dict(files)
+        for name, is_file in self.folder.names():
+            if self.findings.total > GIVE_UP_AFTER:
+                self.findings.note("the folder was not read to its end")
+                return
+            if name == "manifest.json":
+                continue
+            missing.pop(name, None)
+            problem = self._file_problem(name, files, payloads, is_file=is_file)
+            if problem is not None:
+                self.findings.add(problem, Where(file=shown(name)))
+        for name in sorted(missing):
+            problem = Problem("FILE_MISSING", f"{name} is named by the manifest and not there")
+            self.findings.add(problem, Where(file=name))
+
+    def _file_problem(
+        self, name: str, files: Mapping[str, str], payloads: PayloadCheck, *, is_file: bool
+    ) -> Problem | None:
+        if not is_file:
+            return Problem("FILE_KIND", f"{name} is not a plain file")
+        if self.manifest is not None and name not in files:
+            return Problem("FILE_EXTRA", f"{name} is not named by the manifest")
+        folder, _, commitment = name.rpartition("/")
+        if folder == PAYLOADS:
+            if isinstance(fit(commitment, shapes.Hex64, "FILE_EXTRA"), Problem) or not payloads.names(commitment):
+                return Problem("FILE_EXTRA", f"{name} is a payload that the journal does not name")
+            got: str | None = commitment  # its bytes were held against its name when the journal named it
+        else:
+            got = self.digests.get(name) or self._digest_of(name)
+        if name in files and got is not None and files[name] != got:
+            return Problem("FILE_CHANGED", f"the digest of {name}", files[name], got)
+        return None
+
+    def _digest_of(self, name: str) -> str | None:
+        """The digest of a file that nothing above has read; None for a journal whose reading stopped."""
+        stream = self.folder.open(name)
+        if name == JOURNAL or stream is None or isinstance(stream, Problem):
+            return None
+        whole = sha256()
+        with stream:
+            while chunk := stream.read(_CHUNK):
+                whole.update(chunk)
+        return whole.hexdigest()
+
+
+def _lines(stream: BinaryIO, seen: Callable[[bytes], object]) -> Iterator[bytes]:
+    """Lines with their newlines; one that is too long comes as its first bytes, and nothing after it."""
+    while raw := stream.readline(MAX_LINE_BYTES + 1):
+        seen(raw)
+        yield raw
+
+
+def _compare_seal(kept: bytes, check: JournalCheck, findings: Findings, what: str) -> None:
+    where = Where(file="seal.json", commit=check.commits or None)
+    read = read_canonical(kept, what)
+    if isinstance(read, Problem):
+        findings.add(Problem("FILE_MALFORMED", read.what), where)
+    elif check.seal is None:
+        findings.add(Problem("SEAL_MISSING", f"{what} is there, and the journal has no seal"), where)
+    elif canonicalize(check.seal) != kept:
+        findings.add(Problem("SEAL_MISSING", f"{what} is not the seal that the journal ends with"), where)
+
+
+def _conclude(check: JournalCheck, findings: Findings) -> Report:
+    ring, payloads = check.ring, check.payloads
+    if ring.unknown:
+        findings.note(f"no key was there for {ring.unknown} of the capabilities: not checked")
+    if payloads.withheld:
+        findings.note(f"{payloads.withheld} payloads were left out of the export: not checked")
+    return Report(
+        run_id=check.run_id,
+        integrity="broken" if "integrity" in findings.broken else "holds",
+        completeness=_completeness(check, findings),
+        authenticity=_authenticity(ring, findings),
+        anchoring="absent",
+        first_break=findings.kept[0] if findings.kept else None,
+        findings=tuple(findings.kept),
+        broken_in_total=findings.total,
+        notes=tuple(findings.notes),
+        counts=Counts(
+            commits=check.commits,
+            lines=check.lines,
+            traces=len(check.traces),
+            attempts=check.attempts,
+            payloads=payloads.named,
+            present=payloads.present,
+            erased=payloads.erased,
+            lost=payloads.lost,
+            withheld=payloads.withheld,
+            signatures=ring.verified,
+        ),
+        status=None if check.seal is None else check.seal.status,
+        head=check.head,
+        seal_digest=None if check.seal is None else check.seal.seal_digest,
+        prev_store_seal=None if check.seal is None else check.seal.prev_store_seal,
+    )
+
+
+def _completeness(check: JournalCheck, findings: Findings) -> Verdict:
+    if "completeness" in findings.broken or (check.seal is not None and not check.seal_is_sound):
+        return "broken"
+    return "open" if check.seal is None else "holds"
+
+
+def _authenticity(ring: KeyRing, findings: Findings) -> Verdict:
+    if "authenticity" in findings.broken:
+        return "broken"
+    return "holds" if ring.verified and not ring.unknown else "absent"
