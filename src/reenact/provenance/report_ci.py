@@ -39,9 +39,10 @@ def _cases(report: Report, name: str) -> Iterator[str]:
         yield f'    <testcase classname="{name}" name="sidecar"/>\n'
     for check in report.checks:
         body = ""
-        detail = "\n".join(in_markup(line.strip()) for line in check_lines(check))
+        lines = [in_markup(line.strip()) for line in check_lines(check)]
+        detail = "\n".join(lines)
         if check.level == "FAIL":
-            body = f'<failure type="{check.status.value}" message="{in_markup(check.detail)}">{detail}</failure>'
+            body = f'<failure type="{check.status.value}" message="{lines[0]}">{detail}</failure>'
         elif check.status is Status.NOT_CHECKED:
             body = f'<skipped message="{in_markup(check.detail)}"/>'
         elif check.level == "warn":

@@ -56,17 +56,17 @@ def _report_lines(report: Report) -> Iterator[str]:
 
 def check_lines(check: Check) -> Iterator[str]:
     """The lines of one field: its status, and for one that fails what was expected and who changed it."""
-    words = [printable(check.found or check.path or "")] if check.path else []
-    if check.status is not Status.OK or (check.detail and not check.path):
-        label = "" if check.status in (Status.OK, Status.RELOCATED) else check.status.value
-        words = [": ".join(word for word in (label, *words) if word)]
-    if check.detail:
-        words.append(f"({printable(check.detail)})" if check.path else printable(check.detail))
-    joint = " " if check.path else ": "
-    yield f"  {check.level:<5} {printable(check.field)}: {joint.join(word for word in words if word)}"
+    place = printable(check.found or check.path or "")
+    label = check.status.value if check.level == "FAIL" else ""
+    detail = printable(check.detail)
+    if place and detail:
+        detail = f"{place} ({detail})"
+    words = ": ".join(word for word in (label, detail or place) if word)
+    yield f"  {check.level:<5} {printable(check.field)}: {words}"
     if check.level == "FAIL" and check.expected:
         yield f"        expected {printable(check.expected)}"
         yield f"        actual   {printable(check.actual or '<none>')}"
     if check.changed_by is not None:
         commit = check.changed_by
-        yield f"        changed by {commit.id[:12]} on {printable(commit.day)}: {printable(commit.subject, 120)}"
+        verb = "deleted" if check.status is Status.ERASED else "changed"
+        yield f"        {verb} by {commit.id[:12]} on {printable(commit.day)}: {printable(commit.subject, 120)}"
