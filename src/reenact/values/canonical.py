@@ -16,14 +16,14 @@ from typing import Any, Final, NoReturn, cast
 
 import msgspec
 
-from reenact.errors import CanonicalizationError
+from reenact.errors import CanonicalizationError, JsonSyntaxError
 from reenact.values.guard import GUARDS, MAX_DEPTH, MAX_SAFE_INTEGER, is_exact
 from reenact.values.numbers import format_number
-from reenact.values.parse import parse_json
+from reenact.values.parse import parse_json, read
 from reenact.values.refusal import advice
 from reenact.values.shape import members_of, shape_of
 
-__all__ = ["MAX_DEPTH", "MAX_SAFE_INTEGER", "canonicalize", "parse_json"]
+__all__ = ["MAX_DEPTH", "MAX_SAFE_INTEGER", "canonicalize", "parse_canonical", "parse_json"]
 
 # "sorted" orders dict keys and struct fields by their UTF-8 bytes; the guard lets only ASCII keys through,
 # for which that is the order of RFC 8785.
@@ -47,6 +47,30 @@ def canonicalize(obj: object) -> bytes:
     except (UnicodeEncodeError, RecursionError, AttributeError):
         pass  # a lone surrogate, an endless structure, a field that was never set: the strict writer says where
     return _canonicalize_strictly(obj)
+
+
+def parse_canonical(data: bytes, *, what: str = "canonical JSON") -> object:
+    """The value whose canonical form is exactly `data`; JsonSyntaxError for any other bytes.
+
+    Reads back all that `canonicalize` writes. `parse_json` does not quite: canonical JSON prints a float of 2^53 up
+    to 1e21 as plain digits, which a strict reader must take for an integer too large to be exact.
+    """
+    value = read(data, what, _printed_integer)
+    again = canonicalize(value)
+    if again != data:
+        pairs = enumerate(zip(again, data, strict=False))
+        same = next((at for at, (ours, theirs) in pairs if ours != theirs), min(len(again), len(data)))
+        before = data[:same].decode(errors="ignore")
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        raise JsonSyntaxError(f"{what}: not in canonical form", line=line, column=column)
+    return value
+
+
+def _printed_integer(text: str) -> int | float:
+    if len(text) > 22:
+        raise ValueError  # beyond 21 digits and a sign, canonical numbers have an exponent
+    value = int(text)
+    return value if -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER else float(value)
 
 
 class _Refused(Exception):  # noqa: N818 - not an error of its own: it collects the path on its way up

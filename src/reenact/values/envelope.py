@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from reenact.errors import ChecksumMismatch, JsonSyntaxError, UsageError
-from reenact.values.canonical import canonicalize, parse_json
+from reenact.values.canonical import canonicalize, parse_canonical
 from reenact.values.digest import sha256_hex
 
 SALT_BYTES: Final = 32
@@ -30,6 +30,6 @@ def open_envelope(envelope: bytes, commitment: str) -> object:
     if len(envelope) <= SALT_BYTES:
         raise ChecksumMismatch(f"the payload of commitment {commitment[:16]}… holds no value")
     try:
-        return parse_json(envelope[SALT_BYTES:], what="payload")
+        return parse_canonical(envelope[SALT_BYTES:], what="payload")
     except JsonSyntaxError as error:
-        raise ChecksumMismatch(f"the payload of commitment {commitment[:16]}… is no JSON: {error}") from error
+        raise ChecksumMismatch(f"the payload of commitment {commitment[:16]}… is no canonical JSON: {error}") from error

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from functools import cache
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the stub leaves it out
 from math import isfinite
-from typing import Final, NoReturn, cast
+from typing import Any, Final, NoReturn, cast
 
 from reenact.errors import JsonSyntaxError
 from reenact.values.guard import MAX_DEPTH, MAX_SAFE_INTEGER
 
-# What the fast reader lets pass and the careful one refuses: escaped surrogates, integers and floats out of range.
-_NEEDS_CARE: Final = re.compile(r"\\u[dD][89a-fA-F]|\d{16}|[eE]\+?\d{3}")
+# Only a text with one of these can hold a number out of range; digits in strings are found too, which costs little.
+_LARGE: Final = re.compile(r"\d{16}|[eE]\+?\d{3}")
+# Escapes one after the other, so that an escaped backslash is not taken for the start of one; group 1 is half a pair.
+_ESCAPES: Final = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F])|.)", re.DOTALL
+)
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -25,13 +31,19 @@ def parse_json(data: bytes | str, *, what: str = "JSON") -> object:
     Refused, beyond wrong syntax: duplicate keys, NaN and infinities, numbers out of range, integers beyond
     ±(2^53−1), lone surrogates, a byte order mark, nesting deeper than MAX_DEPTH, and anything after the value.
     """
+    return read(data, what, _integer)
+
+
+Integer = Callable[[str], int | float]
+
+
+def read(data: bytes | str, what: str, integer: Integer) -> object:
+    """`parse_json` with another rule for integers: a function of their text that raises ValueError to refuse one."""
     text = data if isinstance(data, str) else _decode(data, what)
-    if text.isascii() or not _SURROGATE.search(text):
-        try:
-            return _read_fast(text)
-        except (ValueError, RecursionError):
-            pass  # the careful reader says what is wrong, and where
-    return _Reader(text, what).document()
+    try:
+        return _read_fast(text, integer)
+    except (ValueError, RecursionError):
+        return _Reader(text, what, integer).document()  # which says what is wrong, and where
 
 
 def _decode(data: bytes, what: str) -> str:
@@ -42,10 +54,12 @@ def _decode(data: bytes, what: str) -> str:
         _fail(before, len(before), "a byte that is not UTF-8", what)
 
 
-def _read_fast(text: str) -> object:
-    if _NEEDS_CARE.search(text):
+def _read_fast(text: str, integer: Integer) -> object:
+    if not text.isascii() and _SURROGATE.search(text):
         raise ValueError
-    value: object = _DECODER.decode(text)
+    if "\\u" in text and any(escape[1] for escape in _ESCAPES.finditer(text)):
+        raise ValueError
+    value: object = (_guarded(integer) if _LARGE.search(text) else _DECODER).decode(text)
     if text.count("[") + text.count("{") > MAX_DEPTH and _is_too_deep(value):
         raise ValueError
     return value
@@ -63,6 +77,28 @@ def _no_constant(_name: str) -> NoReturn:
 
 
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
+
+
+@cache
+def _guarded(integer: Integer) -> json.JSONDecoder:
+    hooks: dict[str, Any] = {"object_pairs_hook": _unique, "parse_constant": _no_constant}
+    return json.JSONDecoder(**hooks, parse_int=integer, parse_float=_finite)
+
+
+def _integer(text: str) -> int:
+    if len(text) > 17:
+        raise ValueError
+    value = int(text)
+    if not -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER:
+        raise ValueError
+    return value
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError
+    return value
 
 
 def _is_too_deep(value: object) -> bool:
@@ -86,9 +122,10 @@ def _fail(text: str, position: int, problem: str, what: str) -> NoReturn:
 class _Reader:
     """The careful reader: slower, and knows where it is."""
 
-    def __init__(self, text: str, what: str) -> None:
+    def __init__(self, text: str, what: str, integer: Integer = _integer) -> None:
         self.text = text
         self.what = what
+        self.integer = integer
         self.at = 0
 
     def document(self) -> object:
@@ -184,11 +221,10 @@ class _Reader:
         if match is None:
             self.fail("a digit is expected after the minus sign")
         start, self.at = self.at, match.end()
-        if match[1] is None and match[2] is None:
-            if len(match[0]) > 17 or not -MAX_SAFE_INTEGER <= int(match[0]) <= MAX_SAFE_INTEGER:
-                self.fail("an integer beyond ±(2^53−1); write it as a string", start)
-            return int(match[0])
-        number = float(match[0])
-        if not isfinite(number):
-            self.fail("a number too large for JSON's 64-bit floats", start)
-        return number
+        whole = match[1] is None and match[2] is None
+        try:
+            return self.integer(match[0]) if whole else _finite(match[0])
+        except ValueError:
+            pass
+        problem = "an integer beyond ±(2^53−1); write it as a string" if whole else "a number too large for a double"
+        return self.fail(problem, start)
