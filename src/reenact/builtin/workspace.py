@@ -1,0 +1,78 @@
+"""Files beneath one folder, and nothing outside it: no `..`, no absolute path, no symbolic link."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+
+from reenact.errors import SkillError
+from reenact.skills.context import SkillContext
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_MEANINGS = {
+    errno.ENOENT: ("ERR_VALIDATION_FAILED", "path: no such file or folder"),
+    errno.EISDIR: ("ERR_VALIDATION_FAILED", "path: this is a folder"),
+    errno.EEXIST: ("ERR_VALIDATION_FAILED", "path: the file exists already, with other content"),
+    errno.ENAMETOOLONG: ("ERR_VALIDATION_FAILED", "path: the file system does not take a name this long"),
+    errno.ELOOP: ("ERR_PERMISSION_DENIED", "path: it leads through a link"),
+    errno.ENOTDIR: ("ERR_PERMISSION_DENIED", "path: it leads through a link or a file"),
+}
+
+
+def workspace_of(ctx: SkillContext, skill: str) -> Path:
+    """The folder that the plan names in `context.workspace`; nothing is assumed where it names none."""
+    named = ctx.context.get("workspace")
+    if not isinstance(named, str) or not named:
+        raise SkillError.of(
+            "ERR_SKILL_DISABLED", f"{skill} needs a folder to work in; set context.workspace in the plan"
+        )
+    folder = Path(named).resolve()
+    if not folder.is_dir():
+        raise SkillError.of("ERR_VALIDATION_FAILED", "context.workspace: there is no such folder")
+    return folder
+
+
+def parts_of(path: str) -> list[str]:
+    """The names on the way from the workspace to the file."""
+    pure = PurePosixPath(path)
+    if not path or "\0" in path or pure.is_absolute() or ".." in pure.parts or not pure.parts:
+        raise SkillError.of(
+            "ERR_PERMISSION_DENIED", "path: it must lead into the workspace, without .. and not absolute"
+        )
+    return list(pure.parts)
+
+
+@contextmanager
+def open_folder(root: Path, names: list[str], *, create: bool = False) -> Iterator[int]:
+    """A descriptor of the folder `names` beneath `root`.
+
+    Each name is opened relative to the one before it and never through a link, so that nobody who swaps a folder
+    for a link meanwhile can lead the way outside.
+    """
+    here = os.open(root, _FOLDER)
+    try:
+        for name in names:
+            if create:
+                with suppress(FileExistsError):
+                    os.mkdir(name, 0o755, dir_fd=here)
+            deeper = os.open(name, _FOLDER, dir_fd=here)
+            os.close(here)
+            here = deeper
+        yield here
+    finally:
+        os.close(here)
+
+
+@contextmanager
+def file_errors() -> Iterator[None]:
+    """What the file system says, as what the caller did. Lack of permission and of room speak for themselves."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _MEANINGS:
+            raise
+        raise SkillError.of(*_MEANINGS[error.errno]) from error
