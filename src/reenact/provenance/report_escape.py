@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 # Build services act on such markers anywhere in a line: `##[group]`, `##vso[…]`, `##teamcity[…]`.
-_SERVICE_MESSAGE = re.compile(r"##(?=\w*\[)")
+SERVICE_MESSAGE = re.compile(r"##(?=\w*\[)")
 _PLAIN_IN_MARKDOWN = re.compile(r"[^A-Za-z0-9 /.,:;()=%+-]")
 
 MAX_SHOWN: Final = 400
@@ -24,7 +24,7 @@ def printable(text: str, limit: int = MAX_SHOWN) -> str:
         half = limit // 2
         text = f"{text[:half]}…({len(text) - 2 * half} more)…{text[-half:]}"
     shown = "".join(char if char.isprintable() else _escaped(char) for char in text)
-    return _SERVICE_MESSAGE.sub(r"#\\x23", shown)
+    return SERVICE_MESSAGE.sub(r"#\\x23", shown)
 
 
 def _escaped(char: str) -> str:

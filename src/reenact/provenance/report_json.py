@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import quote
 
 from reenact.provenance import javascript
-from reenact.provenance.report_escape import printable
+from reenact.provenance.report_escape import SERVICE_MESSAGE, printable
 from reenact.provenance.verify_model import Check, Report, Status, Verification
 
 _SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -31,9 +31,10 @@ _UNCHECKED_RULE: Final = ("not-checked", "The report's sidecar is missing or can
 
 
 def as_json(value: object) -> str:
-    """JSON in ASCII with two-space indents: whatever a string holds, a terminal and a log see plain
-    characters."""
-    return _BEYOND_ASCII.sub(_escape, javascript.pretty(value))
+    """JSON in ASCII with two-space indents: whatever a string holds, terminals and build services see nothing in it
+    to act on."""
+    text = SERVICE_MESSAGE.sub(r"#\\u0023", javascript.pretty(value))
+    return _BEYOND_ASCII.sub(_escape, text)
 
 
 def _escape(match: re.Match[str]) -> str:

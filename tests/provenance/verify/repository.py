@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -9,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from reenact.cli.main import main
 from reenact.provenance.hashing import hash_raw, hash_structured
 
 VECTORS = Path(__file__).resolve().parents[1] / "vectors"
@@ -90,6 +93,22 @@ class Repository:
             check=False,
             **options,
         )
+
+    def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """`reenact` in this process: for tests that ask the same of many inputs."""
+        streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)]
+        code: Any = 0
+        with (
+            contextlib.chdir(self.root),
+            contextlib.redirect_stdout(streams[0]),
+            contextlib.redirect_stderr(streams[1]),
+        ):
+            try:
+                main(list(arguments))
+            except SystemExit as exit_:
+                code = exit_.code or 0
+        texts = [stream.buffer.getvalue().decode() for stream in streams]  # type: ignore[attr-defined]
+        return subprocess.CompletedProcess(arguments, code, *texts)
 
     def verify(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.reenact("verify-replay", *(arguments or ("docs/r.md",)))
