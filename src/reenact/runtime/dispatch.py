@@ -260,7 +260,7 @@ class Dispatch:
         )
 
     def stage_effect(self, outcome: StructuredOutcome, status: EffectStatus, output: tuple[str, int]) -> None:
-        payload = self.ex.book.put(outcome)
+        payload = self.ex.book.put_unique(outcome)
         logged = building.tool_effect(
             self.ex, self.trace, outcome, effect_status=status, output=output, outcome_payload=payload
         )

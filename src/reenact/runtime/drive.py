@@ -121,7 +121,7 @@ class Call:
         assert skill is not None
         plain = unescape(self.parameters, None)
         assert isinstance(plain, dict)
-        return skill.estimate(plain, self.ex.prices.to_dict())
+        return skill.estimate(plain, self.ex.price_rows)
 
     async def supervise(self) -> Verdict:
         vote = self.ex.fold.votes.get(self.trace.trace_id)

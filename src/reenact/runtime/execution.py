@@ -80,7 +80,8 @@ class Execution:
         self.original_run_id = original_run_id
         self.supervisor = supervisor
         self.listeners = listeners
-        self.prices = PriceTable.from_dict({key: plan.pins.prices[key] for key in ("models", "version")})
+        self.price_rows: dict[str, object] = {key: plan.pins.prices[key] for key in ("models", "version")}
+        self.prices = PriceTable.from_dict(self.price_rows)
         self.budget: BudgetPolicy = budget_policy(self.context.budget_cents, self.context.budget)
         self.recovered: set[str] = {trace.trace_id for trace in writer.fold.open.values() if trace.state == "EXECUTING"}
         self.reserved: dict[str, int] = {}

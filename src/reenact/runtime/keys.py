@@ -89,7 +89,12 @@ def refuse(ex: Execution, trace: TraceFold, step: PlannedStep, code: str, messag
         timestamp=ex.door.timestamp(),
     )
     logged = building.tool_effect(
-        ex, trace, outcome, effect_status="DENIED", output=ex.book.put(None), outcome_payload=ex.book.put(outcome)
+        ex,
+        trace,
+        outcome,
+        effect_status="DENIED",
+        output=ex.book.put(None),
+        outcome_payload=ex.book.put_unique(outcome),
     )
     ex.writer.entry(logged)
     ex.remember_output(step.step_id, None)
@@ -124,7 +129,7 @@ def serve(ex: Execution, trace: TraceFold, step: PlannedStep, record: KeyRecord)
     kept = ex.book.put(output)
     ex.writer.entry(
         building.tool_effect(
-            ex, trace, served, effect_status="SUCCESS", output=kept, outcome_payload=ex.book.put(served),
+            ex, trace, served, effect_status="SUCCESS", output=kept, outcome_payload=ex.book.put_unique(served),
             served_from=record.trace_id,
         )
     )  # fmt: skip
@@ -133,7 +138,7 @@ def serve(ex: Execution, trace: TraceFold, step: PlannedStep, record: KeyRecord)
 
 
 def recorded_trace(store: Store, record: KeyRecord) -> tuple[TraceFold, dict[str, int]]:
-    row = store.trace(record.trace_id)
+    row = store.trace(record.trace_id, run_id=record.run_id)
     assert row is not None, "a completed key names a recorded trace"
     trace, commits = load_trace(store, row)
     return trace, dict(commits)  # type: ignore[arg-type]  # narrower keys are fine here

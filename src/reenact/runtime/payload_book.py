@@ -6,6 +6,8 @@ from collections import OrderedDict
 from hashlib import blake2b
 from typing import Protocol
 
+import msgspec
+
 from reenact.store.base import NewPayload, Store
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import Door
@@ -54,6 +56,14 @@ class PayloadBook:
         self._remember(content_key, commitment, None)
         return commitment, size
 
+    def put_unique(self, record: msgspec.Struct) -> tuple[str, int]:
+        """As `put`, for a record that names its own time and ids: looking for an equal one would be a waste."""
+        content = canonicalize(record if self._redact is None else self._redact(msgspec.to_builtins(record)))
+        envelope = self._door.random_bytes(32) + content
+        commitment = sha256_hex(envelope)
+        self.pending.append(NewPayload(commitment, b"", envelope))
+        return commitment, len(envelope)
+
     def _known(self, content_key: bytes, size: int) -> tuple[str, int | None] | None:
         found = self._recent.get(content_key)
         if found is not None:
@@ -74,7 +84,8 @@ class PayloadBook:
     def committed(self, run_no: int, n: int) -> None:
         """The pending envelopes are durable as those of commit `n`."""
         for k, payload in enumerate(self.pending):
-            self._remember(payload.content_key, payload.commitment, (run_no << 24 | n) << 8 | k)
+            if payload.content_key:
+                self._remember(payload.content_key, payload.commitment, (run_no << 24 | n) << 8 | k)
         self.pending = []
         self.shared = []
 

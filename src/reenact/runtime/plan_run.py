@@ -32,7 +32,7 @@ async def run_plan(ex: Execution) -> RunStatus:
 def next_call(ex: Execution, step: PlannedStep) -> drive.Call:
     for trace in ex.fold.open.values():
         if trace.step_index == step.index:
-            row = ex.store.trace(trace.trace_id)
+            row = ex.store.trace(trace.trace_id, run_id=ex.run_id)
             return drive.resume(ex, trace, step, near=None if row is None else row.commit_n)
     return drive.start(ex, step)
 

@@ -57,7 +57,7 @@ class Runtime:
         door: Door | None = None,
     ) -> None:
         self.door: Door = door or SystemDoor()
-        self.store: Store = SqliteStore(store, door=self.door) if store is None or isinstance(store, str) else store
+        self.store: Store = open_store(store, self.door)
         self.registry = skills if isinstance(skills, Registry) else default_registry()
         if not isinstance(skills, Registry):
             for skill in skills:
@@ -211,6 +211,12 @@ class Runtime:
 
     def close(self) -> None:
         self.store.close()
+
+
+def open_store(store: Store | str | None, door: Door) -> Store:
+    if store is None or isinstance(store, str):
+        return SqliteStore(store, door=door)
+    return store
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:

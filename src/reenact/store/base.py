@@ -33,6 +33,7 @@ class Lease:
 class NewPayload:
     commitment: str
     content_key: bytes
+    """Empty for content that nothing will ever equal."""
     envelope: bytes
 
 
@@ -130,7 +131,6 @@ class RunRow:
     parent_run: str | None
     commits: int
     started_at: str
-    updated_at: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class Store(Protocol):
     def find_run(self, prefix: str) -> RunRow: ...
     def runs(self, *, status: tuple[RunStatus, ...] | None = None, limit: int | None = None) -> list[RunRow]: ...
     def bodies(self, run_id: str, *, after: int = 0) -> Iterator[bytes]: ...
-    def trace(self, trace_id: str) -> TraceRow | None: ...
+    def trace(self, trace_id: str, *, run_id: str | None = None) -> TraceRow | None: ...
     def trace_at(self, run_id: str, step_index: int) -> TraceRow | None: ...
 
     def payload(self, run_id: str, commitment: str, *, near: int | None = None) -> bytes | None: ...

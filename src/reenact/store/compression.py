@@ -21,7 +21,9 @@ SMALL = 160
 @cache
 def dictionary_1() -> zstandard.ZstdCompressionDict:
     data = files("reenact.store").joinpath("dictionary_1.bin").read_bytes()
-    return zstandard.ZstdCompressionDict(data, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    dictionary = zstandard.ZstdCompressionDict(data, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    dictionary.precompute_compress(level=LEVEL)
+    return dictionary
 
 
 class Codec:

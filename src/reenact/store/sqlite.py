@@ -27,7 +27,11 @@ LEASE_MS = 10_000
 INDEXED_CONTENT = 256
 """Envelopes from this size on are found again by content after any number of others; smaller ones only while recent."""
 
-RUN_COLUMNS = "run_id, run_no, kind, mode, status, plan_id, agent_id, parent_run, commits, started_at, updated_at"
+RUN_COLUMNS = (
+    "run_id, run_no, kind, mode, status, plan_id, agent_id, parent_run, "
+    "coalesce((SELECT max(id) FROM commits WHERE id >> 24 = run_no AND id >= run_no << 24 "
+    "AND id < (run_no + 1) << 24), 0) & 16777215, started_at"
+)
 
 
 class SqliteStore:
@@ -87,8 +91,11 @@ class SqliteStore:
             return self._append(db, unit, lease, owner)
 
     def _append(self, db: sqlite3.Connection, unit: Unit, lease: Lease | None, owner: str) -> Lease:
-        now = self.door.now_ms()
-        held = self._insert_run(db, unit, owner, now) if lease is None else self._advance(db, unit, lease, now)
+        if lease is None:
+            held = self._insert_run(db, unit, owner, self.door.now_ms())
+        else:
+            held = lease
+            self._check_fence(db, unit, lease)
         body, seal_digest = unit.body(lambda: last_seal(db))
         commit_id = held.run_no << 24 | unit.n
         codec = self._writer.codec
@@ -99,7 +106,7 @@ class SqliteStore:
             db.execute(
                 "INSERT INTO payloads VALUES (?, ?, ?)", (payload_id, commitment, codec.pack_envelope(payload.envelope))
             )
-            if len(payload.envelope) >= INDEXED_CONTENT:
+            if payload.content_key and len(payload.envelope) >= INDEXED_CONTENT:
                 db.execute(
                     "INSERT OR IGNORE INTO contents VALUES (?, ?, ?, ?)",
                     (held.run_no, payload.content_key, payload_id, commitment),
@@ -120,30 +127,26 @@ class SqliteStore:
         assert run is not None
         expires = now + LEASE_MS
         cursor = db.execute(
-            "INSERT INTO runs (run_id, kind, mode, parent_run, plan_id, agent_id, status, commits, started_at, "
-            "updated_at, dedupe_key, owner, token, expires_ms) VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, 1, ?)",
+            "INSERT INTO runs (run_id, kind, mode, parent_run, plan_id, agent_id, status, started_at, "
+            "dedupe_key, owner, token, expires_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?)",
             (
                 unit.run_id, run.kind, run.mode, run.parent_run, run.plan_id, run.agent_id, unit.status or "running",
-                run.started_at, run.started_at, run.dedupe_key, owner, expires,
+                run.started_at, run.dedupe_key, owner, expires,
             ),
         )  # fmt: skip
         assert cursor.lastrowid is not None
         return Lease(run_id=unit.run_id, run_no=cursor.lastrowid, owner=owner, token=1, expires_ms=expires)
 
-    def _advance(self, db: sqlite3.Connection, unit: Unit, lease: Lease, now: int) -> Lease:
-        """The fence and the place in the chain, compared inside the transaction."""
-        expires = now + LEASE_MS
-        cursor = db.execute(
-            "UPDATE runs SET commits = ?, updated_at = ?, expires_ms = ?, status = coalesce(?, status) "
-            "WHERE run_no = ? AND token = ? AND commits = ?",
-            (unit.n, self.door.timestamp(), expires, unit.status, lease.run_no, lease.token, unit.n - 1),
-        )
-        if cursor.rowcount != 1:
+    def _check_fence(self, db: sqlite3.Connection, unit: Unit, lease: Lease) -> None:
+        """Compared inside the transaction. Nothing is written for it: a commit costs the pages of its own rows."""
+        row = db.execute("SELECT token FROM runs WHERE run_no = ?", (lease.run_no,)).fetchone()
+        if row is None or row[0] != lease.token:
             raise ConcurrentExecution(
                 f"run {unit.run_id}: another executor took over; this one wrote nothing. "
                 f"See `reenact show {unit.run_id}`"
             )
-        return Lease(run_id=lease.run_id, run_no=lease.run_no, owner=lease.owner, token=lease.token, expires_ms=expires)
+        if unit.status is not None:
+            db.execute("UPDATE runs SET status = ? WHERE run_no = ?", (unit.status, lease.run_no))
 
     # -- leases ----------------------------------------------------------------------------------------------------
 
@@ -245,17 +248,21 @@ class SqliteStore:
         rows = reader.query("SELECT body FROM commits WHERE id = ?", (self._run_no(run_id) << 24 | n,))
         return reader.codec.unpack(rows[0][0]) if rows else None
 
-    def trace(self, trace_id: str) -> TraceRow | None:
-        return self._trace("WHERE trace_id = ?", trace_id)
+    def trace(self, trace_id: str, *, run_id: str | None = None) -> TraceRow | None:
+        """Where a trace stands. Naming its run saves a walk over the traces of all others."""
+        if run_id is None:
+            return self._trace("WHERE t.trace_id = ?", trace_id)
+        low = self._run_no(run_id) << 24
+        return self._trace("WHERE t.trace_id = ? AND t.id BETWEEN ? AND ?", trace_id, low, low + (1 << 24) - 1)
 
     def trace_at(self, run_id: str, step_index: int) -> TraceRow | None:
-        return self._trace("WHERE id = ?", self._run_no(run_id) << 24 | step_index)
+        return self._trace("WHERE t.id = ?", self._run_no(run_id) << 24 | step_index)
 
-    def _trace(self, where: str, value: object) -> TraceRow | None:
+    def _trace(self, where: str, *values: object) -> TraceRow | None:
         rows = self._reader().query(
             "SELECT t.trace_id, r.run_id, t.id & 16777215, t.step_id, t.commit_n FROM traces t "
-            f"JOIN runs r ON r.run_no = t.id >> 24 {where}",  # constant text
-            (value,),
+            f"JOIN runs r ON r.run_no = t.id >> 24 {where}",
+            values,
         )
         return TraceRow(*rows[0]) if rows else None
 

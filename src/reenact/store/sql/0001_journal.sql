@@ -17,9 +17,7 @@ CREATE TABLE runs (
     plan_id    TEXT NOT NULL,
     agent_id   TEXT NOT NULL,
     status     TEXT NOT NULL,
-    commits    INTEGER NOT NULL,
     started_at TEXT NOT NULL,
-    updated_at TEXT NOT NULL,
     dedupe_key BLOB NOT NULL,
     owner      TEXT,
     token      INTEGER NOT NULL,
@@ -42,7 +40,6 @@ CREATE TABLE shared_payloads (
 ) WITHOUT ROWID;
 
 CREATE TABLE traces (id INTEGER PRIMARY KEY, trace_id TEXT NOT NULL, step_id TEXT NOT NULL, commit_n INTEGER NOT NULL);
-CREATE UNIQUE INDEX traces_by_trace_id ON traces (trace_id);
 
 CREATE TABLE idempotency (
     server TEXT NOT NULL, tool TEXT NOT NULL, key TEXT NOT NULL, request_digest TEXT NOT NULL,
