@@ -277,9 +277,7 @@ class Trace:
         self._append("supervisor_decision", changed(artifact, change), "DENIED", None)
         return self
 
-    def call(
-        self, *, change: Mapping[str, Any] | None = None, entry: Mapping[str, Any] | None = None
-    ) -> Trace:
+    def call(self, *, change: Mapping[str, Any] | None = None, entry: Mapping[str, Any] | None = None) -> Trace:
         request, decision = self.artifacts["action_request"], self.artifacts["supervisor_decision"]
         fields = {
             "supervisor_decision_id": decision["supervisor_decision_id"],
@@ -360,12 +358,8 @@ class Trace:
     def redispatch(self, *, cost: str = "0", change: Mapping[str, Any] | None = None, **fields: Any) -> Trace:
         return self._record({"kind": "redispatch", "cost_exact": cost, **fields}, change)
 
-    def served(
-        self, code: str, *, response: str | None = None, change: Mapping[str, Any] | None = None
-    ) -> Trace:
-        return self._record(
-            {"kind": "served", "code": code, "response": response, "ended_at": self.run.now()}, change
-        )
+    def served(self, code: str, *, response: str | None = None, change: Mapping[str, Any] | None = None) -> Trace:
+        return self._record({"kind": "served", "code": code, "response": response, "ended_at": self.run.now()}, change)
 
     def outcome(self, code: str, status: str, *, retryable: bool, details: Json | None = None) -> Json:
         """The StructuredOutcome without `details.output`, as it goes into its envelope."""
@@ -473,9 +467,7 @@ class Trace:
 class Run:
     """A run being written. `commit()` closes the lines added so far into one commit body."""
 
-    def __init__(
-        self, number: int, plan: Json, *, kind: str = "plan", change: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, number: int, plan: Json, *, kind: str = "plan", change: Mapping[str, Any] | None = None) -> None:
         self.run_id = uid(number)
         self.kind, self.plan = kind, plan
         self.key = key_of("store")

@@ -1,0 +1,87 @@
+"""Bundles: good ones as folders, bad ones as changes to them with what must be found."""
+
+from __future__ import annotations
+
+from reenact.values.digest import ZERO_DIGEST, sha256_hex
+from tools.vectors.scenarios import refusals, session, three_steps
+from tools.vectors.writer import Json, Run, b64, bundle_files, canonicalize, key_of, kid_of, public_bytes
+
+
+def good_bundles() -> dict[str, Run]:
+    return {"three_steps": three_steps(), "refusals": refusals(), "session": session()}
+
+
+def bundle_folders() -> dict[str, bytes]:
+    return {f"{name}/{file}": data for name, run in good_bundles().items() for file, data in bundle_files(run).items()}
+
+
+def case(name: str, changes: list[Json], code: str, **expected: object) -> Json:
+    """`manifest`: whether the manifest is made anew after the changes, as an attacker would."""
+    return {
+        "name": name,
+        "bundle": expected.pop("bundle", "three_steps"),
+        "changes": changes,
+        "manifest": expected.pop("manifest", True),
+        "exit_code": expected.pop("exit_code", 1),
+        "code": code,
+        "where": expected,
+    }
+
+
+def mutations() -> Json:
+    run = three_steps()
+    args = run.traces[0].artifacts["action_request"]["proposal"]["args"]["$commit"]
+    outcome = run.traces[2].artifacts["tool_effect"]["document_hashes"][1]["hash"]
+    other = key_of("somebody else")
+    stranger = canonicalize({kid_of(other): b64(public_bytes(other))}) + b"\n"
+    forged = canonicalize({kid_of(run.key): b64(public_bytes(other))}) + b"\n"
+    journal = "journal.jsonl"
+    return {
+        "description": "Each case changes a copy of a good bundle. `code` is the first finding, `where` where it is; "
+        "`manifest` says that manifest.json is then made anew, so that only the evidence itself can tell.",
+        "cases": [
+            case("nothing changed", [], "", exit_code=0),
+            case("one byte of the journal, manifest as it was",
+                 [{"replace": [journal, "http_call@1.2.0 for", "http_call@1.2.1 for"]}],
+                 "ARTIFACT_DIGEST", manifest=False, file=journal, commit=1, line=3),
+            case("one byte of the journal",
+                 [{"replace": [journal, "http_call@1.2.0 for", "http_call@1.2.1 for"]}],
+                 "ARTIFACT_DIGEST", file=journal, commit=1, line=3, step_id="fetch"),
+            case("an attempt's code", [{"replace": [journal, '"code":"ERR_HTTP_503"', '"code":"ERR_HTTP_500"']}],
+                 "ATTEMPT_DIGEST", file=journal, commit=2, line=7, step_id="fetch"),
+            case("the last commit removed", [{"delete_commit": 6}], "SEAL_MISSING", file="seal.json"),
+            case("the last commit and the seal removed", [{"delete_commit": 6}, {"delete_file": "seal.json"},
+                 {"prune_payloads": True}], "", exit_code=4),
+            case("a commit in the middle removed", [{"delete_commit": 2}], "COMMIT_NUMBER", file=journal, commit=3),
+            case("lines swapped", [{"swap_lines": [9, 10]}], "LINE_ORDER", file=journal, commit=3),
+            case("the tail torn", [{"cut_bytes": 5}], "EVIDENCE_TORN_TAIL", file=journal, commit=6),
+            case("a payload changed", [{"flip_byte": [f"payloads/{args}", 40]}],
+                 "PAYLOAD_CHANGED", file=journal, commit=1, line=3),
+            case("a payload removed", [{"delete_file": f"payloads/{args}"}],
+                 "PAYLOAD_LOST", file=journal, commit=1, line=3),
+            case("a payload removed, manifest as it was", [{"delete_file": f"payloads/{outcome}"}],
+                 "PAYLOAD_LOST", manifest=False, file=journal, commit=6),
+            case("a payload added", [{"write_file": [f"payloads/{sha256_hex(b'x')}", "78"]}], "FILE_EXTRA"),
+            case("a file added", [{"write_file": ["notes.txt", "78"]}], "FILE_EXTRA", manifest=False, file="notes.txt"),
+            case("a key that signed nothing", [{"write_file": ["keys.json", stranger.hex()]}], "", exit_code=0),
+            case("another key under the same name", [{"write_file": ["keys.json", forged.hex()]}], "KEY_INVALID"),
+            case("the plan's copy changed", [{"replace": ["plan.json", "Tell the team", "Tell my team"]}],
+                 "PLAN_MISMATCH", file="plan.json"),
+            case("the seal's copy changed", [{"replace": ["seal.json", '"completed"', '"failed"']}],
+                 "SEAL_MISSING", file="seal.json"),
+            case("the seal's copy removed", [{"delete_file": "seal.json"}], "FILE_MISSING", file="seal.json"),
+            case("the manifest removed", [{"delete_file": "manifest.json"}], "MANIFEST_MISSING", manifest=False),
+            case("a digest in the manifest", [{"replace_digest": ["plan.json", ZERO_DIGEST]}], "FILE_CHANGED",
+                 manifest=False, file="plan.json"),
+            case("a name that leads elsewhere", [{"replace": ["manifest.json", "plan.json", "../plan.j"]}],
+                 "MANIFEST_MALFORMED", manifest=False),
+            case("a vote removed", [{"delete_line_with": '"kind":"vote"'}], "VOTE_MISMATCH", bundle="session"),
+            case("a vote's answer", [{"replace": [journal, '"decision":"APPROVE","digest"',
+                 '"decision":"DENY","digest"']}], "VOTE_MISMATCH", bundle="session"),
+            case("an event removed", [{"delete_line_with": '"type":"turn"'}], "ARTIFACT_CONTENT", bundle="session"),
+            case("a refusal's reason", [{"replace": [journal, '"required_exact":"10000000000001"',
+                 '"required_exact":"10000000000009"']}], "ARTIFACT_DIGEST", bundle="refusals"),
+            case("a denial turned around", [{"replace": [journal, '"to_state":"DENIED"', '"to_state":"AUTHORIZED"']}],
+                 "STATE_CHECKSUM_MISMATCH", bundle="refusals", commit=2),
+        ],
+    }  # fmt: skip

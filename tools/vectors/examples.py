@@ -1,0 +1,163 @@
+"""The examples that `docs/spec/` prints, taken from the same runs as the vectors."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import reenact.verify
+from reenact.values.canonical import canonicalize
+from reenact.values.digest import ZERO_DIGEST, sha256_hex
+from reenact.values.ids import project_uuid7
+from reenact.verify import CODES
+from tools.vectors.scenarios import SKILLS, refusals, session, three_steps
+from tools.vectors.writer import Json, Run, bundle_files, erasure, plan_hash, salt, tree_root
+
+BLOCK = re.compile(r"<!-- (bytes: ([a-z_-]+)|steps|codes) -->\n.*?<!-- /(?:bytes|steps|codes) -->", re.DOTALL)
+
+
+def lines_of(run: Run) -> list[Json]:
+    return [msgspec.json.decode(line) for line in b"".join(run.bodies).splitlines()]
+
+
+def pick(run: Run, kind: str, **wanted: Any) -> Json:
+    """The first line of a kind whose record has the wanted values."""
+    for line in lines_of(run):
+        record = line.get(kind, {})
+        if line["kind"] == kind and all(record.get(key) == value for key, value in wanted.items()):
+            return line
+    raise LookupError(kind)
+
+
+def pretty(value: Any) -> str:
+    return msgspec.json.format(canonicalize(value), indent=2).decode()
+
+
+def fenced(text: str, language: str = "json") -> str:
+    return f"```{language}\n{text}\n```"
+
+
+def canonical(value: Any) -> str:
+    return fenced(canonicalize(value).decode())
+
+
+def examples() -> dict[str, str]:
+    """Name of a block to the text that stands in it."""
+    return {**journal_examples(), **value_examples(), **run_examples()}
+
+
+def journal_examples() -> dict[str, str]:
+    run = three_steps()
+    blocks = {}
+    for kind in ("action_request", "supervisor_decision", "tool_call", "tool_effect"):
+        line = next(x for x in lines_of(run) if x["kind"] == "entry" and x["entry"]["artifact_type"] == kind)
+        blocks[kind] = fenced(pretty(line["artifact"]))
+        if kind == "tool_call":
+            blocks["entry"] = fenced(pretty(line["entry"]))
+            covered = {key: value for key, value in line["entry"].items() if key != "entry_digest"}
+            blocks["entry-preimage"] = canonical(covered)
+        if kind == "tool_effect":
+            blocks["effect-meta"] = fenced(pretty(line["artifact"]["meta"]))
+    fetch = run.traces[0]
+    blocks["capability"] = fenced(pretty(fetch_claims(fetch.artifacts["supervisor_decision"]["minted_capability"])))
+    blocks["attempt"] = fenced(pretty(pick(run, "attempt", ordinal=0)["attempt"]))
+    return blocks
+
+
+def fetch_claims(token: str) -> Json:
+    payload = token.split(".")[1]
+    claims: Json = msgspec.json.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    return claims
+
+
+def value_examples() -> dict[str, str]:
+    envelope_salt = salt("example")
+    envelope = envelope_salt + canonicalize({"url": "http://127.0.0.1:8080/changes", "method": "GET"})
+    said = {"text": "hi", "$secret": "SMTP_PASSWORD"}
+    escaped = {"text": "hi", "$$secret": "SMTP_PASSWORD"}
+    names = ("release-notes", "example-agent", "019b76da-a800-7000-8000-000000000001")
+    plan = three_steps().plan
+    outcome = three_steps()
+    told = outcome.payloads[outcome.traces[0].artifacts["tool_effect"]["document_hashes"][1]["hash"]]
+    run = three_steps()
+    args = run.traces[2].artifacts["action_request"]["proposal"]["args"]["$commit"]
+    record = erasure(args, run.run_id, ZERO_DIGEST, who="privacy@example.com", reason="request 42", ms=86_400_000)
+    return {
+        "projection": fenced("\n".join(f"{name:<38}{project_uuid7(name)}" for name in names), "text"),
+        "envelope": fenced(
+            f"salt        {envelope_salt.hex()}\n"
+            f"value       {envelope[32:].decode()}\n"
+            f"envelope    {envelope.hex()}\n"
+            f"commitment  {sha256_hex(envelope)}",
+            "text",
+        ),
+        "escaping": fenced(
+            f"a tool returned             {canonicalize(said).decode()}\n"
+            f"in the next step's envelope {canonicalize(escaped).decode()}\n"
+            f"what that step's skill gets {canonicalize(said).decode()}",
+            "text",
+        ),
+        "plan": fenced(pretty(plan)) + "\n\n" + fenced(f"plan_hash  {plan_hash(plan)}", "text"),
+        "outcome": fenced(pretty(msgspec.json.decode(told[32:]))),
+        "skill_metadata": fenced(pretty(SKILLS[0]))
+        + "\n\n"
+        + fenced(f"definition_digest  {sha256_hex(canonicalize(SKILLS[0]))}", "text"),
+        "erasure": fenced(pretty(record)),
+    }
+
+
+def run_examples() -> dict[str, str]:
+    run, talk = three_steps(), session()
+    heads = [msgspec.json.decode(body.split(b"\n", 1)[0]) for body in run.bodies[:3]]
+    chain = "\n".join(
+        f"{canonicalize(head).decode()}\n    … {body.count(10) - 1} more lines; SHA-256 of the body {sha256_hex(body)}"
+        for head, body in zip(heads, run.bodies, strict=False)
+    )
+    leaves = [trace.leaf for trace in run.traces]
+    tree = "\n".join(leaf.decode() for leaf in leaves) + f"\n\nroot           {run.root()}"
+    tree += f"\nempty          {tree_root([])}\nattempts_root  {run.attempts_root()}"
+    manifest = msgspec.json.decode(bundle_files(refusals())["manifest.json"])
+    return {
+        "run_chain": fenced(chain, "text"),
+        "run": fenced(pretty(pick(run, "run"))),
+        "event": fenced(pretty(pick(talk, "event", type="turn"))),
+        "vote": fenced(pretty(pick(talk, "vote"))),
+        "checkpoint": fenced(pretty(pick(talk, "checkpoint")["checkpoint"])),
+        "run_checkpoint": fenced(pretty(pick(run, "run_checkpoint")["run_checkpoint"])),
+        "seal": fenced(pretty(run.seal_record)),
+        "tree": fenced(tree, "text"),
+        "manifest": fenced(pretty(manifest)),
+    }
+
+
+def steps() -> str:
+    text = reenact.verify.__doc__ or ""
+    return text[text.index("1. The manifest") :].strip()
+
+
+def codes() -> str:
+    rows = [f"| `{code}` | {aspect} | {meaning} |" for code, (aspect, meaning) in CODES.items()]
+    return "\n".join(["| code | breaks | meaning |", "|---|---|---|", *rows])
+
+
+def filled(page: str, blocks: dict[str, str]) -> str:
+    """The page with every block's text put in."""
+
+    def put(match: re.Match[str]) -> str:
+        name = match[1]
+        if match[2]:
+            return f"<!-- {name} -->\n{blocks[match[2]]}\n<!-- /bytes -->"
+        return f"<!-- {name} -->\n{steps() if name == 'steps' else codes()}\n<!-- /{name} -->"
+
+    return BLOCK.sub(put, page)
+
+
+def pages(folder: Path) -> dict[str, bytes]:
+    """Every page of the specification that has such blocks, as it must be."""
+    blocks = examples()
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.md"))}
+    return {path.name: filled(text, blocks).encode() for path, text in texts.items() if BLOCK.search(text)}
