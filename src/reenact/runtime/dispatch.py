@@ -48,9 +48,11 @@ class Dispatch:
     async def run(self) -> StructuredOutcome:
         """Attempt until the step ends; the last attempt and the effect are staged, not yet durable."""
         self.hold_without_secret()
-        self.record_doubt()
-        number = attempts_made(self.trace)
         while True:
+            refusal = self.out_of_money() or self.record_doubt()
+            if refusal is not None:
+                return self.end_without_money(refusal)
+            number = attempts_made(self.trace)
             result = await self.attempt(number)
             code = self.code_of(result)
             wait = self.back_off(code, result, number)
@@ -58,10 +60,6 @@ class Dispatch:
             if wait is None:
                 return self.end(result, code, output)
             await self.wait(wait)
-            refusal = self.out_of_money()
-            if refusal is not None:
-                return self.end_without_money(result, code, refusal)
-            number += 1
 
     # -- one attempt -----------------------------------------------------------------------------------------------
 
@@ -71,11 +69,17 @@ class Dispatch:
         if name is not None:
             raise Parked("held", f"step {self.step.step_id} needs the secret {name}, which is not set")
 
-    def record_doubt(self) -> None:
-        """A call that may have been sent already is recorded as such, and charged, before it is sent again."""
+    def record_doubt(self) -> str | None:
+        """A call that may have been sent already is recorded as such, and charged, before it is sent again.
+
+        Why not, where the money does not reach for another: a run that crashed several times asks each time.
+        """
         trace_id = self.trace.trace_id
         recovered = trace_id in self.ex.recovered
-        for _ in range(self.ex.source.redispatches(self.trace, recovered=recovered)):
+        for count in range(self.ex.source.redispatches(self.trace, recovered=recovered)):
+            refusal = self.out_of_money() if count > 0 else None
+            if refusal is not None:
+                return refusal
             reach("before_redispatch_record")
             self.ex.writer.attempt(
                 Attempt(
@@ -100,6 +104,7 @@ class Dispatch:
             self.ex.writer.flush()
             reach("after_redispatch_record")
         self.ex.recovered.discard(trace_id)
+        return None
 
     @property
     def fence(self) -> int:
@@ -202,6 +207,9 @@ class Dispatch:
     # -- the end ---------------------------------------------------------------------------------------------------
 
     def out_of_money(self) -> str | None:
+        """Why nothing more may be dispatched; the first dispatch was the gate's business."""
+        if not self.trace.attempts:
+            return None
         _, refusal = budget.check(
             self.ex.budget,
             self.reserved,
@@ -226,9 +234,9 @@ class Dispatch:
         self.stage_effect(outcome, effect_status, output)
         return with_output(outcome, result.output) if good else outcome
 
-    def end_without_money(self, result: AttemptResult, code: str, reason: str) -> StructuredOutcome:
-        details: dict[str, object] = {"last_code": code, "reason": reason}
-        outcome = self.outcome("failure", "ERR_BUDGET_EXCEEDED", reason, details, latency_ms=result.latency_ms)
+    def end_without_money(self, reason: str) -> StructuredOutcome:
+        details: dict[str, object] = {"last_code": self.trace.attempts[-1].code, "reason": reason}
+        outcome = self.outcome("failure", "ERR_BUDGET_EXCEEDED", reason, details, latency_ms=0)
         self.stage_effect(outcome, "FAILURE", self.ex.book.put(None))
         return outcome
 

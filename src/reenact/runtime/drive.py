@@ -43,6 +43,8 @@ class Call:
                 outcome = await self.execute()
             else:
                 outcome = recorded_outcome(self.ex, self.trace)
+        if self.ex.duplicates is not None:
+            self.ex.duplicates.record(self.step, self.parameters, self.trace.trace_id, outcome)
         self.ex.tell(
             Fact(
                 kind="step_ended", run_id=self.ex.run_id, step_id=self.step.step_id, step_index=self.step.index,
@@ -68,13 +70,10 @@ class Call:
 
     async def ask_gates(self) -> Verdict:
         """validate → permission → duplicate → budget → supervisor, and the first no counts."""
-        served = self.ex.source.served_decision(self.step)
-        if served is not None:
-            return served
         refusal = (
             validate.check(self.step, self.parameters, self.ex.plan.registry, self.unresolved)
             or self.missing_secret()
-            or permission.check(self.step, self.ex.context, self.ex.dispatched)
+            or permission.check(self.step, self.ex.context, self.ex.fold.called)
             or self.duplicate()
         )
         if refusal is not None:
@@ -124,6 +123,9 @@ class Call:
         return skill.estimate(plain, self.ex.price_rows)
 
     async def supervise(self) -> Verdict:
+        served = self.ex.source.served_decision(self.step)
+        if served is not None:
+            return served
         vote = self.ex.fold.votes.get(self.trace.trace_id)
         if vote is not None:
             return supervisor.by_vote(vote)
@@ -159,11 +161,8 @@ class Call:
                 kind="step_started", run_id=self.ex.run_id, step_id=self.step.step_id, step_index=self.step.index,
             )
         )  # fmt: skip
-        self.ex.dispatched += 1
         outcome = await make_dispatch(self.ex, self.trace, self.step, self.parameters).run()
         keys.finish(self.ex, self.trace, self.step, outcome)
-        if self.ex.duplicates is not None:
-            self.ex.duplicates.record(self.step, self.parameters, self.trace.trace_id, outcome)
         return outcome
 
 
@@ -177,7 +176,9 @@ def start(ex: Execution, step: PlannedStep) -> Call:
             assert isinstance(resolved, dict)
             parameters = resolved
         except UnresolvedReference as error:
-            unresolved = str(error)
+            served = ex.source.served_parameters(step)
+            unresolved = str(error) if served is None else None
+            parameters = parameters if served is None else served
     commitment, _ = ex.book.put(parameters)
     call = Call(ex, step, parameters, unresolved=unresolved)
     call.trace = ex.writer.entry(building.request(ex, step, parameters, commitment))

@@ -85,8 +85,9 @@ class Execution:
         self.budget: BudgetPolicy = budget_policy(self.context.budget_cents, self.context.budget)
         self.recovered: set[str] = {trace.trace_id for trace in writer.fold.open.values() if trace.state == "EXECUTING"}
         self.reserved: dict[str, int] = {}
-        self.dispatched = 0
         self.duplicates: DuplicateGate | None = None
+        self.before_seal: Callable[[RunStatus], None] | None = None
+        """Called when every step has ended: the last moment at which a run can say something about itself."""
         self._outputs: dict[str, str | None] = {}
 
     @property

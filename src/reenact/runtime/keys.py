@@ -14,6 +14,7 @@ from reenact.policy.taxonomy import is_retryable
 from reenact.runtime import building
 from reenact.runtime.execution import Execution
 from reenact.runtime.outcomes import outcome_of
+from reenact.runtime.source import KeyVerdict
 from reenact.runtime.steps import PlannedStep
 from reenact.runtime.trace_history import load_trace
 from reenact.store.base import KeyCompletion, KeyRecord, KeyReservation, Store
@@ -30,6 +31,10 @@ async def persist_call(
 ) -> StructuredOutcome | None:
     """Stage the tool_call; an outcome only where the key decides it without a dispatch."""
     key = building.idempotency_key(ex, trace, step)
+    told = ex.source.key_verdict(step)
+    if told is not None:
+        ex.writer.entry(building.tool_call(ex, trace, step, parameters, key))
+        return follow(ex, trace, step, told)
     if step.caller_key is None:
         ex.writer.entry(building.tool_call(ex, trace, step, parameters, key))
         return None
@@ -44,6 +49,15 @@ async def persist_call(
     if record.state != "completed":
         return refuse(ex, trace, step, "IDEMPOTENCY_IN_FLIGHT", "another run is executing a call with this key")
     return serve(ex, trace, step, record)
+
+
+def follow(ex: Execution, trace: TraceFold, step: PlannedStep, told: KeyVerdict) -> StructuredOutcome | None:
+    """As the source says; the store's keys are not touched."""
+    if told.code is not None:
+        return refuse(ex, trace, step, told.code, told.message)
+    if told.outcome is not None:
+        return serve_effect(ex, trace, step, told.outcome, told.output, str(told.served_from))
+    return None
 
 
 def digest_of(ex: Execution, step: PlannedStep, parameters: dict[str, object]) -> str:
@@ -67,7 +81,7 @@ async def settled_record(ex: Execution, step: PlannedStep, key: str, trace_id: s
 
 def finish(ex: Execution, trace: TraceFold, step: PlannedStep, outcome: StructuredOutcome) -> None:
     """With the effect: the key is completed, or free again when the call failed."""
-    if step.caller_key is not None and trace.call is not None:
+    if step.caller_key is not None and trace.call is not None and ex.source.key_verdict(step) is None:
         ex.writer.complete(KeyCompletion(step.server, step.tool, trace.call.idempotency_key, succeeded=outcome.ok))
 
 
@@ -105,6 +119,12 @@ def serve(ex: Execution, trace: TraceFold, step: PlannedStep, record: KeyRecord)
     """The recorded effect of the key, marked as served from the record; nothing is dispatched."""
     first, commits = recorded_trace(ex.store, record)
     outcome, output = outcome_of(StoredPayloads(ex.store, record.run_id), first, near=commits.get("tool_effect"))
+    return serve_effect(ex, trace, step, outcome, output, record.trace_id)
+
+
+def serve_effect(
+    ex: Execution, trace: TraceFold, step: PlannedStep, outcome: StructuredOutcome, output: object, served_from: str
+) -> StructuredOutcome:
     now = ex.door.timestamp()
     ex.writer.attempt(
         Attempt(
@@ -123,14 +143,14 @@ def serve(ex: Execution, trace: TraceFold, step: PlannedStep, record: KeyRecord)
         step_id=step.step_id,
         side_effects=[],
         observability=Observability(backend_retries=0, span_id=None, trace_id=trace.trace_id),
-        details={**(outcome.details or {}), "served_from": record.trace_id},
+        details={**(outcome.details or {}), "served_from": served_from},
         timestamp=now,
     )
     kept = ex.book.put(output)
     ex.writer.entry(
         building.tool_effect(
             ex, trace, served, effect_status="SUCCESS", output=kept, outcome_payload=ex.book.put_unique(served),
-            served_from=record.trace_id,
+            served_from=served_from,
         )
     )  # fmt: skip
     ex.remember_output(step.step_id, kept[0])

@@ -16,7 +16,7 @@ from reenact.policy.repeat import STILL_RUNNING
 from reenact.runtime.gates.verdict import Verdict
 from reenact.runtime.references import secret_names, unescape
 from reenact.runtime.secrets import Secrets
-from reenact.runtime.source import SAME, AttemptCall, AttemptResult
+from reenact.runtime.source import SAME, AttemptCall, AttemptResult, KeyVerdict
 from reenact.runtime.steps import PlannedStep
 from reenact.runtime.threads import SkillThreads
 from reenact.skills.context import Report, SkillContext
@@ -60,6 +60,12 @@ class LiveSource:
         return None
 
     def served_decision(self, step: PlannedStep) -> Verdict | None:  # noqa: ARG002  # a live run decides for itself
+        return None
+
+    def served_parameters(self, step: PlannedStep) -> dict[str, object] | None:  # noqa: ARG002  # nothing is served
+        return None
+
+    def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:  # noqa: ARG002  # the store knows
         return None
 
     async def attempt(self, call: AttemptCall) -> AttemptResult:

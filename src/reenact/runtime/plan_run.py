@@ -16,7 +16,6 @@ async def run_plan(ex: Execution) -> RunStatus:
     """From wherever the journal stands to the seal; raises Parked where a person is needed."""
     if ex.context.dedupe:
         ex.duplicates = rebuild_duplicates(ex)
-    ex.dispatched = ex.fold.called
     stopped = any(ex.plan.step(index).on_error == "abort" for index in ex.fold.not_completed)
     index = ex.fold.done
     while index < len(ex.plan) and not stopped:
@@ -45,6 +44,8 @@ def seal(ex: Execution, status: RunStatus) -> None:
     """The end record of the run, in one commit with its last effect."""
     record = ex.fold.record
     assert record is not None
+    if ex.before_seal is not None:
+        ex.before_seal(status)
     ex.writer.seal(status, record.plan_hash, len(ex.plan))
     ex.tell(Fact(kind="run_ended", run_id=ex.run_id, status=status))
     reach("before_seal")

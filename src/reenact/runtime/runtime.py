@@ -128,10 +128,11 @@ class Runtime:
         mode: RunMode = "live",
         parent_run: str | None = None,
         original_run_id: str | None = None,
+        bound: RunPlan | None = None,
     ) -> Execution:
-        """A new run, its run record staged with the first commit."""
-        plan, _ = plan_from_document(document)
-        run_plan_ = RunPlan(plan, document, self.registry.freeze())
+        """A new run, its run record staged with the first commit. `bound` is the plan where it is bound already."""
+        run_plan_ = bound or RunPlan(plan_from_document(document)[0], document, self.registry.freeze())
+        plan = run_plan_.plan
         new_id = run_id or self.door.uuid7()
         dedupe_key = self.door.random_bytes(32)
         fold = RunFold(new_id)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from reenact.contracts.facts import Facts
+from reenact.contracts.outcome import StructuredOutcome
 from reenact.journal.fold import TraceFold
 from reenact.runtime.gates.verdict import Verdict
 from reenact.runtime.steps import PlannedStep
@@ -48,6 +49,22 @@ class AttemptResult:
     """Only where the price cannot be computed again, because what it depends on was erased."""
 
 
+@dataclass(frozen=True, slots=True)
+class KeyVerdict:
+    """What a key decides where the store is not asked: nothing is looked up, reserved or completed for the call.
+
+    Without `code` and `outcome` the key is free and the call is dispatched.
+    """
+
+    code: str | None = None
+    """Refused after AUTHORIZED with this code."""
+    message: str = ""
+    outcome: StructuredOutcome | None = None
+    """Served: what the first call left, `output` beside it."""
+    output: object = None
+    served_from: str | None = None
+
+
 class EffectSource(Protocol):
     """The one difference between a live run and each kind of replay."""
 
@@ -56,7 +73,10 @@ class EffectSource(Protocol):
     async def attempt(self, call: AttemptCall) -> AttemptResult: ...
 
     def redispatches(self, trace: TraceFold, *, recovered: bool) -> int:
-        """How many times the next dispatch was in doubt before it is made: recorded first, charged as such."""
+        """How many times the next dispatch was in doubt before it is made: recorded first, charged as such.
+
+        Asked before every dispatch; `recovered` is true once, for a trace that was found in EXECUTING.
+        """
 
     def back_off(self, seconds: float) -> bool:
         """False where nobody needs to wait."""
@@ -65,4 +85,10 @@ class EffectSource(Protocol):
         """The name of a secret that the parameters need and nobody has; None where all is there."""
 
     def served_decision(self, step: PlannedStep) -> Verdict | None:
-        """A decision that was made by a person, a function or the outside, to be taken from the record."""
+        """The supervisor's word where a person or a function gave it, to be taken from the record."""
+
+    def served_parameters(self, step: PlannedStep) -> dict[str, object] | None:
+        """Parameters for a step whose references lead to a value that is gone, or that nobody made."""
+
+    def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
+        """What the call's key decides; None where the store knows."""
