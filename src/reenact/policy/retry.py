@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
-from math import isfinite, log
+from math import log
 from typing import Any, Final
 
 import msgspec
@@ -111,7 +111,7 @@ def _grown(attempt: int, policy: RetryPolicy) -> int:
     if base == 0 or attempt == 0 or multiplier == 1.0:
         return base
     # Far beyond the cap the power need not be computed; the margin of e² swallows any rounding of the logarithms.
-    if attempt * log(multiplier) > log(policy.max_backoff_ms + 1) - log(base) + 2:
+    if attempt > (log(policy.max_backoff_ms + 1) - log(base) + 2) / log(multiplier):
         return policy.max_backoff_ms
     return int(base * Fraction(Decimal(repr(multiplier))) ** attempt)
 
@@ -124,9 +124,10 @@ def _whole(field: str, value: object, most: int | None) -> int:
 
 
 def _multiplier(value: object) -> float:
-    if type(value) not in (int, float) or not isfinite(value) or not 1 <= value <= 1000:  # type: ignore[arg-type,operator]
-        raise PolicyInputError("retry: backoff_multiplier is a number from 1 to 1000")
-    return float(value)  # type: ignore[arg-type]
+    # Between 1 and 1.001 the exact power would take very many digits, for a wait that hardly grows.
+    if (type(value) is int or type(value) is float) and (value == 1 or 1.001 <= value <= 1000):
+        return float(value)
+    raise PolicyInputError("retry: backoff_multiplier is 1, or a number from 1.001 to 1000")
 
 
 def _codes(value: object) -> frozenset[str]:
