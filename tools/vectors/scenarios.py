@@ -29,6 +29,7 @@ def definition(skill_id: str, version: str, **declared: Any) -> Json:
         "owner": None,
         "permissions": [],
         "public": [],
+        "read_when": {},
         "redact": [],
         "resources": {"reads": [], "writes": []},
         "retry": None,

@@ -65,7 +65,7 @@ CODES: Final[dict[str, tuple[Aspect, str]]] = {
     "SEAL_MISSING": ("completeness", "a seal is known for this run, and the journal does not end with it"),
     "SEAL_COUNT": ("completeness", "the seal counts other commits, traces or steps"),
     "SEAL_ROOT": ("completeness", "the seal's tree is over other traces or attempts"),
-    "SEAL_STATUS": ("completeness", "the seal's status does not fit the traces, or a trace is not ended"),
+    "SEAL_STATUS": ("completeness", "the seal's status does not fit the traces"),
 }
 
 

@@ -117,7 +117,7 @@ class EffectOutcome(Shape):
 
 
 class DocumentHash(Shape):
-    pointer: str
+    pointer: Annotated[str, Meta(pattern=r"\A/")]
     hash: Hex64
     size_bytes: Count
 

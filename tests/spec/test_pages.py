@@ -1,0 +1,131 @@
+"""The pages of `docs/spec/`: every byte they print comes from the generator, every digest recomputes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any
+
+import rfc8785
+from tools.make_vectors import stale
+from tools.vectors.scenarios import SKILLS, refusals, session, three_steps
+from tools.vectors.writer import bundle_files
+
+from reenact.verify import CODES
+from tests.conftest import ROOT
+
+SPEC = ROOT / "docs" / "spec"
+DIGEST_KEYS = ("_digest", "digest", "entry_digest", "seal_digest")
+HEX = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+PAGES = [
+    "README", "attempts", "bundle", "checkpoints", "entry_and_artifacts", "outcome", "payloads", "plan", "run_chain",
+    "seal", "skill_metadata",
+]  # fmt: skip
+
+
+def sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """(page, text) of every fenced block of a language."""
+    found = []
+    for name in PAGES:
+        text = (SPEC / f"{name}.md").read_text(encoding="utf-8")
+        found += [(name, block) for block in re.findall(rf"```{language}\n(.*?)\n```", text, re.DOTALL)]
+    return found
+
+
+def test_generated_files_are_what_the_generator_makes() -> None:
+    assert [str(path.relative_to(ROOT)) for path in stale()] == []
+
+
+def test_every_printed_record_recomputes_to_the_digest_that_it_carries() -> None:
+    checked = 0
+    for page, text in blocks("json"):
+        value: Any = json.loads(text)
+        for record in (value, *(item for item in value.values() if isinstance(item, dict))):
+            for key in DIGEST_KEYS:
+                if key in record and not (key == "digest" and "_digest" in record):
+                    covered = {name: item for name, item in record.items() if name != key}
+                    assert sha(rfc8785.dumps(covered)) == record[key], (page, key)
+                    checked += 1
+    assert checked >= 10
+
+
+def known_digests() -> set[str]:
+    """Everything that a digest on a page may be: computed here from the runs' bytes, with no code of the verifier's."""
+    known = {"0" * 64, sha(b"")}
+    for run in (three_steps(), refusals(), session()):
+        known |= {sha(body) for body in run.bodies} | {sha(envelope) for envelope in run.payloads.values()}
+        known |= {sha(data) for data in bundle_files(run).values()}
+        for body in run.bodies:
+            known |= {sha(body[: body.index(line)]) for line in body.splitlines(keepends=True)[1:]}
+            for line in map(json.loads, body.splitlines()):
+                known |= line_digests(line)
+    return known
+
+
+def line_digests(line: dict[str, Any]) -> set[str]:
+    digests = set()
+    for record in (item for item in line.values() if isinstance(item, dict)):
+        for key in DIGEST_KEYS:
+            digests.add(sha(rfc8785.dumps({name: item for name, item in record.items() if name != key})))
+        digests.add(sha(rfc8785.dumps(record.get("checkpoint_state", {}))))
+        digests.add(sha(str(record.get("minted_capability", "")).encode()))
+        effects = [[effect["type"], effect["target"]] for effect in record.get("side_effects", [])]
+        digests |= {sha(rfc8785.dumps(effects * times)) for times in (0, 1, 2)}
+    return digests
+
+
+def test_every_digest_on_the_pages_recomputes_from_bytes() -> None:
+    known = known_digests()
+    # Printed with the value that they are digests of, or defined as random or as a root of the tree page.
+    for page, text in blocks("text"):
+        if page == "payloads" and text.startswith("salt"):
+            fields = dict(line.split(None, 1) for line in text.splitlines())
+            assert fields["envelope"] == fields["salt"] + fields["value"].encode().hex()
+            known |= {fields["salt"], sha(bytes.fromhex(fields["envelope"]))}
+    for page, text in blocks("json"):
+        value = json.loads(text)
+        known |= line_digests({"record": value})
+        if page == "plan":
+            known.add(value["context"]["pins"]["salt"])
+            known.add(sha(rfc8785.dumps({key: item for key, item in value.items() if key != "created_at"})))
+    known |= roots() | {sha(rfc8785.dumps(skill)) for skill in SKILLS}
+    unknown = {
+        (name, digest)
+        for name in PAGES
+        for digest in HEX.findall((SPEC / f"{name}.md").read_text(encoding="utf-8"))
+        if digest not in known
+    }
+    assert unknown == set()
+
+
+def roots() -> set[str]:
+    """Both trees of the printed seal, folded by hand: three leaves, then five."""
+    run = three_steps()
+
+    def leaf(data: bytes) -> bytes:
+        return hashlib.sha256(b"\x00" + data).digest()
+
+    def node(left: bytes, right: bytes) -> bytes:
+        return hashlib.sha256(b"\x01" + left + right).digest()
+
+    a, b, c = (leaf(trace.leaf) for trace in run.traces)
+    keys = ("trace_id", "ordinal", "digest")
+    p, q, r, s, t = (leaf(rfc8785.dumps({key: record[key] for key in keys})) for record in run.attempts)
+    return {node(node(a, b), c).hex(), node(node(node(p, q), node(r, s)), t).hex()}
+
+
+def test_the_pages_list_every_finding_and_every_step() -> None:
+    page = (SPEC / "bundle.md").read_text(encoding="utf-8")
+    assert all(f"| `{code}` |" in page for code in CODES)
+    assert page.count("\n7. ") == 1
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for name in PAGES:
+        for target in re.findall(r"\]\(([a-z_]+\.md)\)", (SPEC / f"{name}.md").read_text(encoding="utf-8")):
+            assert (SPEC / target).is_file(), (name, target)
