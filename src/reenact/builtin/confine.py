@@ -1,4 +1,4 @@
-"""Becomes a command that can touch one folder only: `python confine.py CONFIG COMMAND [ARGUMENT …]`.
+"""Becomes a command that can touch one folder only: `python confine.py CONFIG EXECUTABLE [ARGUMENT …]`.
 
 Started as a program of its own and importing nothing of this project: it gives up every right that CONFIG does not
 name, by Landlock (Linux 5.13 and later), and then becomes the command. What it gave up cannot be taken back, by the
@@ -45,14 +45,14 @@ def landlock_version() -> int:
     return max(0, int(ctypes.CDLL(None).syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION_FLAG))))
 
 
-def confine(write: list[str], read: list[str]) -> bool:
+def confine(write: list[str], read: list[str]) -> None:
     """Leaves this process the right to change what is beneath `write` and to read and run what is beneath `read`.
 
-    TCP is taken away too, where the kernel can (6.7 and later). False where there is no Landlock.
+    TCP is taken away too, where the kernel can (6.7 and later). OSError where there is no Landlock.
     """
     version = landlock_version()
     if version == 0:
-        return False
+        raise OSError("this kernel has no Landlock")
     libc = ctypes.CDLL(None, use_errno=True)
     handled = _ALL_OF_VERSION_1
     handled |= _REFER if version >= 2 else 0
@@ -71,7 +71,6 @@ def confine(write: list[str], read: list[str]) -> bool:
     _checked(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     _checked(libc.syscall(_RESTRICT, ruleset, ctypes.c_uint32(0)))
     os.close(ruleset)
-    return True
 
 
 def _allow(libc: ctypes.CDLL, ruleset: int, path: str, access: int) -> None:
@@ -98,9 +97,9 @@ def main(arguments: list[str]) -> int:
     report: int = config["report"]
     os.set_inheritable(report, False)  # noqa: FBT003 - the signature is the standard library's
     try:
-        if not confine(config["write"], config["read"]):
-            raise OSError("no Landlock")
-        os.execvp(arguments[1], arguments[1:])  # noqa: S606 - becoming the command is the purpose
+        confine(config["write"], config["read"])
+        # No search along PATH here: it would import modules, which can no longer be read.
+        os.execv(arguments[1], arguments[1:])  # noqa: S606 - becoming the command is the purpose
     except OSError as error:
         os.write(report, type(error).__name__.encode())
         return 1

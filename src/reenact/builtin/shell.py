@@ -145,14 +145,17 @@ class _Job:
         return bool(self.rules.get("confine", "require") == "require")
 
     def command(self, report: int) -> list[str]:
+        found = shutil.which(self.argv[0], path=_PATH) if "/" not in self.argv[0] else self.argv[0]
+        if found is None:
+            raise FileNotFoundError
         if not self.confined:
-            return self.argv
+            return [found, *self.argv[1:]]
         config = {
             "write": [str(self.folder), *_WRITABLE_DEVICES],
             "read": [*_READABLE, *(str(path) for path in self.rules.get("readable", ()))],
             "report": report,
         }
-        return [sys.executable, "-I", "-S", confine.__file__, canonicalize(config).decode(), *self.argv]
+        return [sys.executable, "-I", "-S", confine.__file__, canonicalize(config).decode(), found, *self.argv[1:]]
 
 
 async def _run(job: _Job, stdin: bytes, seconds: float, max_bytes: int) -> tuple[int, bytes, bytes]:
@@ -182,10 +185,6 @@ async def _run(job: _Job, stdin: bytes, seconds: float, max_bytes: int) -> tuple
 
 
 async def _start(job: _Job, report: int) -> asyncio.subprocess.Process:
-    # Searched for on the command's own PATH also where no confining program stands before it.
-    found = shutil.which(job.argv[0], path=_PATH) if "/" not in job.argv[0] else job.argv[0]
-    if found is None:
-        raise FileNotFoundError
     return await asyncio.create_subprocess_exec(
         *job.command(report),
         cwd=job.folder,
@@ -242,8 +241,12 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     """Ends the whole group: a command must not leave children behind that go on writing."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+    assert process.stdout is not None
+    assert process.stderr is not None
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_KILL_GRACE_SECONDS):
+            # What is left in the pipes is read first: the end of a process is only told after that of its pipes.
+            await asyncio.gather(process.stdout.read(), process.stderr.read())
             await process.wait()
 
 
