@@ -1,0 +1,236 @@
+"""What the analysis knows about a value: where it came from, what it is, what stands in it. Immutable throughout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Final, NamedTuple
+
+EACH: Final = "[]"  # the path component for "some element"
+MAX_LABELS: Final = 12
+MAX_DEPTH: Final = 4
+MAX_MEMBERS: Final = 48
+MAX_PATH: Final = 3
+
+
+class Source(NamedTuple):
+    """A forbidden field, or an error's text, that was read. `definite`: from what is known to be an outcome."""
+
+    name: str
+    line: int
+    file: str
+    definite: bool
+
+
+class Param(NamedTuple):
+    """Whatever the caller of `function` passes as its parameter at `position`, at `path` inside it."""
+
+    function: str
+    position: int
+    path: tuple[str, ...]
+
+
+Label = Source | Param
+Labels = frozenset[Label]
+
+
+class Kind(Enum):
+    """What a value is, as far as that matters for a decision."""
+
+    UNKNOWN = "unknown"
+    BLANK = "a constant"
+    TEXT = "text"
+    OTHER = "something of a known type that is no outcome"
+    OUTCOME = "an outcome"
+    PART = "an object inside an outcome"
+    SESSION = "a session, whose calls return outcomes"
+    ERROR = "an exception"
+    SET = "a set"
+    VIEW = "the keys or items of a dict"
+    DICT = "a dict"
+    LIST = "a list or tuple"
+    NAMED = "a module, function or class outside the analysed code"
+    MADE = "an object made by a class outside the analysed code"
+    MODULE = "an analysed module"
+    FUNCTION = "an analysed function"
+    CLASS = "an analysed class"
+    INSTANCE = "an object of an analysed class"
+    GETTER = "a function that reads fields by name"
+
+
+class Order(NamedTuple):
+    """An order that may differ between two runs: the rule that speaks about it, and where it arose."""
+
+    rule: str
+    line: int
+    column: int
+    end_line: int
+    what: str
+
+
+NO_MEMBERS: Final[dict[str, Value]] = {}  # shared, since nearly every value has none; never changed
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What is known of one value. `members` are known keys, attributes or indices; `inside` any other element."""
+
+    labels: Labels = frozenset()
+    kind: Kind = Kind.UNKNOWN
+    name: str = ""  # dotted name, or key of the module, function or class
+    texts: frozenset[str] = frozenset()  # the constants that it may be
+    order: Order | None = None
+    inside: Value | None = None
+    members: dict[str, Value] = field(default_factory=lambda: NO_MEMBERS)
+    bound: Value | None = None  # the object that a method was read from
+    same: Param | None = None  # the very thing that a caller passes there, not something made from it
+
+    def member(self, key: str) -> Value | None:
+        return self.members.get(key)
+
+
+UNKNOWN: Final = Value()
+BLANK: Final = Value(kind=Kind.BLANK)
+OUTCOME: Final = Value(kind=Kind.OUTCOME)
+
+
+def text(constant: str) -> Value:
+    return Value(kind=Kind.TEXT, texts=frozenset({constant}))
+
+
+def labelled(labels: Iterable[Label]) -> Value:
+    kept = limit(frozenset(labels))
+    return Value(labels=kept) if kept else UNKNOWN
+
+
+def limit(labels: Labels) -> Labels:
+    """A bound on the work: what is reported first, in the order of the text, is enough."""
+    if len(labels) <= MAX_LABELS:
+        return labels
+    return frozenset(sorted(labels, key=_rank)[:MAX_LABELS])
+
+
+def _rank(label: Label) -> tuple[object, ...]:
+    if isinstance(label, Source):
+        return (0, not label.definite, label.file, label.line, label.name)
+    return (1, False, label.function, label.position, "/".join(label.path))
+
+
+def join(first: Value, second: Value, depth: int = 0) -> Value:
+    """What holds for a value that is one of the two."""
+    if first is second or first == second or depth > MAX_DEPTH:
+        return first
+    if not first.labels and first.kind is Kind.BLANK and first.order is None:
+        return second
+    if not second.labels and second.kind is Kind.BLANK and second.order is None:
+        return first
+    same = first.kind is second.kind and first.name == second.name
+    names = [*first.members, *(name for name in second.members if name not in first.members)][:MAX_MEMBERS]
+    return Value(
+        labels=limit(first.labels | second.labels),
+        kind=first.kind if same else Kind.UNKNOWN,
+        name=first.name if same else "",
+        texts=first.texts | second.texts if len(first.texts | second.texts) <= 8 else frozenset(),
+        order=first.order or second.order,
+        inside=_join_optional(first.inside, second.inside, depth),
+        members={
+            name: value
+            for name in names
+            if (value := _join_optional(first.members.get(name), second.members.get(name), depth)) is not None
+        },
+        bound=first.bound if same else None,
+        same=first.same if first.same == second.same else None,
+    )
+
+
+def _join_optional(first: Value | None, second: Value | None, depth: int) -> Value | None:
+    if first is None or second is None:
+        return first or second
+    return join(first, second, depth + 1)
+
+
+def join_all(values: Iterable[Value]) -> Value:
+    result: Value | None = None
+    for value in values:
+        result = value if result is None else join(result, value)
+    return UNKNOWN if result is None else result
+
+
+def deep_labels(value: Value, depth: int = 0) -> Labels:
+    """The labels of a value and of all that is known to stand in it."""
+    if depth > MAX_DEPTH or (not value.members and value.inside is None):
+        return value.labels
+    parts = [*value.members.values(), *([] if value.inside is None else [value.inside])]
+    return limit(value.labels.union(*(deep_labels(part, depth + 1) for part in parts)))
+
+
+def step_into(labels: Labels, component: str) -> Labels:
+    """The labels of a part: of a forbidden field every part is forbidden, of a parameter a longer path."""
+    return frozenset(
+        label._replace(path=(*label.path, component)) if isinstance(label, Param) else label
+        for label in labels
+        if isinstance(label, Source) or len(label.path) < MAX_PATH
+    )
+
+
+def part_of(value: Value, component: str, found: Value) -> Value:
+    """`found`, read from `value` under `component`, with what it inherits from there."""
+    if not value.labels:
+        return found
+    labels = limit(found.labels | step_into(value.labels, component))
+    same = value.same
+    if same is not None:
+        same = same._replace(path=(*same.path, component)) if len(same.path) < MAX_PATH else None
+    return replace(found, labels=labels, same=same)
+
+
+def element(value: Value) -> Value:
+    """Some element of a container, when nobody knows which."""
+    parts = [*value.members.values(), *([] if value.inside is None else [value.inside])]
+    return part_of(value, EACH, join_all(parts) if parts else UNKNOWN)
+
+
+def at_path(value: Value, path: tuple[str, ...]) -> Value:
+    """The part of a value that a callee reads under `path`."""
+    for component in path:
+        if component == EACH:
+            value = element(value)
+            continue
+        known = value.member(component)
+        rest = UNKNOWN if value.inside is None else value.inside
+        value = part_of(value, component, known if known is not None else rest)
+    return value
+
+
+def map_labels(value: Value, change: Callable[[Label], Iterable[Label]], depth: int = 0) -> Value:
+    """The same value with each label, at any depth, replaced by what `change` makes of it."""
+    if depth > MAX_DEPTH:
+        return UNKNOWN
+    return replace(
+        value,
+        labels=limit(frozenset(new for label in value.labels for new in change(label))),
+        same=None,
+        inside=None if value.inside is None else map_labels(value.inside, change, depth + 1),
+        members={name: map_labels(member, change, depth + 1) for name, member in value.members.items()},
+    )
+
+
+def only_sources(value: Value) -> Value:
+    """What may be kept across functions: a parameter means something only inside its own."""
+    if not value.members and value.inside is None and not any(isinstance(label, Param) for label in value.labels):
+        return value
+    return map_labels(value, lambda label: (label,) if isinstance(label, Source) else ())
+
+
+def trimmed(value: Value, depth: int = 0) -> Value:
+    """The value with what lies too deep cut off, so that a structure that grows in a loop comes to an end."""
+    if not value.members and value.inside is None:
+        return value
+    if depth >= MAX_DEPTH:
+        return replace(value, labels=deep_labels(value), members={}, inside=None)
+    return replace(
+        value,
+        inside=None if value.inside is None else trimmed(value.inside, depth + 1),
+        members={name: trimmed(member, depth + 1) for name, member in list(value.members.items())[:MAX_MEMBERS]},
+    )

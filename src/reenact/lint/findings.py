@@ -1,0 +1,62 @@
+"""What lint has to say: findings, in one order, with a severity that decides the exit code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Severity(IntEnum):
+    """How sure and how grave. A note never fails a check unless it is asked to."""
+
+    NOTE = 1
+    WARNING = 2
+    ERROR = 3
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A place in a file. Lines count from 1, columns from 1 in characters."""
+
+    file: str
+    line: int
+    column: int = 1
+    end_line: int = 0
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """One thing that is wrong, and where. `related` are places that explain it."""
+
+    place: Place
+    rule: str
+    message: str
+    severity: Severity
+    related: tuple[tuple[Place, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A path that could not be looked at: nothing is known about it, which is not the same as nothing found."""
+
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that one run of lint found. `checked` are the files that were looked at."""
+
+    findings: tuple[Finding, ...]
+    checked: tuple[str, ...]
+    unreadable: tuple[Unreadable, ...] = ()
+
+    def exit_code(self, fail_on: Severity = Severity.WARNING) -> int:
+        """3 when a file could not be read, 1 when a finding is at least as grave as `fail_on`, else 0."""
+        if self.unreadable:
+            return 3
+        return int(any(finding.severity >= fail_on for finding in self.findings))

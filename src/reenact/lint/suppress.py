@@ -1,0 +1,103 @@
+"""`# reenact: ignore[RN101] why it is right here`: a finding may be silenced, with a reason, and only if it is there.
+
+A comment speaks for the lines of the expression that it stands on; alone on its line, for the statement below it.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from reenact.lint.findings import Finding, Place, Severity
+from reenact.lint.rules import RULES
+
+_COMMENT: Final = re.compile(r"#\s*reenact:\s*(?P<what>.*)")
+_IGNORE: Final = re.compile(r"ignore\s*\[(?P<rules>[^\]]*)\]\s*[:\-–—]*\s*(?P<reason>.*)")
+_HOW: Final = "write `# reenact: ignore[RN101] why it is right here`"
+
+
+@dataclass(slots=True)
+class Suppression:
+    """One comment: the rules that it names, the line that it speaks for, and which of its rules were needed."""
+
+    line: int
+    speaks_for: int
+    rules: tuple[str, ...]
+    used: set[str] = field(default_factory=set)
+
+
+def silence(findings: Iterable[Finding], text: str, shown: str) -> list[Finding]:
+    """The findings that no comment of this file silences, and those about the comments themselves."""
+    suppressions, problems = read_comments(text, shown)
+    kept: list[Finding] = []
+    for finding in findings:
+        matching = [one for one in suppressions if _speaks_about(one, finding)]
+        for one in matching:
+            one.used.add(finding.rule)
+        if not matching:
+            kept.append(finding)
+    for one in suppressions:
+        unused = [rule for rule in one.rules if rule in RULES and rule not in one.used]
+        if unused:
+            message = f"nothing to ignore here for {', '.join(unused)}; remove it from the comment"
+            problems.append(_finding(shown, one.line, "RN004", message))
+    return [*kept, *problems]
+
+
+def read_comments(text: str, shown: str) -> tuple[list[Suppression], list[Finding]]:
+    """The suppressions of a file, and what is wrong with those that are not in force."""
+    suppressions: list[Suppression] = []
+    problems: list[Finding] = []
+    if "reenact:" not in text:
+        return suppressions, problems
+    tokens = _tokens(text)
+    for index, token in enumerate(tokens):
+        found = _COMMENT.match(token.string) if token.type == tokenize.COMMENT else None
+        if found is None:
+            continue
+        line = token.start[0]
+        parsed = _IGNORE.match(found["what"])
+        rules = () if parsed is None else tuple(rule.strip() for rule in parsed["rules"].split(",") if rule.strip())
+        unknown = [rule for rule in rules if rule not in RULES or rule.startswith("RN0")]
+        if not rules:
+            problems.append(_finding(shown, line, "RN002", f"the comment names no rule; {_HOW}"))
+        elif parsed is None or not parsed["reason"].strip(" .-#"):
+            problems.append(_finding(shown, line, "RN002", f"the comment gives no reason; {_HOW}"))
+        else:
+            suppressions.append(Suppression(line, _spoken_line(tokens, index), rules))
+        problems += [
+            _finding(shown, line, "RN003", f"there is no rule {rule!a} to ignore; `reenact lint --rules` lists them")
+            for rule in unknown
+        ]
+    return suppressions, problems
+
+
+def _tokens(text: str) -> list[tokenize.TokenInfo]:
+    try:
+        return list(tokenize.generate_tokens(io.StringIO(text).readline))
+    except (tokenize.TokenError, SyntaxError, IndentationError):
+        return []
+
+
+def _spoken_line(tokens: list[tokenize.TokenInfo], index: int) -> int:
+    """A comment after code speaks for its own line; one that stands alone, for the next line with code."""
+    token = tokens[index]
+    if token.line[: token.start[1]].strip():
+        return token.start[0]
+    silent = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+    following = (later.start[0] for later in tokens[index + 1 :] if later.type not in silent)
+    return next(following, token.start[0])
+
+
+def _speaks_about(suppression: Suppression, finding: Finding) -> bool:
+    place = finding.place
+    return finding.rule in suppression.rules and place.line <= suppression.speaks_for <= max(place.line, place.end_line)
+
+
+def _finding(shown: str, line: int, rule: str, message: str) -> Finding:
+    severity = Severity.WARNING if rule == "RN004" else Severity.ERROR
+    return Finding(Place(shown, line, 1, line), rule, message, severity)
