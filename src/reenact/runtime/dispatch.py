@@ -65,7 +65,7 @@ class Dispatch:
 
     def hold_without_secret(self) -> None:
         """Nothing may be dispatched without its secret, and nothing be given up for it: a person puts it back."""
-        name = self.ex.source.missing_secret(self.parameters)
+        name = self.ex.source.missing_secret(self.step, self.parameters)
         if name is not None:
             raise Parked("held", f"step {self.step.step_id} needs the secret {name}, which is not set")
 

@@ -89,7 +89,7 @@ class Call:
     def missing_secret(self) -> Refusal | None:
         if not secret_names(self.parameters):
             return None
-        name = self.ex.source.missing_secret(self.parameters)
+        name = self.ex.source.missing_secret(self.step, self.parameters)
         if name is None:
             return None
         return Refusal("validate", "ERR_SECRET_UNAVAILABLE", f"the secret {name} is not set", {"secret": name})

@@ -51,7 +51,7 @@ class LiveSource:
     def back_off(self, seconds: float) -> bool:  # noqa: ARG002  # a live run always waits
         return True
 
-    def missing_secret(self, parameters: dict[str, object]) -> str | None:
+    def missing_secret(self, step: PlannedStep, parameters: dict[str, object]) -> str | None:  # noqa: ARG002  # names say it all
         for name in secret_names(parameters):
             try:
                 self._secrets.get(name)

@@ -81,7 +81,7 @@ class EffectSource(Protocol):
     def back_off(self, seconds: float) -> bool:
         """False where nobody needs to wait."""
 
-    def missing_secret(self, parameters: dict[str, object]) -> str | None:
+    def missing_secret(self, step: PlannedStep, parameters: dict[str, object]) -> str | None:
         """The name of a secret that the parameters need and nobody has; None where all is there."""
 
     def served_decision(self, step: PlannedStep) -> Verdict | None:
