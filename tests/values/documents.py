@@ -11,11 +11,12 @@ LETTERS = [
     *"\x80é߿ࠀ\u2028\u2029\ud7ff\ue000\uffff",
     *"\U00010000\U0001f510\U0010ffff",
 ]
+ASCII = [letter for letter in LETTERS if letter.isascii()]
 NUMBERS = [0, 1, -1, 10, 2**31, 2**53 - 1, -(2**53 - 1), 0.0, -0.0, 1.0, 0.1, 1e-6, 1e-7, 1e20, 1e21, 5e-324, 1e16]
 
 
-def random_text(source: random.Random) -> str:
-    return "".join(source.choices(LETTERS, k=source.randrange(7)))
+def random_text(source: random.Random, letters: list[str] = LETTERS) -> str:
+    return "".join(source.choices(letters, k=source.randrange(7)))
 
 
 def random_float(source: random.Random) -> float:
@@ -51,4 +52,5 @@ def random_document(source: random.Random, depth: int = 0) -> object:
     items = [random_document(source, depth + 1) for _ in range(source.randrange(8))]
     if kind <= 7:
         return items if kind == 6 else tuple(items)
-    return {random_text(source): item for item in items}
+    letters = ASCII if source.random() < 0.5 else LETTERS
+    return {random_text(source, letters): item for item in items}

@@ -178,6 +178,15 @@ def test_annotations_that_cannot_be_resolved_cost_nothing_but_speed() -> None:
     assert both(made("x", "y")) == b'{"a":"x","b":"y"}'
 
 
+@pytest.mark.parametrize("name", ["é", 'a"b', "a\\b", "a\nb", "\x7f", "zz", "A"])
+def test_tags_stand_under_any_name(name: str) -> None:
+    class Tagged(msgspec.Struct, tag='"\u2028', tag_field=name):
+        a: int
+        b: int
+
+    assert both(Tagged(1, 2)) == canonicalize({"a": 1, "b": 2, name: '"\u2028'})
+
+
 def test_number_tags_are_written_as_numbers() -> None:
     class Tagged(msgspec.Struct, tag=3):
         a: int

@@ -65,7 +65,9 @@ def _analyse(cls: type[msgspec.Struct]) -> Shape:
         defaults = (msgspec.NODEFAULT,) * (len(names) - len(given)) + given
     same = not config.array_like and "".join(names).isascii() and all(map(_told_by_identity, defaults))
     if tag is not None:
-        same = same and tag[0].isascii() and isinstance(tag[1], str)
+        # msgspec writes the name of the tag's field without escapes
+        plain = tag[0].isascii() and tag[0].isprintable() and not set(tag[0]) & set('"\\')
+        same = same and plain and isinstance(tag[1], str)
     return Shape(names, tag, config.array_like, defaults, same)
 
 
