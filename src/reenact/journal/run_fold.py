@@ -48,7 +48,7 @@ class RunFold:
         self.attempts_tree = MerkleTree()
         self.waiting_leaves: dict[int, bytes] = {}
         self.seal: Seal | None = None
-        self.turn = 0
+        self.turns = 0
         self.events: list[Event] = []
         self.votes: dict[str, Vote] = {}
         self.duplicates = EMPTY_DUPLICATES
@@ -146,7 +146,7 @@ class RunFold:
 
     def apply_event(self, event: Event) -> None:
         if event.type == "turn":
-            self.turn += 1
+            self.turns += 1
         self.events.append(event)
 
     def apply_run_checkpoint(self, checkpoint: RunCheckpoint, run_head: str) -> None:
@@ -182,6 +182,11 @@ class RunFold:
         for index in sorted(leaves):
             tree.append(leaves[index])
         return tree.root()
+
+    @property
+    def turn(self) -> int:
+        """The current turn of a session, from 0; a session's first turn event opens turn 0."""
+        return max(0, self.turns - 1)
 
     @property
     def spent_exact(self) -> int:

@@ -49,7 +49,7 @@ class Dispatch:
         """Attempt until the step ends; the last attempt and the effect are staged, not yet durable."""
         self.hold_without_secret()
         while True:
-            refusal = self.out_of_money() or self.record_doubt()
+            refusal = self.out_of_money() or await self.record_doubt()
             if refusal is not None:
                 return self.end_without_money(refusal)
             number = attempts_made(self.trace)
@@ -69,7 +69,7 @@ class Dispatch:
         if name is not None:
             raise Parked("held", f"step {self.step.step_id} needs the secret {name}, which is not set")
 
-    def record_doubt(self) -> str | None:
+    async def record_doubt(self) -> str | None:
         """A call that may have been sent already is recorded as such, and charged, before it is sent again.
 
         Why not, where the money does not reach for another: a run that crashed several times asks each time.
@@ -101,7 +101,7 @@ class Dispatch:
                     trace_id=trace_id,
                 )
             )
-            self.ex.writer.flush()
+            await self.ex.writer.flush()
             reach("after_redispatch_record")
         self.ex.recovered.discard(trace_id)
         return None
@@ -198,7 +198,7 @@ class Dispatch:
     async def wait(self, wait_ms: int) -> None:
         """The failed attempt is durable before anybody sleeps."""
         reach("before_attempt_record")
-        self.ex.writer.flush()
+        await self.ex.writer.flush()
         reach("after_attempt_record")
         if self.ex.source.back_off(wait_ms / 1000):
             reach("in_backoff")

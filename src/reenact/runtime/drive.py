@@ -59,7 +59,7 @@ class Call:
         verdict = await self.ask_gates()
         if isinstance(verdict, NeedsApproval):
             self.ex.writer.checkpoint(self.trace)
-            self.ex.writer.flush()
+            await self.ex.writer.flush()
             raise Parked("waiting", verdict.reason)
         logged = building.decision(self.ex, self.trace, self.step, verdict)
         self.ex.writer.entry(logged)
@@ -149,13 +149,13 @@ class Call:
             return supervisor.by_risk(proposal)
         if self.ex.supervisor is None:
             return Refusal("supervisor", "ERR_POLICY_VIOLATION", f"there is no supervisor {mode}")
-        self.ex.writer.flush()  # a callable may take its time: what is known so far is durable first
+        await self.ex.writer.flush()  # a callable may take its time: what is known so far is durable first
         return await supervisor.by_function(self.ex.supervisor, proposal)
 
     # -- EXECUTING -------------------------------------------------------------------------------------------------
 
     async def execute(self) -> StructuredOutcome:
-        self.ex.writer.flush()  # the call is durable before it is dispatched
+        await self.ex.writer.flush()  # the call is durable before it is dispatched
         self.ex.tell_now(
             Fact(
                 kind="step_started", run_id=self.ex.run_id, step_id=self.step.step_id, step_index=self.step.index,

@@ -67,7 +67,7 @@ def digest_of(ex: Execution, step: PlannedStep, parameters: dict[str, object]) -
 
 async def settled_record(ex: Execution, step: PlannedStep, key: str, trace_id: str) -> KeyRecord | None:
     """What the store knows of the key: None when it is free. One in flight is waited for, within bounds."""
-    ex.writer.flush()
+    await ex.writer.flush()
     waited = 0.0
     while True:
         record = ex.store.key_record(step.server, step.tool, key)

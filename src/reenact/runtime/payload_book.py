@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from reenact.store.base import NewPayload, Store
+from reenact.store.base import PAYLOAD_BITS, NewPayload, Store
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import Door
 from reenact.values.digest import sha256_hex
@@ -35,6 +35,7 @@ class PayloadBook:
         self._redact = redact
         self._recent: OrderedDict[bytes, tuple[str, int | None]] = OrderedDict()
         self.pending: list[NewPayload] = []
+        self.in_flight: list[NewPayload] = []
         self.shared: list[tuple[str, int]] = []
 
     def put(self, value: object) -> tuple[str, int]:
@@ -81,17 +82,22 @@ class PayloadBook:
         if len(self._recent) > RECENT:
             self._recent.popitem(last=False)
 
-    def committed(self, run_no: int, n: int) -> None:
-        """The pending envelopes are durable as those of commit `n`."""
-        for k, payload in enumerate(self.pending):
+    def take_pending(self) -> tuple[list[NewPayload], list[tuple[str, int]]]:
+        """What the next commit stores, and what it names again of earlier commits."""
+        taken = (self.pending, self.shared)
+        self.in_flight, self.pending, self.shared = self.pending, [], []
+        return taken
+
+    def committed(self, run_no: int, n: int, payloads: list[NewPayload]) -> None:
+        """These envelopes are durable as those of commit `n`."""
+        for k, payload in enumerate(payloads):
             if payload.content_key:
-                self._remember(payload.content_key, payload.commitment, (run_no << 24 | n) << 8 | k)
-        self.pending = []
-        self.shared = []
+                self._remember(payload.content_key, payload.commitment, (run_no << 24 | n) << PAYLOAD_BITS | k)
+        self.in_flight = []
 
     def get(self, commitment: str, *, near: int | None = None) -> object:
         """The value behind a commitment; LookupError when its envelope is gone."""
-        for payload in self.pending:
+        for payload in (*self.pending, *self.in_flight):
             if payload.commitment == commitment:
                 return open_envelope(payload.envelope, commitment)
         envelope = self._store.payload(self._run_id, commitment, near=near)

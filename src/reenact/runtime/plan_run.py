@@ -24,7 +24,7 @@ async def run_plan(ex: Execution) -> RunStatus:
         stopped = aborts(step, outcome)
         index += 1
     status: RunStatus = "failed" if stopped else "completed"
-    seal(ex, status)
+    await seal(ex, status)
     return status
 
 
@@ -40,7 +40,7 @@ def aborts(step: PlannedStep, outcome: StructuredOutcome) -> bool:
     return outcome.status == "failure" and step.on_error == "abort"
 
 
-def seal(ex: Execution, status: RunStatus) -> None:
+async def seal(ex: Execution, status: RunStatus) -> None:
     """The end record of the run, in one commit with its last effect."""
     record = ex.fold.record
     assert record is not None
@@ -49,7 +49,7 @@ def seal(ex: Execution, status: RunStatus) -> None:
     ex.writer.seal(status, record.plan_hash, len(ex.plan))
     ex.tell(Fact(kind="run_ended", run_id=ex.run_id, status=status))
     reach("before_seal")
-    ex.writer.flush()
+    await ex.writer.flush()
     reach("after_seal")
 
 

@@ -12,6 +12,7 @@ from reenact.contracts.records import RunMode, RunRecord, RunStatus
 from reenact.errors import LockAcquireFailed, PlanError, UsageError
 from reenact.journal.run_fold import RunFold
 from reenact.runtime.capability import Mint
+from reenact.runtime.committer import Committer
 from reenact.runtime.execution import Execution, Fact, Listener, Parked
 from reenact.runtime.gates.supervisor import SupervisorFunction, load_supervisor
 from reenact.runtime.heartbeat import Heartbeat
@@ -20,6 +21,7 @@ from reenact.runtime.payload_book import PayloadBook
 from reenact.runtime.pinning import pin
 from reenact.runtime.plan_run import run_plan
 from reenact.runtime.reader import RunReader
+from reenact.runtime.recovery import load_fold
 from reenact.runtime.result import RunResult
 from reenact.runtime.secrets import Secrets
 from reenact.runtime.source import EffectSource
@@ -68,6 +70,7 @@ class Runtime:
         self.owner = owner_name(self.door.random_bytes(8).hex())
         self.mint = Mint(self.store.signing_key, self.store.store_id)
         self.heartbeat = Heartbeat(self.store)
+        self.committer = Committer(self.store)
 
     # -- the synchronous front -------------------------------------------------------------------------------------
 
@@ -137,7 +140,7 @@ class Runtime:
         dedupe_key = self.door.random_bytes(32)
         fold = RunFold(new_id)
         book = PayloadBook(self.store, new_id, self.door, dedupe_key, None)
-        writer = RunWriter(self.store, fold, book, self.door, lease=None, owner=self.owner)
+        writer = RunWriter(self.committer, fold, book, self.door, lease=None, owner=self.owner)
         started_at = self.door.timestamp()
         record = RunRecord(
             agent_id=run_plan_.agent_id,
@@ -168,12 +171,13 @@ class Runtime:
         try:
             reader = RunReader(self.store, run_id)
             plan, document = reader.plan()
-            fold = RunFold(run_id).apply_bodies(self.store.bodies(run_id))
+            recovered = load_fold(self.store, run_id)
+            fold = recovered.fold
         except BaseException:
             self.store.release(lease)
             raise
         book = PayloadBook(self.store, run_id, self.door, self.store.dedupe_key(run_id), None)
-        writer = RunWriter(self.store, fold, book, self.door, lease=lease, owner=self.owner)
+        writer = RunWriter(self.committer, fold, book, self.door, lease=lease, owner=self.owner)
         source = LiveSource(self.door, self.secrets, on_progress=self._progress)
         original = fold.record.parent_run if fold.record is not None and fold.record.mode != "live" else None
         return self._execution(RunPlan(plan, document, self.registry.freeze()), writer, source, original or run_id)
@@ -196,11 +200,13 @@ class Runtime:
         self.heartbeat.keep(ex.run_id, lambda: ex.writer.lease)
         status: RunStatus | None = None
         reason: str | None = None
+        self.committer.active += 1
         try:
             status = await run_plan(ex)
         except Parked as parked:
             status, reason = parked.status, str(parked)
         finally:
+            self.committer.active -= 1
             self.heartbeat.drop(ex.run_id)
             if ex.writer.lease is not None:
                 self.store.release(ex.writer.lease, status)

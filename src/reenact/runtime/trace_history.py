@@ -11,12 +11,14 @@ from reenact.store.base import Store, TraceRow
 Commits = dict[ArtifactType, int]
 
 
-def load_trace(store: Store, row: TraceRow) -> tuple[TraceFold, Commits]:
-    """The trace as recorded, and in which commit each of its artifacts stands."""
+def load_trace(store: Store, row: TraceRow, *, until: int | None = None) -> tuple[TraceFold, Commits]:
+    """The trace as recorded (`until` a commit), and in which commit each of its artifacts stands."""
     trace = TraceFold(row.trace_id)
     commits: Commits = {}
     wanted = row.trace_id.encode()
     for number, body in enumerate(store.bodies(row.run_id, after=row.commit_n - 1), start=row.commit_n):
+        if until is not None and number > until:
+            break
         if wanted in body:
             apply_commit(trace, commits, body, number, where=f"run {row.run_id}, commit {number}")
         if trace.terminal:

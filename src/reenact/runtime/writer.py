@@ -2,97 +2,155 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from reenact.contracts.artifacts import Artifact
-from reenact.contracts.records import Attempt, Event, RunRecord, RunStatus, Seal, Vote
-from reenact.journal import chain
+from reenact.contracts.records import Attempt, Event, RunCheckpoint, RunRecord, RunStatus, Seal, Vote
+from reenact.journal import chain, frontier
 from reenact.journal.chain import Logged
 from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
+from reenact.runtime.committer import Committer
 from reenact.runtime.crash_points import reach
 from reenact.runtime.payload_book import PayloadBook
-from reenact.store.base import KeyCompletion, KeyReservation, Lease, NewRun, NewTrace, Store, Unit
+from reenact.store.base import KeyCompletion, KeyReservation, Lease, NewRun, NewTrace, Unit
 from reenact.values.clock import Door
 from reenact.values.digest import ZERO_DIGEST
 
-Committer = Callable[[Unit, Lease | None], Lease]
+CHECKPOINT_STEPS = 256
+
+
+class TraceLines:
+    """What one trace adds to a commit."""
+
+    __slots__ = ("begins", "lines", "step_index")
+
+    def __init__(self, step_index: int, *, begins: bool) -> None:
+        self.step_index = step_index
+        self.begins = begins
+        self.lines: list[bytes] = []
+
+
+class Staged:
+    """Records on their way into one commit."""
+
+    def __init__(self) -> None:
+        self.run: list[bytes] = []
+        self.events: list[bytes] = []
+        self.votes: list[bytes] = []
+        self.traces: dict[str, TraceLines] = {}
+        self.checkpoints: list[tuple[int, bytes]] = []
+        self.run_checkpoint: RunCheckpoint | None = None
+        self.frontier: bytes | None = None
+        self.seal: Seal | None = None
+        self.status: RunStatus | None = None
+        self.new_run: NewRun | None = None
+        self.new_traces: list[NewTrace] = []
+        self.reservations: list[KeyReservation] = []
+        self.completions: list[KeyCompletion] = []
+        self.spent: list[tuple[str, str, str, int]] = []
+        self.after: list[Callable[[], None]] = []
+        self.body = b""
+
+    def __bool__(self) -> bool:
+        return bool(self.run or self.events or self.votes or self.traces or self.checkpoints or self.seal)
+
+    def trace(self, trace_id: str, step_index: int, *, begins: bool = False) -> list[bytes]:
+        lines = self.traces.get(trace_id)
+        if lines is None:
+            lines = self.traces[trace_id] = TraceLines(step_index, begins=begins)
+        return lines.lines
+
+    def lines(self) -> list[bytes]:
+        """In the format's order: traces that began earlier, then new ones, each by step index."""
+        if len(self.traces) > 1:
+            ordered = sorted(self.traces.values(), key=lambda trace: (trace.begins, trace.step_index))
+        else:
+            ordered = list(self.traces.values())
+        found = [*self.run, *self.events, *self.votes]
+        for trace in ordered:
+            found += trace.lines
+        found += [line for _, line in sorted(self.checkpoints)]
+        return found
 
 
 class RunWriter:
     """Appends to a run under a lease. What is staged is not durable before `flush` returns."""
 
     def __init__(
-        self, store: Store, fold: RunFold, book: PayloadBook, door: Door, *, lease: Lease | None, owner: str
+        self,
+        committer: Committer,
+        fold: RunFold,
+        book: PayloadBook,
+        door: Door,
+        *,
+        lease: Lease | None,
+        owner: str,
     ) -> None:
-        self._store = store
+        self._committer = committer
         self.fold = fold
         self.book = book
         self.door = door
         self.lease = lease
         self._owner = owner
-        self._front: list[bytes] = []
-        self._lines: list[bytes] = []
-        self._back: list[bytes] = []
-        self._new_run: NewRun | None = None
-        self._traces: list[NewTrace] = []
-        self._reservations: list[KeyReservation] = []
-        self._completions: list[KeyCompletion] = []
-        self._spent: list[tuple[str, str, str, int]] = []
-        self._seal: Seal | None = None
-        self._status: RunStatus | None = None
-        self._after: list[Callable[[], None]] = []
+        self._staged = Staged()
+        self._lock = asyncio.Lock()
+        self._checkpointed = fold.done
+        self.reserved_exact: Callable[[], int] = lambda: 0
 
     # -- staging ---------------------------------------------------------------------------------------------------
 
     def run(self, record: RunRecord, new_run: NewRun) -> None:
         self.fold.apply_run(record)
-        self._front.append(chain.run_line(record))
-        self._new_run = new_run
+        self._staged.run.append(chain.run_line(record))
+        self._staged.new_run = new_run
 
     def entry(self, logged: Logged) -> TraceFold:
         trace = self.fold.apply_entry(logged.entry, logged.artifact, recompute=False)
-        self._lines.append(logged.line)
-        if logged.entry.sequence_number == 1:
-            self._traces.append(NewTrace(trace.trace_id, trace.step_index, trace.step_id))
+        begins = logged.entry.sequence_number == 1
+        self._staged.trace(trace.trace_id, trace.step_index, begins=begins).append(logged.line)
+        if begins:
+            self._staged.new_traces.append(NewTrace(trace.trace_id, trace.step_index, trace.step_id))
         return trace
 
     def attempt(self, attempt: Attempt) -> Attempt:
         digested = chain.with_digest(attempt)
+        step_index = self.fold.trace(attempt.trace_id).step_index
         self.fold.apply_attempt(digested, recompute=False)
-        self._lines.append(chain.attempt_line(digested))
+        self._staged.trace(attempt.trace_id, step_index).append(chain.attempt_line(digested))
         return digested
 
     def event(self, event: Event) -> None:
         self.fold.apply_event(event)
-        self._front.append(chain.event_line(event))
+        self._staged.events.append(chain.event_line(event))
 
     def vote(self, vote: Vote) -> None:
         digested = chain.with_digest(vote)
         self.fold.votes[vote.trace_id] = digested
-        self._front.append(chain.vote_line(digested))
+        self._staged.votes.append(chain.vote_line(digested))
 
     def checkpoint(self, trace: TraceFold) -> None:
         """A trace that parks leaves a checkpoint of where it stands."""
         state = chain.state_of(trace.trace_id, trace.plan_id, trace.state, trace.sequence, trace.head)
-        self._back.append(chain.checkpoint_line(chain.checkpoint_of(state, self.door.timestamp())))
+        line = chain.checkpoint_line(chain.checkpoint_of(state, self.door.timestamp()))
+        self._staged.checkpoints.append((trace.step_index, line))
 
     def reserve(self, reservation: KeyReservation) -> None:
-        self._reservations.append(reservation)
+        self._staged.reservations.append(reservation)
 
     def complete(self, completion: KeyCompletion) -> None:
-        self._completions.append(completion)
+        self._staged.completions.append(completion)
 
     def spend(self, day: str, agent: str, model: str, exact: int) -> None:
-        self._spent.append((day, agent, model, exact))
+        self._staged.spent.append((day, agent, model, exact))
 
     def status(self, status: RunStatus) -> None:
-        self._status = status
+        self._staged.status = status
 
     def seal(self, status: RunStatus, plan_hash: str | None, steps_planned: int) -> None:
-        self._seal = Seal(
+        self._staged.seal = Seal(
             attempts_root=self.fold.attempts_tree.root(),
             commits=self.fold.commits + 1,
             plan_hash=plan_hash,
@@ -105,71 +163,77 @@ class RunWriter:
             steps_planned=steps_planned,
             traces=self.fold.requested,
         )
-        self._status = status
+        self._staged.status = status
 
     def after_commit(self, tell: Callable[[], None]) -> None:
         """Called once what is staged is durable: listeners never hear of what may yet be lost."""
-        self._after.append(tell)
-
-    @property
-    def staged(self) -> bool:
-        return bool(self._front or self._lines or self._back or self._seal)
+        self._staged.after.append(tell)
 
     # -- committing ------------------------------------------------------------------------------------------------
 
-    def flush(self) -> None:
+    async def flush(self) -> None:
         """Make everything staged durable in one transaction. Raises ConcurrentExecution when fenced off."""
-        if not self.staged:
-            return
-        unit = self._unit()
-        reach("before_commit")
-        self.lease = self._store.append(unit, self.lease, owner=self._owner)
-        reach("after_commit")
-        self._committed(unit.n)
+        async with self._lock:
+            if not self._staged:
+                return
+            staged, self._staged = self._staged, Staged()
+            self._add_run_checkpoint(staged)
+            unit = self._unit(staged)
+            reach("before_commit")
+            self.lease = await self._committer.commit(unit, self.lease, self._owner)
+            reach("after_commit")
+            self.fold.commits = unit.n
+            self.fold.head = chain.sha(staged.body)
+            self.book.committed(self.lease.run_no, unit.n, unit.payloads)
+        for tell in staged.after:
+            tell()
 
-    def _unit(self) -> Unit:
+    def _unit(self, staged: Staged) -> Unit:
+        payloads, shared = self.book.take_pending()
         return Unit(
             run_id=self.fold.run_id,
             n=self.fold.commits + 1,
-            body=self._body,
-            payloads=self.book.pending,
-            traces=self._traces,
-            reservations=self._reservations,
-            completions=self._completions,
-            new_run=self._new_run,
-            status=self._status,
-            shared=self.book.shared,
-            spent=self._spent,
+            body=lambda last_store_seal: self._body(staged, last_store_seal),
+            payloads=payloads,
+            traces=staged.new_traces,
+            reservations=staged.reservations,
+            completions=staged.completions,
+            new_run=staged.new_run,
+            status=staged.status,
+            shared=shared,
+            spent=staged.spent,
+            frontier=staged.frontier,
         )
 
-    def _body(self, last_store_seal: Callable[[], str]) -> tuple[bytes, str | None]:
-        n = self.fold.commits + 1
-        head = chain.commit_line(n, self.fold.head, self.fold.run_id)
-        body = b"".join((head, *self._front, *self._lines, *self._back))
+    def _body(self, staged: Staged, last_store_seal: Callable[[], str]) -> tuple[bytes, str | None]:
+        head = chain.commit_line(self.fold.commits + 1, self.fold.head, self.fold.run_id)
+        body = b"".join((head, *staged.lines()))
+        if staged.run_checkpoint is not None:
+            checkpoint = replace(staged.run_checkpoint, run_head=chain.sha(body))
+            body += chain.run_checkpoint_line(chain.with_digest(checkpoint))
         seal_digest = None
-        if self._seal is not None:
-            seal = replace(self._seal, prev_store_seal=last_store_seal(), run_head=chain.sha(body))
-            seal = chain.sealed(seal)
+        if staged.seal is not None:
+            seal = chain.sealed(replace(staged.seal, prev_store_seal=last_store_seal(), run_head=chain.sha(body)))
             body += chain.seal_line(seal)
             seal_digest = str(seal.seal_digest)
             self.fold.seal = seal
-        self._built = body
+        staged.body = body
         return body, seal_digest
 
-    def _committed(self, n: int) -> None:
-        assert self.lease is not None
-        self.fold.commits = n
-        self.fold.head = chain.sha(self._built)
-        self.book.committed(self.lease.run_no, n)
-        self._front, self._lines, self._back = [], [], []
-        self._traces, self._reservations, self._completions, self._spent = [], [], [], []
-        self._new_run = self._seal = self._status = None
-        after, self._after = self._after, []
-        for tell in after:
-            tell()
-
-
-def typed(artifact: Artifact) -> str:
-    """The digest of an artifact that has one."""
-    assert isinstance(artifact.digest, str)
-    return artifact.digest
+    def _add_run_checkpoint(self, staged: Staged) -> None:
+        """Every 256 steps, so that recovery reads from there. Not with the seal: then there is nothing to recover."""
+        if self.fold.done - self._checkpointed < CHECKPOINT_STEPS or staged.seal is not None:
+            return
+        self._checkpointed = self.fold.done
+        staged.run_checkpoint = RunCheckpoint(
+            commits=self.fold.commits + 1,
+            duplicates=self.fold.duplicates,
+            open=sorted(self.fold.open),
+            reserved_exact=str(self.reserved_exact()),
+            root=self.fold.terminal_root(),
+            run_head="",
+            run_id=self.fold.run_id,
+            spent_exact=str(self.fold.spent_exact),
+            ts=self.door.timestamp(),
+        )
+        staged.frontier = frontier.pack(self.fold)

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from reenact.contracts.records import RunStatus
-from reenact.errors import ConcurrentExecution, LockAcquireFailed, RunNotFound
+from reenact.errors import ConcurrentExecution, LockAcquireFailed, ReenactError, RunNotFound
 from reenact.store.base import (
+    PAYLOAD_BITS,
     KeyRecord,
     LateEffect,
     Lease,
@@ -90,6 +91,20 @@ class SqliteStore:
         with self._writer.transaction() as db:
             return self._append(db, unit, lease, owner)
 
+    def append_many(self, units: list[tuple[Unit, Lease | None, str]]) -> list[Lease | Exception]:
+        """Several runs in one transaction. A unit that is refused is taken out; the others are not rolled back."""
+        results: list[Lease | Exception] = []
+        with self._writer.transaction() as db:
+            for unit, lease, owner in units:
+                db.execute("SAVEPOINT unit")
+                try:
+                    results.append(self._append(db, unit, lease, owner))
+                except ReenactError as refused:
+                    db.execute("ROLLBACK TO unit")
+                    results.append(refused)
+                db.execute("RELEASE unit")
+        return results
+
     def _append(self, db: sqlite3.Connection, unit: Unit, lease: Lease | None, owner: str) -> Lease:
         if lease is None:
             held = self._insert_run(db, unit, owner, self.door.now_ms())
@@ -101,7 +116,7 @@ class SqliteStore:
         codec = self._writer.codec
         db.execute("INSERT INTO commits VALUES (?, ?)", (commit_id, codec.pack_body(body)))
         for k, payload in enumerate(unit.payloads):
-            payload_id = commit_id << 8 | k
+            payload_id = commit_id << PAYLOAD_BITS | k
             commitment = bytes.fromhex(payload.commitment)
             db.execute(
                 "INSERT INTO payloads VALUES (?, ?, ?)", (payload_id, commitment, codec.pack_envelope(payload.envelope))
@@ -248,6 +263,15 @@ class SqliteStore:
         rows = reader.query("SELECT body FROM commits WHERE id = ?", (self._run_no(run_id) << 24 | n,))
         return reader.codec.unpack(rows[0][0]) if rows else None
 
+    def latest_frontier(self, run_id: str) -> tuple[int, bytes] | None:
+        """(commit, frontier) of the run's last run checkpoint."""
+        low = self._run_no(run_id) << 24
+        rows = self._reader().query(
+            "SELECT id, frontier FROM run_checkpoints WHERE id BETWEEN ? AND ? ORDER BY id DESC LIMIT 1",
+            (low, low + (1 << 24) - 1),
+        )
+        return (rows[0][0] - low, bytes(rows[0][1])) if rows else None
+
     def trace(self, trace_id: str, *, run_id: str | None = None) -> TraceRow | None:
         """Where a trace stands. Naming its run saves a walk over the traces of all others."""
         if run_id is None:
@@ -270,9 +294,10 @@ class SqliteStore:
         """The envelope behind a commitment. `near` is the commit that names it: there it is found at once."""
         reader, run_no, wanted = self._reader(), self._run_no(run_id), bytes.fromhex(commitment)
         if near is not None:
-            low = (run_no << 24 | near) << 8
+            low = (run_no << 24 | near) << PAYLOAD_BITS
             rows = reader.query(
-                "SELECT body FROM payloads WHERE id BETWEEN ? AND ? AND commitment = ?", (low, low + 255, wanted)
+                "SELECT body FROM payloads WHERE id BETWEEN ? AND ? AND commitment = ?",
+                (low, low + (1 << PAYLOAD_BITS) - 1, wanted),
             )
             if rows:
                 return reader.codec.unpack(rows[0][0])
@@ -282,18 +307,19 @@ class SqliteStore:
             (run_no, wanted, wanted),
         )
         if not rows:
-            low = run_no << 32
+            low = run_no << 24 + PAYLOAD_BITS
             rows = reader.query(
-                "SELECT body FROM payloads WHERE id >= ? AND id < ? AND commitment = ?", (low, low + (1 << 32), wanted)
+                "SELECT body FROM payloads WHERE id >= ? AND id < ? AND commitment = ?",
+                (low, low + (1 << 24 + PAYLOAD_BITS), wanted),
             )
         return reader.codec.unpack(rows[0][0]) if rows else None
 
     def payloads(self, run_id: str) -> Iterator[tuple[str, bytes]]:
-        low = self._run_no(run_id) << 32
+        low = self._run_no(run_id) << 24 + PAYLOAD_BITS
         reader, last = self._reader(), low - 1
         while rows := reader.query(
             "SELECT id, commitment, body FROM payloads WHERE id > ? AND id < ? ORDER BY id LIMIT 64",
-            (last, low + (1 << 32)),
+            (last, low + (1 << 24 + PAYLOAD_BITS)),
         ):
             for row_id, commitment, body in rows:
                 yield commitment.hex(), reader.codec.unpack(body)

@@ -3,7 +3,7 @@
 --
 -- Row ids carry the place of a row, so that no index is needed to read a run in order:
 --   commits.id  = run_no << 24 | n            n counts the run's commits from 1
---   payloads.id = commits.id << 8 | k         k counts the payloads that came with that commit
+--   payloads.id = commits.id << 12 | k        k counts the payloads that came with that commit
 --   traces.id   = run_no << 24 | step_index
 
 CREATE TABLE store (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

@@ -1,0 +1,74 @@
+"""What recovery needs to go on from a run checkpoint, without reading what lies before it.
+
+The frontier is a derived value: it is believed only as far as the run checkpoint in the journal confirms it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from reenact.contracts.records import RunRecord, Vote
+from reenact.journal.merkle import MerkleTree
+from reenact.journal.run_fold import RunFold
+
+
+class Frontier(msgspec.Struct, frozen=True, kw_only=True):
+    record: RunRecord
+    requested: int
+    done: int
+    called: int
+    not_completed: list[int]
+    settled_exact: str
+    tree_size: int
+    tree: list[bytes]
+    attempts_size: int
+    attempts: list[bytes]
+    waiting: dict[int, bytes]
+    open: list[str]
+    turns: int
+    votes: dict[str, Vote]
+    duplicates: str
+
+
+ENCODE = msgspec.msgpack.Encoder().encode
+DECODE = msgspec.msgpack.Decoder(Frontier).decode
+
+
+def pack(fold: RunFold) -> bytes:
+    assert fold.record is not None
+    return ENCODE(
+        Frontier(
+            record=fold.record,
+            requested=fold.requested,
+            done=fold.done,
+            called=fold.called,
+            not_completed=fold.not_completed,
+            settled_exact=str(fold.settled_exact),
+            tree_size=fold.tree.size,
+            tree=fold.tree.frontier,
+            attempts_size=fold.attempts_tree.size,
+            attempts=fold.attempts_tree.frontier,
+            waiting=fold.waiting_leaves,
+            open=list(fold.open),
+            turns=fold.turns,
+            votes={trace_id: vote for trace_id, vote in fold.votes.items() if trace_id in fold.open},
+            duplicates=fold.duplicates,
+        )
+    )
+
+
+def unpack(run_id: str, data: bytes) -> tuple[RunFold, list[str]]:
+    """A fold that stands where the frontier was taken, and the ids of the traces that were open then."""
+    kept = DECODE(data)
+    fold = RunFold(run_id)
+    fold.record = kept.record
+    fold.requested, fold.done, fold.called = kept.requested, kept.done, kept.called
+    fold.not_completed = kept.not_completed
+    fold.settled_exact = int(kept.settled_exact)
+    fold.tree = MerkleTree(kept.tree_size, kept.tree)
+    fold.attempts_tree = MerkleTree(kept.attempts_size, kept.attempts)
+    fold.waiting_leaves = kept.waiting
+    fold.turns = kept.turns
+    fold.votes = kept.votes
+    fold.duplicates = kept.duplicates
+    return fold, kept.open

@@ -1,0 +1,79 @@
+"""Bring a run's state back: from the last run checkpoint when there is a good one, else from the beginning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from reenact.errors import ChecksumMismatch, DamagedRecord
+from reenact.journal import frontier
+from reenact.journal.chain import sha
+from reenact.journal.lines import decode_line, split_body
+from reenact.journal.run_fold import RunFold
+from reenact.runtime.trace_history import load_trace
+from reenact.store.base import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A run's state, and what had to be read for it."""
+
+    fold: RunFold
+    from_commit: int
+    """The checkpoint's commit; 0 when the journal was read from its beginning."""
+    commits_read: int
+    steps_read: int
+
+    def __str__(self) -> str:
+        start = f"the run checkpoint in commit {self.from_commit}" if self.from_commit else "the beginning"
+        return f"read {self.commits_read} commits with {self.steps_read} steps from {start}"
+
+
+def load_fold(store: Store, run_id: str) -> Recovered:
+    """The run's state, verified. A checkpoint that does not hold is STATE_CHECKSUM_MISMATCH: nothing goes on."""
+    kept = store.latest_frontier(run_id)
+    if kept is None:
+        fold = RunFold(run_id).apply_bodies(store.bodies(run_id))
+        return Recovered(fold, 0, fold.commits, fold.requested)
+    n, data = kept
+    fold = restore(store, run_id, n, data)
+    before = fold.requested - len(fold.open)
+    fold.apply_bodies(store.bodies(run_id, after=n))
+    return Recovered(fold, n, fold.commits - n + 1, fold.requested - before)
+
+
+def restore(store: Store, run_id: str, n: int, data: bytes) -> RunFold:
+    where = f"run {run_id}, run checkpoint in commit {n}"
+    body = store.body(run_id, n)
+    if body is None:
+        raise ChecksumMismatch(f"{where}: the commit is not there")
+    try:
+        fold, open_traces = frontier.unpack(run_id, data)
+    except msgspec.DecodeError as error:
+        raise ChecksumMismatch(f"{where}: what was kept beside it cannot be read: {error}") from None
+    for trace_id in open_traces:
+        row = store.trace(trace_id, run_id=run_id)
+        if row is None:
+            raise ChecksumMismatch(f"{where}: its open trace {trace_id} is not there")
+        trace, _ = load_trace(store, row, until=n)
+        fold.open[trace_id] = trace
+    confirm(fold, body, n, where)
+    fold.commits, fold.head = n, sha(body)
+    return fold
+
+
+def confirm(fold: RunFold, body: bytes, n: int, where: str) -> None:
+    """The journal's own checkpoint line against what was kept beside it."""
+    offset = 0
+    for raw in split_body(body, where=where):
+        line = decode_line(raw, where=where)
+        if line.run_checkpoint is not None:
+            checkpoint = line.run_checkpoint
+            fold.apply_run_checkpoint(checkpoint, sha(body[:offset]))
+            stated = (checkpoint.commits, checkpoint.open, checkpoint.spent_exact)
+            if stated != (n, sorted(fold.open), str(fold.spent_exact)):
+                raise ChecksumMismatch(f"{where}: it is not the state that was kept beside it")
+            return
+        offset += len(raw) + 1
+    raise DamagedRecord(f"{where}: the commit holds no run checkpoint")
