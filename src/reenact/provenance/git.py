@@ -7,6 +7,7 @@ that none is read as an option.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -44,13 +45,14 @@ _LOCATION: Final = frozenset(
 _SETTINGS: Final = {
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
 _OPTIONS: Final = (
-    "--no-pager", "--literal-pathspecs", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c",
-    "protocol.allow=never", "-c", "log.showSignature=false", "-c", "color.ui=false",
+    "--no-pager", "--literal-pathspecs", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null",
+    "-c", "log.showSignature=false", "-c", "color.ui=false",
 )  # fmt: skip
 
 
@@ -104,12 +106,9 @@ class Repository:
     open."""
 
     def __init__(self, root: Path) -> None:
-        """GitError when `root` is in no work tree."""
-        answer = run_git(root, "rev-parse", "--show-toplevel").removesuffix(b"\n")
+        """GitError when `root` is in no work tree. Every command runs in `root`, so that all ask one repository."""
         self.root = root
-        self.top = Path(os.path.realpath(os.fsdecode(answer)))
-        prefix = root.relative_to(self.top).as_posix() if root.is_relative_to(self.top) else "."
-        self._prefix = "" if prefix == "." else prefix + "/"
+        self._prefix = os.fsdecode(run_git(root, "rev-parse", "--show-prefix").removesuffix(b"\n"))
         self._sizes: _Objects | None = None
         self._contents: _Objects | None = None
         self._files: dict[str, tuple[str, ...]] = {}
@@ -132,7 +131,7 @@ class Repository:
     def head(self) -> str | None:
         """The commit that is checked out; None before the first one."""
         try:
-            return run_git(self.top, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").decode().strip()
+            return run_git(self.root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").decode().strip()
         except GitError:
             return None
 
@@ -159,7 +158,7 @@ class Repository:
         if size > limit:
             raise FileRefused(Refusal.TOO_LARGE, f"larger than {limit} bytes")
         if self._contents is None:
-            self._contents = _Objects(self.top, "--batch")
+            self._contents = _Objects(self.root, "--batch")
         return self._contents.content(name)
 
     def _name(self, commit: str, path: str) -> str:
@@ -169,15 +168,15 @@ class Repository:
 
     def _size_of(self, name: str) -> tuple[str, int]:
         if self._sizes is None:
-            self._sizes = _Objects(self.top, "--batch-check")
+            self._sizes = _Objects(self.root, "--batch-check")
         return self._sizes.header(name)
 
     def _read_alone(self, name: str, limit: int) -> bytes:
         try:
-            size = int(run_git(self.top, "cat-file", "-s", name))
+            size = int(run_git(self.root, "cat-file", "-s", name))
             if size > limit:
                 raise FileRefused(Refusal.TOO_LARGE, f"larger than {limit} bytes")
-            return run_git(self.top, "cat-file", "blob", name)
+            return run_git(self.root, "cat-file", "blob", name)
         except GitError:
             raise FileRefused(Refusal.MISSING, "no such file at that commit") from None
 
@@ -192,22 +191,22 @@ class Repository:
         """The commits that touched a path below the root, newest first; with `since`, those after that
         commit."""
         span = ("HEAD",) if since is None else (f"{since}..HEAD",)
-        return self._log(*span, "--", self._prefix + path)
+        return self._log(*span, "--", path)
 
     def last_commit_of(self, path: str) -> Commit | None:
         """The last commit that touched a path, whether or not the file is still there."""
-        found = self._log("-n1", "HEAD", "--", self._prefix + path)
+        found = self._log("-n1", "HEAD", "--", path)
         return found[0] if found else None
 
     def deletion_of(self, path: str) -> Commit | None:
         """The last commit that deleted a path."""
-        found = self._log("-n1", "--diff-filter=D", "HEAD", "--", self._prefix + path)
+        found = self._log("-n1", "--diff-filter=D", "HEAD", "--", path)
         return found[0] if found else None
 
     def _log(self, *arguments: str) -> list[Commit]:
         form = "--format=%H%x1f%cs%x1f%s"
         try:
-            output = run_git(self.top, "log", "-z", f"-n{_MAX_HISTORY}", "--no-ext-diff", form, *arguments)
+            output = run_git(self.root, "log", "-z", f"-n{_MAX_HISTORY}", "--no-ext-diff", form, *arguments)
         except GitError:
             return []
         records = output.decode("utf-8", "replace").split("\0")
@@ -217,19 +216,19 @@ class Repository:
         """Check a commit out at `place`, beside the work tree, and return where the root lies in it. No hook runs."""
         if not is_commit_id(commit):
             raise GitError("not a commit id")
-        run_git(self.top, "worktree", "add", "--quiet", "--detach", str(place), commit)
+        run_git(self.root, "worktree", "add", "--quiet", "--detach", str(place), commit)
         return place / self._prefix
 
     def remove_worktree(self, place: Path) -> None:
         """Take a work tree away again, with all that is in it."""
-        run_git(self.top, "worktree", "remove", "--force", str(place))
+        run_git(self.root, "worktree", "remove", "--force", str(place))
 
     def converts(self, path: str) -> bool:
         """Whether git stores the file in another form than it checks out (filters, encodings, keyword
         expansion)."""
         names = ("filter", "ident", "working-tree-encoding")
         try:
-            output = run_git(self.top, "check-attr", "-z", *names, "--", self._prefix + path).split(b"\0")
+            output = run_git(self.root, "check-attr", "-z", *names, "--", path).split(b"\0")
         except GitError:
             return True
         return any(value not in (b"unspecified", b"unset") for value in output[2::3])
@@ -237,7 +236,7 @@ class Repository:
     def hides_changes(self, path: str) -> bool:
         """Whether the index says that changes of the file are not to be looked for."""
         try:
-            output = run_git(self.top, "ls-files", "-v", "-z", "--", self._prefix + path)
+            output = run_git(self.root, "ls-files", "-v", "-z", "--", path)
         except GitError:
             return True
         return output[:1].islower() or output[:1] == b"S"
@@ -269,9 +268,12 @@ class _Objects:
         out."""
         assert "\n" not in name
         ask, answer = self._pipes
-        ask.write(os.fsencode(name) + b"\n")
-        ask.flush()
-        line = answer.readline()
+        try:
+            ask.write(os.fsencode(name) + b"\n")
+            ask.flush()
+            line = answer.readline()
+        except OSError:
+            return "missing", 0  # git gave up on a damaged repository
         for word in (b"symlink", b"dangling", b"loop", b"notdir"):
             if re.fullmatch(word + rb" [0-9]+\n", line):
                 answer.read(int(line.split()[1]) + 1)
@@ -282,12 +284,16 @@ class _Objects:
         return "missing", 0
 
     def content(self, name: str) -> bytes:
-        """The content of an object that is known to be there."""
-        _, size = self.header(name)
+        """The content of an object that is known to be there. FileRefused when git cannot give all of it."""
+        kind, size = self.header(name)
         _, answer = self._pipes
-        return answer.read(size + 1)[:size]
+        data = answer.read(size + 1) if kind != "missing" else b""
+        if len(data) != size + 1:
+            raise FileRefused(Refusal.UNREADABLE, "git cannot read it: the repository is damaged")
+        return data[:size]
 
     def close(self) -> None:
         for pipe in self._pipes:
-            pipe.close()
+            with contextlib.suppress(OSError):
+                pipe.close()
         self._process.wait()

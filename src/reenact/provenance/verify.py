@@ -28,6 +28,7 @@ from reenact.provenance.verify_targets import Target, expand, target_of
 
 MAX_SIDECAR_BYTES = 16 << 20
 MAX_MARKDOWN_BYTES = 16 << 20
+_MAX_WARNINGS = 10
 
 
 def verify_reports(
@@ -63,6 +64,7 @@ class Verifier:
         self._limit = limit
         self._roots: dict[Path, Path] = {}
         self._repositories: dict[Path, Repository | None] = {}
+        self._without_git: dict[Path, str] = {}
         self._work_trees: dict[Path, WorkTree] = {}
         self._commit_trees: dict[tuple[Path, str], CommitTree] = {}
 
@@ -85,7 +87,7 @@ class Verifier:
             sidecar = load_sidecar(target, root)
         except Unusable as unusable:
             return Report(target.report, target.sidecar, problem=unusable.problem)
-        checks = [Check("sidecar", Status.IGNORED, warning) for warning in sidecar.warnings]
+        checks = _ignored(sidecar.warnings)
         checks += self._check_inputs(sidecar, root)
         checks += self._check_history(sidecar, root)
         checks.append(check_markdown(target, root, sidecar))
@@ -103,8 +105,9 @@ class Verifier:
         if root not in self._repositories:
             try:
                 self._repositories[root] = Repository(root)
-            except GitError:
+            except GitError as error:
                 self._repositories[root] = None
+                self._without_git[root] = f"git cannot be asked: {error}"
         return self._repositories[root]
 
     def _work_tree(self, root: Path) -> WorkTree:
@@ -135,7 +138,8 @@ class Verifier:
             return Check(recorded.name, Status.UNAVAILABLE, detail, recorded.path, expected=recorded.hash)
         check = check_input(recorded, tree, root, self.hashes)
         if check.level != "ok" or check.found is None:
-            return check
+            dirty = "the run had changes that were not committed" if sidecar.dirty else ""
+            return dataclasses.replace(check, detail=check.detail or dirty)
         now = check_input(recorded, self._work_tree(root), root, self.hashes)
         if now.level == "ok":
             return check
@@ -146,7 +150,7 @@ class Verifier:
     def _check_history(self, sidecar: AnySidecar, root: Path) -> list[Check]:
         repository = self._repository(root)
         tree = self._commit_tree(root, sidecar.commit)
-        checks = [check_commit(sidecar, repository, needed=self._at_commit)]
+        checks = [check_commit(sidecar, repository, self._without_git.get(root, ""), needed=self._at_commit)]
         if checks[0].status is Status.OK:
             dirty = check_dirtiness(sidecar, tree, repository, self.hashes)
             checks += [check for check in (dirty, check_version(sidecar, tree)) if check is not None]
@@ -211,6 +215,15 @@ def check_markdown(target: Target, root: Path, sidecar: AnySidecar) -> Check:
     named = ", ".join(difference.field for difference in differences[:5])
     more = f" and {len(differences) - 5} more" if len(differences) > 5 else ""
     return Check("markdown", Status.DIFFERS, f"the block does not say what the sidecar says: {named}{more}")
+
+
+def _ignored(warnings: tuple[str, ...]) -> list[Check]:
+    checks = [Check("sidecar", Status.IGNORED, warning) for warning in warnings[:_MAX_WARNINGS]]
+    if len(warnings) > _MAX_WARNINGS:
+        checks.append(
+            Check("sidecar", Status.IGNORED, f"{len(warnings) - _MAX_WARNINGS} more unknown fields are ignored")
+        )
+    return checks
 
 
 def _facts(sidecar: AnySidecar) -> dict[str, str]:

@@ -19,6 +19,9 @@ from reenact.provenance.verify_sources import CommitTree
 
 _MAX_MANIFEST_BYTES: Final = 1 << 20
 _MAX_TAILS: Final = 8
+_MAX_COMMITS_READ: Final = 500
+_MAX_BYTES_READ: Final = 16 << 20
+_UNCOMMITTED: Final = "changed in the work tree, not committed"
 _LFS_POINTER: Final = b"version https://git-lfs.github.com/spec/v1\noid "
 
 
@@ -41,9 +44,9 @@ def explain(
 def _explain_absence(check: Check, recorded: VerifiableInput, repository: Repository) -> Check:
     """A file that a commit deleted is erased on record; one that git never had is missing."""
     names = components(recorded.path)
-    first = max(0, len(names) - _MAX_TAILS)
-    for start in range(first, len(names) if is_absolute(recorded.path) else 1):
-        deletion = repository.deletion_of("/".join(names[start:]))
+    tails = [names[start:] for start in range(len(names))][-_MAX_TAILS:] if is_absolute(recorded.path) else [names]
+    for tail in tails:
+        deletion = repository.deletion_of("/".join(tail))
         if deletion is not None:
             detail = "deleted from the repository"
             return dataclasses.replace(check, status=Status.ERASED, detail=detail, changed_by=deletion)
@@ -59,30 +62,53 @@ def find_change(
     A commit that changed only what the hash does not cover is passed over.
     """
     history = repository.history(path, since)
-    if since is not None:
-        for commit in reversed(history):
-            if not _holds_at(repository, commit.id, path, recorded, hashes):
-                return commit, ""
-        return None, "changed in the work tree, not committed"
-    later: Commit | None = None
-    for commit in history:
-        if _holds_at(repository, commit.id, path, recorded, hashes):
-            return (later, "") if later else (None, "changed in the work tree, not committed")
-        later = commit
+    look = _Look(repository, path, recorded, hashes)
+    try:
+        if since is not None:
+            changed = next((commit for commit in reversed(history) if not look.holds_at(commit.id)), None)
+            return changed, "" if changed else _UNCOMMITTED
+        later: Commit | None = None
+        for commit in history:
+            if look.holds_at(commit.id):
+                return later, "" if later else _UNCOMMITTED
+            later = commit
+    except _Exhausted:
+        return None, "its history is too long to say which commit changed it"
     return None, "no commit of this file has the recorded hash"
 
 
-def _holds_at(repository: Repository, commit: str, path: str, recorded: VerifiableInput, hashes: Hashes) -> bool:
-    try:
-        return hashes.match(repository.read(commit, path), recorded).holds
-    except FileRefused:
-        return False
+class _Exhausted(Exception):  # noqa: N818  # ends a search, and never leaves this module
+    """A search has read as much as it may."""
 
 
-def check_commit(sidecar: AnySidecar, repository: Repository | None, *, needed: bool) -> Check:
+class _Look:
+    """Looks at one file commit by commit, within a budget of commits and bytes."""
+
+    def __init__(self, repository: Repository, path: str, recorded: VerifiableInput, hashes: Hashes) -> None:
+        self._repository = repository
+        self._path = path
+        self._recorded = recorded
+        self._hashes = hashes
+        self._commits = _MAX_COMMITS_READ
+        self._bytes = _MAX_BYTES_READ
+
+    def holds_at(self, commit: str) -> bool:
+        try:
+            data = self._repository.read(commit, self._path)
+        except FileRefused:
+            return False
+        self._commits -= 1
+        self._bytes -= len(data)
+        if self._commits < 0 or self._bytes < 0:
+            raise _Exhausted
+        return self._hashes.match(data, self._recorded).holds
+
+
+def check_commit(sidecar: AnySidecar, repository: Repository | None, why_not: str, *, needed: bool) -> Check:
     """The recorded commit: one that can be a commit, agrees with the dirtiness, and is in this repository.
 
-    With `needed`, a commit that cannot be read is a failure, since the inputs were to be read from it.
+    With `needed`, a commit that cannot be read is a failure, since the inputs were to be read from it. `why_not` says
+    why there is no repository to ask.
     """
     commit = sidecar.commit
     if commit is None:
@@ -95,9 +121,9 @@ def check_commit(sidecar: AnySidecar, repository: Repository | None, *, needed: 
     if sidecar.dirty is None:
         return Check("commit", Status.INCONSISTENT, "a commit is recorded without its dirtiness")
     if repository is None or not repository.has_commit(commit):
-        where = "there is no git repository here" if repository is None else "this clone does not have it"
+        shallow = "this clone does not have it; `git fetch --unshallow` may bring it"
         status = Status.UNAVAILABLE if needed else Status.UNKNOWN_COMMIT
-        return Check("commit", status, f"{commit[:12]}: {where}; `git fetch --unshallow` may bring it")
+        return Check("commit", status, f"{commit[:12]}: {shallow if repository else why_not}")
     return Check("commit", Status.OK, commit[:12])
 
 
