@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from reenact.provenance.hashing import canonical_text
+from reenact.provenance.verify_model import Status
 from tests.provenance.verify.repository import Repository, fields
 
 
@@ -160,3 +161,14 @@ def test_the_pre_commit_hook_runs_the_command_that_it_names(root: Path, mixed: R
     (mixed.root / "docs/drifted.replay.json").unlink()
     (mixed.root / "docs/newer.replay.json").unlink()
     assert mixed.reenact(*words).returncode == 0
+
+
+def test_the_reference_names_every_option_and_every_status(root: Path, mixed: Repository) -> None:
+    text = (root / "docs/reference/verify_replay.md").read_text()
+    for command in ("verify-replay", "backfill", "rerun"):
+        options = set(re.findall(r"--[a-z-]+", mixed.call(command, "--help").stdout)) - {"--help"}
+        section = text[text.index(f"# `reenact {command}`") :]
+        assert {option for option in options if option not in section} == set()
+    of_inputs = set(Status) - {Status.NOT_CHECKED, Status.IGNORED, Status.ABSENT, Status.UNKNOWN_COMMIT}
+    of_inputs -= {Status.DIFFERS, Status.INCONSISTENT}
+    assert {status for status in of_inputs if f"\n| {status.value} |" not in text} == set()
