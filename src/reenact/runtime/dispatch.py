@@ -24,7 +24,7 @@ from reenact.policy.repeat import may_repeat
 from reenact.policy.retry import calculate_backoff_ms, should_retry
 from reenact.policy.settle import Tariff, settle, tariff
 from reenact.policy.taxonomy import is_retryable
-from reenact.runtime import building
+from reenact.runtime import building, doubt
 from reenact.runtime.crash_points import reach
 from reenact.runtime.execution import Execution, Fact, Parked
 from reenact.runtime.gates import budget
@@ -32,6 +32,8 @@ from reenact.runtime.source import SAME, AttemptCall, AttemptResult
 from reenact.runtime.steps import PlannedStep
 
 LONGEST_RETRY_AFTER_MS = 60_000
+LONGEST_IN_FLIGHT = 5
+"""How often a 409 after a re-dispatch is waited for before a person is asked."""
 
 
 @dataclass(slots=True)
@@ -49,11 +51,13 @@ class Dispatch:
         """Attempt until the step ends; the last attempt and the effect are staged, not yet durable."""
         self.hold_without_secret()
         while True:
-            refusal = self.out_of_money() or await self.record_doubt()
-            if refusal is not None:
-                return self.end_without_money(refusal)
+            result = await doubt.known_result(self, attempts_made(self.trace))
+            if result is None:
+                refusal = self.out_of_money() or await self.record_doubt()
+                if refusal is not None:
+                    return self.end_without_money(refusal)
+                result = await self.attempt(attempts_made(self.trace))
             number = attempts_made(self.trace)
-            result = await self.attempt(number)
             code = self.code_of(result)
             wait = self.back_off(code, result, number)
             output = self.record(result, code, number, wait)
@@ -112,26 +116,28 @@ class Dispatch:
         return 1 if lease is None else lease.token
 
     async def attempt(self, number: int) -> AttemptResult:
+        self.ex.keep_lease()
         self.ex.reserved[self.trace.trace_id] = self.reserved
         reach("before_dispatch")
-        call = self.trace.call
-        assert call is not None
         try:
-            return await self.ex.source.attempt(
-                AttemptCall(
-                    run_id=self.ex.run_id,
-                    original_run_id=self.ex.original_run_id,
-                    trace_id=self.trace.trace_id,
-                    step=self.step,
-                    parameters=self.parameters,
-                    attempt=number,
-                    idempotency_key=call.idempotency_key,
-                    context=self.ex.plan.context,
-                )
-            )
+            return await self.ex.source.attempt(self.attempt_call(number))
         finally:
             self.ex.reserved.pop(self.trace.trace_id, None)
             reach("after_dispatch")
+
+    def attempt_call(self, number: int) -> AttemptCall:
+        call = self.trace.call
+        assert call is not None
+        return AttemptCall(
+            run_id=self.ex.run_id,
+            original_run_id=self.ex.original_run_id,
+            trace_id=self.trace.trace_id,
+            step=self.step,
+            parameters=self.parameters,
+            attempt=number,
+            idempotency_key=call.idempotency_key,
+            context=self.ex.plan.context,
+        )
 
     def code_of(self, result: AttemptResult) -> str:
         code = classify(result.facts)
@@ -151,6 +157,8 @@ class Dispatch:
             code=code,
             facts=result.facts,
         )
+        if self.in_flight_elsewhere(result):
+            return self.wait_for_the_first(number)
         if not (repeatable and should_retry(code, number, self.step.retry)):
             return None
         wait = calculate_backoff_ms(number, self.step.retry, self.ex.original_run_id, step_id=self.step.step_id)
@@ -158,8 +166,21 @@ class Dispatch:
             return wait
         return max(wait, min(result.retry_after_ms, LONGEST_RETRY_AFTER_MS))
 
+    def in_flight_elsewhere(self, result: AttemptResult) -> bool:
+        """409 after a keyed re-dispatch is the first dispatch, still at work: no failure of ours."""
+        return result.facts.http_status == 409 and any(past.kind == "redispatch" for past in self.trace.attempts)
+
+    def wait_for_the_first(self, number: int) -> int:
+        waited = sum(past.facts is not None and past.facts.http_status == 409 for past in self.trace.attempts)
+        if waited >= LONGEST_IN_FLIGHT:
+            raise doubt.held(self, "the other side still answers 409: the first dispatch is in flight there")
+        return calculate_backoff_ms(
+            min(number, LONGEST_IN_FLIGHT), self.step.retry, self.ex.original_run_id, step_id=self.step.step_id
+        )
+
     def record(self, result: AttemptResult, code: str, number: int, wait: int | None) -> tuple[str, int]:
         """Stage the attempt; (commitment, size) of the output."""
+        self.ex.not_yet_recorded(self.trace.trace_id, number, result)
         output = self.ex.book.put(result.output)
         response = output if result.response is SAME else self.ex.book.put(result.response)
         cost = result.cost_exact

@@ -58,8 +58,9 @@ class Call:
     async def decide(self) -> StructuredOutcome | None:
         verdict = await self.ask_gates()
         if isinstance(verdict, NeedsApproval):
-            self.ex.writer.checkpoint(self.trace)
-            await self.ex.writer.flush()
+            if self.ex.writer.has_staged:  # a trace that waits already has its checkpoint
+                self.ex.writer.checkpoint(self.trace)
+                await self.ex.writer.flush()
             raise Parked("waiting", verdict.reason)
         logged = building.decision(self.ex, self.trace, self.step, verdict)
         self.ex.writer.entry(logged)
@@ -169,7 +170,7 @@ class Call:
 def start(ex: Execution, step: PlannedStep) -> Call:
     """A fresh step: its parameters resolved, its request staged."""
     parameters, unresolved = dict(step.parameters), None
-    if has_references(parameters):
+    if not ex.plan.literal and has_references(parameters):
         earlier = {name: number for name, number in ex.plan.index.items() if number < step.index}
         try:
             resolved = resolve(parameters, earlier, ex.output_of)
@@ -194,7 +195,9 @@ def resume(ex: Execution, trace: TraceFold, step: PlannedStep, *, near: int | No
     except LookupError:
         raise Parked("held", f"step {step.step_id}: its arguments are gone; nothing can be dispatched") from None
     assert isinstance(parameters, dict)
-    unresolved = "its reference could not be resolved" if has_references(parameters) else None
+    # An envelope that holds the parameters as planned says that a reference in them led nowhere.
+    as_planned = parameters == step.parameters and has_references(step.parameters) and not ex.plan.literal
+    unresolved = "its reference could not be resolved" if as_planned else None
     call = Call(ex, step, parameters, unresolved=unresolved)
     call.trace = trace
     return call

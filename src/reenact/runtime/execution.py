@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.plan import Context
 from reenact.contracts.records import RunStatus
+from reenact.errors import ConcurrentExecution
 from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
 from reenact.policy.budget import BudgetPolicy, Spent, budget_policy
@@ -17,7 +18,7 @@ from reenact.runtime.gates.duplicate import DuplicateGate
 from reenact.runtime.gates.supervisor import SupervisorFunction
 from reenact.runtime.payload_book import PayloadBook
 from reenact.runtime.references import MISSING
-from reenact.runtime.source import EffectSource
+from reenact.runtime.source import AttemptResult, EffectSource
 from reenact.runtime.steps import RunPlan
 from reenact.runtime.trace_history import load_trace
 from reenact.runtime.writer import RunWriter
@@ -25,6 +26,7 @@ from reenact.store.base import Store
 from reenact.values.clock import Door
 
 RECENT_OUTPUTS = 32
+LEASE_MARGIN_MS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,10 @@ class Execution:
         self.duplicates: DuplicateGate | None = None
         self.before_seal: Callable[[RunStatus], None] | None = None
         """Called when every step has ended: the last moment at which a run can say something about itself."""
+        self.unrecorded: dict[str, tuple[int, AttemptResult]] = {}
+        """Results that are not durable yet: what is left behind in `late_effects` when the lease is lost."""
         self._outputs: dict[str, str | None] = {}
+        writer.reserved_exact = lambda: sum(self.reserved.values())
 
     @property
     def run_id(self) -> str:
@@ -114,6 +119,20 @@ class Execution:
     def tell_now(self, fact: Fact) -> None:
         for listener in self.listeners:
             listener(fact)
+
+    def not_yet_recorded(self, trace_id: str, attempt: int, result: AttemptResult) -> None:
+        self.unrecorded[trace_id] = (attempt, result)
+        self.writer.after_commit(lambda: self.unrecorded.pop(trace_id, None) and None)
+
+    def keep_lease(self) -> None:
+        """Right before a dispatch: the lease must hold. Heartbeats renew it; one that was missed is made up for."""
+        lease = self.writer.lease
+        if lease is None or self.door.now_ms() < lease.expires_ms - LEASE_MARGIN_MS:
+            return
+        kept = self.store.renew([lease])
+        if not kept:
+            raise ConcurrentExecution(f"run {self.run_id}: its lease ran out and another executor took over")
+        self.writer.lease = kept[0]
 
     # -- money -----------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 
@@ -20,6 +21,7 @@ from reenact.runtime.source import SAME, AttemptCall, AttemptResult, KeyVerdict
 from reenact.runtime.steps import PlannedStep
 from reenact.runtime.threads import SkillThreads
 from reenact.skills.context import Report, SkillContext
+from reenact.skills.plain import to_plain
 from reenact.skills.skill import Skill
 from reenact.values.clock import Door
 
@@ -106,6 +108,41 @@ class LiveSource:
             message=None if error is None else describe(error, call.step.timeout_ms),
             details=details_of(error),
         )
+
+    async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | None:
+        """The hook says {"done": True, "output": …}, {"done": False}, or None; a hook that fails has not told."""
+        skill = call.step.skill
+        assert skill is not None
+        hook = skill.reconcile
+        assert hook is not None
+        parameters = unescape(call.parameters, self._secrets.get)
+        assert isinstance(parameters, dict)
+        ctx = self._context(call)
+        started_at, began = self._door.timestamp(), self._door.monotonic()
+        try:
+            answer = await self._ask(hook, ctx, skill.bind(parameters), call.step.timeout_ms / 1000)
+        except Exception:  # noqa: BLE001  # whatever went wrong: nobody knows, so a person is asked
+            return None
+        if not isinstance(answer, dict) or not isinstance(answer.get("done"), bool):
+            return None
+        if not answer["done"]:
+            return False
+        return AttemptResult(
+            facts=Facts(),
+            started_at=started_at,
+            ended_at=self._door.timestamp(),
+            latency_ms=max(0, int((self._door.monotonic() - began) * 1000)),
+            output=to_plain(answer.get("output")),
+            side_effects=list(ctx.close().side_effects),
+        )
+
+    async def _ask(
+        self, hook: Callable[..., object], ctx: SkillContext, parameters: Mapping[str, object], limit_s: float
+    ) -> object:
+        if inspect.iscoroutinefunction(hook):
+            async with asyncio.timeout(limit_s):
+                return await hook(ctx, **parameters)
+        return await asyncio.wait_for(self._threads.run(lambda: hook(ctx, **parameters)), limit_s)
 
     def _context(self, call: AttemptCall) -> SkillContext:
         tell = self._on_progress

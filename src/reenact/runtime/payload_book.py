@@ -38,11 +38,12 @@ class PayloadBook:
         self.in_flight: list[NewPayload] = []
         self.shared: list[tuple[str, int]] = []
 
+    def redacted(self, value: object) -> object:
+        return value if self._redact is None else self._redact(value)
+
     def put(self, value: object) -> tuple[str, int]:
         """(commitment, size of the envelope) of a value; equal values of a run share one envelope."""
-        if self._redact is not None:
-            value = self._redact(value)
-        content = canonicalize(value)
+        content = canonicalize(self.redacted(value))
         content_key = blake2b(content, key=self._dedupe_key, digest_size=16).digest()
         size = len(content) + 32
         known = self._known(content_key, size)

@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 
 from reenact.contracts.plan import parse_plan, plan_from_document, plan_hash
 from reenact.contracts.records import RunMode, RunRecord, RunStatus
-from reenact.errors import LockAcquireFailed, PlanError, UsageError
+from reenact.errors import ConcurrentExecution, LockAcquireFailed, PlanError, UsageError
 from reenact.journal.run_fold import RunFold
 from reenact.runtime.capability import Mint
 from reenact.runtime.committer import Committer
+from reenact.runtime.doubt import keep_late
 from reenact.runtime.execution import Execution, Fact, Listener, Parked
 from reenact.runtime.gates.supervisor import SupervisorFunction, load_supervisor
 from reenact.runtime.heartbeat import Heartbeat
@@ -205,6 +206,9 @@ class Runtime:
             status = await run_plan(ex)
         except Parked as parked:
             status, reason = parked.status, str(parked)
+        except ConcurrentExecution:
+            keep_late(ex)
+            raise
         finally:
             self.committer.active -= 1
             self.heartbeat.drop(ex.run_id)

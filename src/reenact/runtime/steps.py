@@ -82,6 +82,8 @@ class RunPlan:
         self.index = {step.step_id: number for number, step in enumerate(plan.steps)}
         self._retry: dict[tuple[str, str], RetryPolicy] = {}
         self.context = context_mapping(document)
+        self.literal = False
+        """A session's calls are taken as they are: nothing in them refers to another step."""
 
     def __len__(self) -> int:
         return len(self.plan.steps)

@@ -169,6 +169,10 @@ class RunWriter:
         """Called once what is staged is durable: listeners never hear of what may yet be lost."""
         self._staged.after.append(tell)
 
+    @property
+    def has_staged(self) -> bool:
+        return bool(self._staged)
+
     # -- committing ------------------------------------------------------------------------------------------------
 
     async def flush(self) -> None:

@@ -1,0 +1,141 @@
+"""After a crash in EXECUTING the effect may or may not have happened. What is asked before anything is sent again.
+
+In this order: a person's word, what a fenced-off executor left in `late_effects`, then what the skill declares:
+`redispatch` sends the same call with the same ids and key, `reconcile` asks the skill's read-back hook first, `hold`
+leaves it to a person.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+
+from reenact.contracts.facts import Facts
+from reenact.contracts.records import Event
+from reenact.errors import StoreError
+from reenact.runtime.execution import Execution, Parked
+from reenact.runtime.source import SAME, AttemptResult
+from reenact.store.base import LateEffect
+from reenact.values.canonical import canonicalize
+
+if TYPE_CHECKING:
+    from reenact.runtime.dispatch import Dispatch
+
+
+class Late(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt that ended after its executor had lost the lease, with its values."""
+
+    trace_id: str
+    attempt: int
+    facts: Facts
+    started_at: str
+    ended_at: str
+    latency_ms: int
+    output: object = None
+    response: object = None
+    same: bool = True
+    side_effects: list[tuple[str, str]] = []
+    request_id: str | None = None
+    retry_after_ms: int | None = None
+    message: str | None = None
+    details: dict[str, object] | None = None
+
+
+async def known_result(dispatch: Dispatch, number: int) -> AttemptResult | None:
+    """The result of a dispatch that was in doubt, where it can be known without sending it again."""
+    ex, trace = dispatch.ex, dispatch.trace
+    if trace.trace_id not in ex.recovered or ex.source.mode != "live":
+        return None
+    late = late_result(ex, trace.trace_id, number)
+    if late is not None:
+        ex.recovered.discard(trace.trace_id)
+        return late
+    if released_by_person(ex, trace.trace_id):
+        return None
+    skill = dispatch.step.skill
+    mode = "redispatch" if skill is None else skill.metadata.in_doubt
+    if mode == "hold":
+        raise held(dispatch, "it may or may not have happened, and this skill is not sent twice")
+    if mode == "reconcile":
+        return await reconcile(dispatch, number)
+    return None
+
+
+def held(dispatch: Dispatch, why: str) -> Parked:
+    ex, step = dispatch.ex, dispatch.step
+    return Parked(
+        "held",
+        f"step {step.step_id} is in doubt: {why}. Look, then say `reenact resolve {ex.run_id} {step.step_id} "
+        "--succeeded|--failed|--redispatch --reason …`",
+    )
+
+
+def released_by_person(ex: Execution, trace_id: str) -> bool:
+    return any(
+        event.type == "resolve" and event.trace_id == trace_id and event.reason is not None for event in ex.fold.events
+    )
+
+
+async def reconcile(dispatch: Dispatch, number: int) -> AttemptResult | None:
+    """The skill reads back: done (with its output), not done, or unknown. Unknown is for a person."""
+    answer = await dispatch.ex.source.reconcile(dispatch.attempt_call(number))
+    if isinstance(answer, AttemptResult):
+        dispatch.ex.recovered.discard(dispatch.trace.trace_id)
+        return answer
+    if answer is False:
+        return None
+    raise held(dispatch, "its read-back could not tell whether it happened")
+
+
+def late_result(ex: Execution, trace_id: str, number: int) -> AttemptResult | None:
+    """What the executor before us got, if it came back in time to leave it."""
+    for kept in ex.store.late_effects(ex.run_id, trace_id):
+        late = msgspec.json.decode(kept.body, type=Late)
+        if late.attempt == number:
+            data = ex.book.put(msgspec.json.decode(kept.body))[0]
+            ts = ex.door.timestamp()
+            ex.writer.event(Event(data=data, reason=None, trace_id=trace_id, ts=ts, type="late", who=None))
+            return AttemptResult(
+                facts=late.facts,
+                started_at=late.started_at,
+                ended_at=late.ended_at,
+                latency_ms=late.latency_ms,
+                output=late.output,
+                response=SAME if late.same else late.response,
+                side_effects=late.side_effects,
+                request_id=late.request_id,
+                retry_after_ms=late.retry_after_ms,
+                message=late.message,
+                details=late.details,
+            )
+    return None
+
+
+def keep_late(ex: Execution) -> int:
+    """Leave what this executor got but may no longer record, for whoever holds the lease now."""
+    kept = 0
+    for trace_id, (number, result) in list(ex.unrecorded.items()):
+        late = Late(
+            trace_id=trace_id,
+            attempt=number,
+            facts=result.facts,
+            started_at=result.started_at,
+            ended_at=result.ended_at,
+            latency_ms=result.latency_ms,
+            output=result.output,
+            response=None if result.response is SAME else result.response,
+            same=result.response is SAME,
+            side_effects=result.side_effects,
+            request_id=result.request_id,
+            retry_after_ms=result.retry_after_ms,
+            message=result.message,
+            details=result.details,
+        )
+        value = ex.book.redacted(cast("object", msgspec.to_builtins(late)))
+        try:
+            ex.store.add_late_effect(ex.run_id, LateEffect(trace_id, canonicalize(value)))
+        except StoreError:
+            return kept
+        kept += 1
+    return kept
