@@ -8,6 +8,7 @@ from reenact.builtin.file_write import file_write
 from reenact.builtin.http_call import http_call
 from reenact.builtin.json_transform import json_transform
 from reenact.builtin.kv_store import kv_store
+from reenact.builtin.llm_invoke import llm_invoke
 from reenact.builtin.shell import shell
 from reenact.builtin.webhook_send import webhook_send
 
@@ -18,6 +19,7 @@ SKILLS = (
     http_call,
     json_transform,
     kv_store,
+    llm_invoke,
     shell,
     webhook_send,
 )

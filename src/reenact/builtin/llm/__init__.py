@@ -1,0 +1,1 @@
+"""Asking a model: one request and one reply, whoever answers."""

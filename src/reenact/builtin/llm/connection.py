@@ -1,0 +1,75 @@
+"""The HTTP side of a provider's SDK: guarded, bounded, and reporting what each response says about itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from reenact.builtin.extras import require
+from reenact.builtin.limiter import limited
+from reenact.builtin.llm.messages import ModelRequest
+from reenact.builtin.net.retry_after import retry_after_ms
+from reenact.builtin.net.transport import guarded_client, on_first_byte
+from reenact.skills.context import SkillContext
+
+if TYPE_CHECKING:
+    import httpx2
+
+SKILL = "llm_invoke"
+EXTRA = "models"
+# An SDK adds headers from the environment (organization, custom ones). A server that a plan names gets none of them.
+_HEADERS_FOR_STRANGERS = frozenset(
+    {
+        "accept", "accept-encoding", "anthropic-beta", "anthropic-version", "authorization", "connection",
+        "content-length", "content-type", "host", "idempotency-key", "user-agent", "x-api-key",
+    }
+)  # fmt: skip
+
+
+@asynccontextmanager
+async def provider_client(
+    ctx: SkillContext, request: ModelRequest, *, provider: str, default_host: str
+) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client for one request to one provider, under the limits of skill and host and the attempt's deadline."""
+    require("httpx2", extra=EXTRA, skill=SKILL)
+    import httpx2
+
+    seconds = max(0.001, ctx.remaining_seconds)
+    host = urlsplit(request.base_url).hostname if request.base_url else default_host
+    first_byte = on_first_byte(lambda: ctx.side_effect("llm_request", f"{provider}/{request.model}"))
+
+    async def before(outgoing: httpx2.Request) -> None:
+        outgoing.extensions = {**outgoing.extensions, **first_byte}
+        if request.base_url is not None:
+            for name in [name for name in outgoing.headers if name.lower() not in _HEADERS_FOR_STRANGERS]:
+                del outgoing.headers[name]
+
+    async def after(response: httpx2.Response) -> None:
+        _report(ctx, response)
+
+    with limited(ctx, SKILL, host):
+        client = guarded_client(ctx, SKILL, seconds=seconds)
+        client.event_hooks = {"request": [before], "response": [after]}
+        try:
+            async with asyncio.timeout(seconds), client:
+                yield client
+        except TimeoutError as error:
+            raise httpx2.ReadTimeout(f"no complete answer within {round(seconds * 1000)} ms") from error
+
+
+def _report(ctx: SkillContext, response: httpx2.Response) -> None:
+    ctx.http_status(response.status_code)
+    headers = response.headers
+    request_id = headers.get("request-id") or headers.get("x-request-id")
+    if request_id:
+        ctx.request_id(request_id[:200])
+    precise = headers.get("retry-after-ms", "")
+    if precise.isascii() and precise.isdigit():
+        ctx.retry_after(int(precise[:9]))
+        return
+    wait = retry_after_ms(headers.get("retry-after"), ctx.clock.now_ms())
+    if wait is not None:
+        ctx.retry_after(wait)

@@ -1,0 +1,140 @@
+"""OpenAI's models, and every server that speaks the same way, through OpenAI's own SDK."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+from reenact.builtin.extras import require
+from reenact.builtin.llm.connection import EXTRA, SKILL, provider_client
+from reenact.builtin.llm.messages import ModelReply, ModelRequest
+from reenact.errors import SkillError
+from reenact.skills.context import SkillContext
+
+if TYPE_CHECKING:
+    import openai
+
+HOST = "api.openai.com"
+KEY_VARIABLE = "OPENAI_API_KEY"
+
+# The `code` of an error, which OpenAI documents as stable, where it says more than the status.
+_CODES = {
+    "context_length_exceeded": ("ERR_LLM_CONTEXT_LENGTH", "the request is longer than the model's context"),
+    "content_filter": ("ERR_LLM_CONTENT_FILTER", "the provider's filter refused the request"),
+    "content_policy_violation": ("ERR_LLM_CONTENT_FILTER", "the provider's filter refused the request"),
+    "insufficient_quota": ("ERR_QUOTA_EXCEEDED", "the provider's account has no credit left"),
+    "model_not_found": ("ERR_LLM_INVALID_MODEL", "the provider knows no such model"),
+}
+
+
+class OpenAIAdapter:
+    provider = "openai"
+
+    async def complete(self, ctx: SkillContext, request: ModelRequest) -> ModelReply:
+        # Importing the SDK takes a second or more, which the loop's other work should not wait for.
+        await asyncio.to_thread(require, "openai", extra=EXTRA, skill=SKILL)
+        import openai
+
+        arguments = _arguments(request)
+        async with provider_client(ctx, request, provider=self.provider, default_host=HOST) as http:
+            client = openai.AsyncOpenAI(
+                api_key=_key(request),
+                base_url=request.base_url or f"https://{HOST}/v1",
+                max_retries=0,
+                http_client=http,
+            )
+            try:
+                raw = await (_streamed if request.stream else _whole)(ctx, client, arguments)
+            except openai.APIStatusError as error:
+                ctx.response({"error": error.body})
+                known = _understood(error)
+                if known is None:
+                    raise
+                raise known from error
+        return _reply(raw, ctx.report.request_id)
+
+
+def _key(request: ModelRequest) -> str:
+    """The plan's key. The machine's own one goes to the provider itself only, never to a server that a plan names."""
+    key = request.api_key or (None if request.base_url else os.environ.get(KEY_VARIABLE))
+    if not key and request.base_url is None:
+        raise SkillError.of(
+            "ERR_LLM_AUTH_FAILURE",
+            f'no key: set api_key to {{"$secret": "{KEY_VARIABLE}"}} in the step, or {KEY_VARIABLE} in the environment',
+        )
+    return key or "none"
+
+
+def _arguments(request: ModelRequest) -> dict[str, Any]:
+    system = [{"role": "system", "content": request.system_prompt}] if request.system_prompt else []
+    # OpenAI renamed the field; servers that only speak its language know the old name.
+    limit = "max_completion_tokens" if request.base_url is None else "max_tokens"
+    optional = {
+        "temperature": request.temperature,
+        "seed": request.seed,
+        "stop": list(request.stop_sequences) or None,
+    }
+    return {
+        "model": request.model,
+        "messages": [*system, *(dict(message) for message in request.messages)],
+        limit: request.max_tokens,
+        **{name: value for name, value in optional.items() if value is not None},
+    }
+
+
+async def _whole(_ctx: SkillContext, client: openai.AsyncOpenAI, arguments: dict[str, Any]) -> Any:
+    completion = await client.chat.completions.create(**arguments)
+    return _dumped(completion)
+
+
+async def _streamed(ctx: SkillContext, client: openai.AsyncOpenAI, arguments: dict[str, Any]) -> Any:
+    """The pieces put together into the completion that they are pieces of: what is recorded is whole."""
+    whole: dict[str, Any] = {}
+    texts: list[str] = []
+    finish_reason = None
+    stream = await client.chat.completions.create(**arguments, stream=True, stream_options={"include_usage": True})
+    async for chunk in stream:
+        piece = _dumped(chunk)
+        whole.update({name: piece[name] for name in ("id", "created", "model", "usage") if piece.get(name)})
+        for choice in piece.get("choices") or ():
+            text = (choice.get("delta") or {}).get("content")
+            if text:
+                texts.append(text)
+                ctx.progress(text)
+            finish_reason = choice.get("finish_reason") or finish_reason
+    if finish_reason is None:
+        ctx.response({"partial": "".join(texts)})
+        raise SkillError.of("ERR_LLM_API_ERROR", "the stream ended before the answer did")
+    message = {"role": "assistant", "content": "".join(texts)}
+    choices = [{"index": 0, "message": message, "finish_reason": finish_reason}]
+    return {**whole, "object": "chat.completion", "choices": choices}
+
+
+def _dumped(answer: Any) -> dict[str, Any]:
+    try:
+        dumped = answer.model_dump(mode="json", exclude_unset=True)
+    except AttributeError as error:
+        raise SkillError.of("ERR_LLM_INVALID_RESPONSE", "the answer is no JSON object") from error
+    return dict(dumped)
+
+
+def _reply(raw: dict[str, Any], request_id: str | None) -> ModelReply:
+    usage = raw.get("usage") or {}
+    try:
+        choice = raw["choices"][0]
+        return ModelReply(
+            text=choice["message"].get("content") or "",
+            model=str(raw["model"]),
+            finish_reason="refusal" if choice["message"].get("refusal") else str(choice["finish_reason"]),
+            input_tokens=usage.get("prompt_tokens"),
+            output_tokens=usage.get("completion_tokens"),
+            request_id=request_id or raw.get("id"),
+            raw=raw,
+        )
+    except (AttributeError, KeyError, IndexError, TypeError) as error:
+        raise SkillError.of("ERR_LLM_INVALID_RESPONSE", "the answer has not the form of a completion") from error
+
+
+def _understood(error: openai.APIStatusError) -> SkillError | None:
+    return SkillError.of(*_CODES[error.code]) if error.code in _CODES else None
