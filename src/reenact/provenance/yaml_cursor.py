@@ -21,6 +21,8 @@ class Cursor:
         self.length = len(text)
         self.position = 0
         self.line_start = 0
+        # How many lines were skipped that hold nothing but white space with a tab in it.
+        self.tabbed_lines = 0
 
     @property
     def column(self) -> int:
@@ -64,10 +66,14 @@ class Cursor:
                 assert match
                 self.position = match.end()
             elif char == "\n":
+                if crossed and self.tab_before():
+                    self.tabbed_lines += 1
                 self.position += 1
                 self.line_start = self.position
                 crossed = True
             else:
+                if crossed and not char and self.tab_before():
+                    self.tabbed_lines += 1
                 return crossed
 
     def at_marker(self) -> bool:

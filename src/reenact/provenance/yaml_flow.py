@@ -11,13 +11,18 @@ from reenact.provenance.yaml_nodes import Alias, Mapping, Node, Properties, Scal
 
 _FLOW_INDICATORS: Final = ",[]{}"
 _NAME = re.compile(r"[^ \t\n,\[\]{}]*+")
-_TAG = re.compile(r"!(?:<[^>\s]*+>|[^\s,\[\]{}]*+)")
+_TAG = re.compile(r"!(?:<[0-9A-Za-z\-#;/?:@&=+$_.!~*'(),\[\]]*+>|[0-9A-Za-z\-#;/?:@&=+$_.!~*'()%]*+)")
+_COMMENT_BEHIND = re.compile(r"[ \t]*(?:#[^\n]*)?\n#")
 _AFTER_FLOW_COLON: Final = ("", " ", "\t", "\n", *_FLOW_INDICATORS)
 _MAX_IMPLICIT_KEY: Final = 1024
 
 
 class FlowReader(Cursor):
     """Reads flow nodes. `indent` is that of the block collection around them; further lines stand deeper."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._flow_depth = 0
 
     def properties(self, properties: Properties, *, flow: bool) -> bool:
         """Add the tags and anchors that stand here on this line; whether there were any."""
@@ -36,7 +41,7 @@ class FlowReader(Cursor):
                 assert match
                 properties.tag = match.group()
                 self.position = match.end()
-            if self.char() not in (("", " ", "\t", "\n", *_FLOW_INDICATORS) if flow else ("", " ", "\t", "\n")):
+            if self.char() not in (("", " ", "\t", "\n", ",", "]", "}") if flow else ("", " ", "\t", "\n")):
                 self.undecided("a tag or an anchor is not followed by white space")
             self.skip_blanks()
         return found
@@ -83,6 +88,7 @@ class FlowReader(Cursor):
         items: list[Node] = []
         pairs: list[tuple[Node, Node]] = []
         self.position += 1
+        self._flow_depth += 1
         while True:
             self._flow_gap(indent)
             if self.char() == closing:
@@ -98,6 +104,7 @@ class FlowReader(Cursor):
             elif self.char() != closing:
                 self.fail("a flow collection has no comma or end where one is expected")
         self.position += 1
+        self._flow_depth -= 1
         if is_map:
             return Mapping(pairs, flow=True, position=start, properties=properties, end=self.position)
         return Sequence(items, flow=True, position=start, properties=properties, end=self.position)
@@ -108,7 +115,10 @@ class FlowReader(Cursor):
             return
         if self.at_marker():
             self.fail("a document marker stands inside a flow collection")
-        least = indent if self.char() in ("]", "}") else indent + 1
+        if self.marker_at(self.position) and self.tab_before():
+            self.undecided("a tab and a document marker stand inside a flow collection")
+        closes = self._flow_depth == 1 and self.char() in ("]", "}")
+        least = indent if closes else indent + 1
         if self.indentation < least and not self.at_end():
             self.fail("a line of a flow collection is not indented deeply enough")
 
@@ -117,23 +127,26 @@ class FlowReader(Cursor):
         start = self.position
         explicit = self.char() == "?" and self.char(1) in _AFTER_FLOW_COLON
         if explicit:
+            start_of_line = self.line_start
             self.position += 1
             self._flow_gap(indent)
+            if self.char() in (",", "]", "}") and self.line_start != start_of_line:
+                self.undecided("an explicit key without a value ends its line")
         key: Node = self.empty(Properties())
         adjacent = False
-        if not self._at_flow_colon(adjacent=False):
+        if not self._at_flow_colon(adjacent=False) and not (explicit and self.char() in (",", "]", "}")):
             adjacent = self.char() in ("'", '"', "[", "{")
             key = yield self._flow_node(indent)
             adjacent = adjacent or isinstance(key, Mapping | Sequence) or _is_quoted(key)
         key_end = self.position
+        if (in_map or explicit) and not isinstance(key, Scalar | Alias):
+            self._check_comment_behind()
         self._flow_gap(indent)
         if not self._at_flow_colon(adjacent=adjacent):
-            if in_map:
-                return key, self.empty(Properties())
-            if not explicit:
+            if not in_map and not explicit:
                 self.move_back(key_end)
                 return key
-            return Mapping([(key, self.empty(Properties()))], flow=True, position=start, properties=Properties())
+            return self._flow_pair(start, key, Scalar("", Style.ABSENT, key_end, Properties()), in_map=in_map)
         if not in_map and not explicit:
             self._check_implicit_key(start)
         self.position += 1
@@ -141,9 +154,18 @@ class FlowReader(Cursor):
         value: Node = self.empty(Properties())
         if self.char() not in (",", "]", "}"):
             value = yield self._flow_node(indent)
+            self._check_comment_behind()
+        return self._flow_pair(start, key, value, in_map=in_map)
+
+    def _flow_pair(self, start: int, key: Node, value: Node, *, in_map: bool) -> Node | tuple[Node, Node]:
         if in_map:
             return key, value
-        return Mapping([(key, value)], flow=True, position=start, properties=Properties())
+        return Mapping([(key, value)], flow=True, position=start, properties=Properties(), end=self.position)
+
+    def _check_comment_behind(self) -> None:
+        """The original refuses a comment that starts the line right behind a pair."""
+        if _COMMENT_BEHIND.match(self.text, self.position):
+            self.fail("a comment behind a pair of a flow collection needs white space before it")
 
     def _at_flow_colon(self, *, adjacent: bool) -> bool:
         return self.char() == ":" and (adjacent or self.char(1) in _AFTER_FLOW_COLON)
@@ -157,12 +179,15 @@ class FlowReader(Cursor):
 
     def _flow_node(self, indent: int) -> Steps[Node]:
         properties = Properties()
+        start_of_line = self.line_start
         while self.properties(properties, flow=True):
             self._flow_gap(indent)
         char = self.char()
         if char in (",", "]", "}", "") or (properties and self._at_flow_colon(adjacent=False)):
             if not properties:
                 self.fail("a flow collection has no value where one is expected")
+            if self.line_start != start_of_line:
+                self.undecided("a tag or an anchor of an empty node ends its line")
             return self.empty(properties)
         if char == "*":
             return self.alias(properties)

@@ -9,13 +9,13 @@ import re
 from typing import Final
 
 from reenact.provenance import javascript
-from reenact.provenance.yaml_nodes import Mapping, Node, Scalar, Sequence, Steps, Style
+from reenact.provenance.yaml_nodes import Mapping, Node, Scalar, Sequence, Steps, Style, run
 from reenact.provenance.yaml_schema import CORE_TYPES, NoMatch
 
 _MAX_LENGTH: Final = 60
 _MORE_THAN_VALUES = re.compile(r"#|\n[ \t]*\n")
-_SAFE_PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@+=-]*(?: [A-Za-z0-9_./@+=-]+)*")
-_SAFE_QUOTED = re.compile(r"[A-Za-z0-9_./@+=:,;!?<>()\[\]{}|*&%$^~ -]*")
+_SAFE_PLAIN = re.compile(r"[^\W\d][\w./@+=-]*(?:[ :#]?[\w./@+=-]+)*")
+_SAFE_QUOTED = re.compile(r"[\w./@+=:,;!?<>()\[\]{}|*&%$^~# -]*")
 _SAFE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,14}|-?(?:0|[1-9][0-9]{0,9})\.[0-9]{1,5}")
 _KEPT_WORDS: Final = frozenset({"null", "~", "true", "false"})
 
@@ -24,11 +24,11 @@ class NotPrintable(Exception):  # noqa: N818 - a signal inside this package, nev
     """A key that prints in a way that our reader does not decide."""
 
 
-def key_text(key: Sequence | Mapping, source: str) -> Steps[str]:
+def key_text(key: Sequence | Mapping, source: str) -> str:
     """The text of a collection that stands as a key at `source` in the document. NotPrintable when undecided."""
     if _MORE_THAN_VALUES.search(source):
         raise NotPrintable
-    text: str = yield _collection(key)
+    text = run(_collection(key))
     if len(text) > _MAX_LENGTH:
         raise NotPrintable
     return text
@@ -55,11 +55,12 @@ def _collection(node: Sequence | Mapping) -> Steps[str]:
         if not isinstance(key, Scalar) or key.style is Style.EMPTY:
             raise NotPrintable
         shown: str = yield _node(key)
-        if not isinstance(value, Scalar) or value.style is not Style.EMPTY:
-            shown += ": " + (yield _node(value))
-        elif not node.flow:
-            raise NotPrintable
-        parts.append(shown)
+        if isinstance(value, Scalar) and value.style in (Style.EMPTY, Style.ABSENT):
+            if not node.flow or value.properties:
+                raise NotPrintable
+            parts.append(shown if value.style is Style.ABSENT else shown + ":")
+        else:
+            parts.append(shown + ": " + (yield _node(value)))
     return f"{{ {', '.join(parts)} }}" if parts else "{}"
 
 

@@ -25,6 +25,7 @@ class Style(Enum):
     LITERAL = "literal"
     FOLDED = "folded"
     EMPTY = "empty"
+    ABSENT = "absent"  # the value of a key in a flow map that has no colon
 
 
 @dataclass(slots=True)

@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from reenact.errors import Undecidable
 from reenact.provenance import yaml_scalars
 from reenact.provenance.yaml_flow import FlowReader
 from reenact.provenance.yaml_nodes import Alias, Mapping, Node, Properties, Scalar, Sequence, Steps, Style, run
 
+_ODD_CHARACTER = re.compile(r"(?<!\w)\r|\r(?!\w)|\n\ufeff")
 _VERSION = re.compile(r"[0-9]+\.[0-9]+")
 
 
@@ -23,13 +25,19 @@ class Document:
 
     root: Node
     text: str
-    version: str = "1.2"
+    version: str = ""
     handles: dict[str, str] = field(default_factory=dict)
 
 
 def read_document(text: str) -> Document:
     """The one document of the text. Unparseable or Undecidable when it is none, or more than one."""
-    return _Reader(text.removeprefix("\ufeff").replace("\r\n", "\n")).document()
+    if re.match(r"\ufeff(?:[ \t]+[^ \t\r\n#]|-(?:[ \t\r\n]|\Z))", text):
+        raise Undecidable("a byte order mark stands before a sequence or white space", line=1)
+    reader = _Reader(text.removeprefix("\ufeff").replace("\r\n", "\n"))
+    odd = _ODD_CHARACTER.search(reader.text)
+    if odd:
+        reader.undecided("a lone carriage return or a byte order mark stands where it may mean two things", odd.start())
+    return reader.document()
 
 
 class _Reader(FlowReader):
@@ -58,6 +66,8 @@ class _Reader(FlowReader):
             found = True
             end = self.text.find("\n", self.position)
             line = self.text[self.position : self.length if end < 0 else end]
+            if not line.isascii():
+                self.undecided("a directive has characters beyond ASCII")
             self._directive(document, re.split(r"[ \t]+", re.sub(r"(^|[ \t])#.*", "", line).strip(" \t")))
             self.position += len(line)
 
@@ -67,6 +77,8 @@ class _Reader(FlowReader):
                 self.fail("a %YAML directive does not have one version")
             if not _VERSION.fullmatch(parts[1]):
                 self.fail("a %YAML directive has a malformed version")
+            if document.version:
+                self.undecided("a document has two %YAML directives")
             document.version = parts[1]
         elif parts[0] == "%TAG":
             if len(parts) != 3:
@@ -96,7 +108,10 @@ class _Reader(FlowReader):
         """
         outer = Properties()
         while True:
+            tabbed_lines = self.tabbed_lines
             same_line = not self.skip_to_content() and same_line
+            if self.tabbed_lines > tabbed_lines or (indent < 0 and not same_line and self.tab_before()):
+                self.undecided("a tab stands where a value is expected")
             if self.at_end() or (not same_line and self.at_marker()):
                 return self.empty(outer)
             if not same_line and self.indentation <= indent:
@@ -114,6 +129,8 @@ class _Reader(FlowReader):
                 return node
             start, inner = self.position, Properties()
             had_properties = self.properties(inner, flow=False)
+            if had_properties and nests and "\t" in self.text[self.line_start : start]:
+                self.undecided("a tab stands before a tag or an anchor")
             if had_properties and self.char() in ("", "\n", "#"):
                 self._merge(outer, inner)
                 continue
@@ -138,6 +155,8 @@ class _Reader(FlowReader):
             return Scalar(text, Style.FOLDED if folded else Style.LITERAL, start, properties)
         node: Node
         if properties and self.at_indicator(":"):
+            if self.text[self.position - 1] == "\t":
+                self.undecided("a tab stands behind a tag or an anchor")
             node = self.empty(properties)
         elif char == "*":
             node = self.alias(properties)
@@ -207,12 +226,17 @@ class _Reader(FlowReader):
 
     def _explicit_pair(self, column: int) -> Steps[tuple[Node, Node]]:
         self.position += 1
+        tabbed_lines = self.tabbed_lines
         key: Node = yield self._block_value(column, compact=True, indentless=True)
         self.skip_to_content()
+        if self.tabbed_lines > tabbed_lines:
+            self.undecided("a tab stands where a value is expected")
         if self.column != column or not self.at_indicator(":"):
             return key, self.empty(Properties())
         self.position += 1
         value: Node = yield self._block_value(column, compact=True, indentless=True)
+        if self.column == column and self.at_indicator(":"):
+            self.undecided("a second colon stands under an explicit key")
         return key, value
 
     def _implicit_key(self, column: int) -> Steps[Node]:
@@ -223,6 +247,8 @@ class _Reader(FlowReader):
         self.properties(properties, flow=False)
         if self.char() in ("", "\n", "#", "|", ">"):
             self.fail("a key of a map is not followed by a colon")
+        if self.char() in ("[", "{"):
+            self.undecided("a flow collection stands as a key that is not the first")
         node: Node = yield self._content(column, properties)
         if not self.at_indicator(":"):
             self.fail("a key of a map is not followed by a colon")
@@ -231,8 +257,15 @@ class _Reader(FlowReader):
 
     def _collection_ends(self, column: int) -> bool:
         """Go to the next content; whether it lies outside the collection at `column`."""
+        tabbed_lines, start = self.tabbed_lines, self.position
         self.skip_to_content()
-        if self.at_end() or self.column < column or self.at_marker():
+        if column and self.at_end() and self.tabbed_lines > tabbed_lines and "#" in self.text[start:]:
+            self.undecided("a comment and a tab stand behind the last entry of a block collection")
+        if self.at_end() or self.at_marker():
+            return True
+        if self.tab_before():
+            self.fail("a tab stands where the text is indented")
+        if self.column < column:
             return True
         if self.column > column:
             self.fail("an entry of a block collection does not stand in its column")

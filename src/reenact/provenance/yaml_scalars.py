@@ -70,10 +70,8 @@ def _check_further_lines(cursor: Cursor, start: int, end: int, indent: int) -> N
     line = cursor.text.find("\n", start, end) + 1
     while line:
         spaces = _SPACES.match(cursor.text, line)
-        blanks = _BLANKS.match(cursor.text, line)
         assert spaces
-        assert blanks
-        if cursor.text[blanks.end()] != "\n":
+        if cursor.text[spaces.end()] != "\n":
             if spaces.end() - line <= indent:
                 cursor.fail("a line of a quoted scalar is not indented deeply enough", line)
             if cursor.marker_at(line):
@@ -141,6 +139,8 @@ def _plain_line_after(cursor: Cursor, indent: int, pattern: re.Pattern[str]) -> 
     match = pattern.match(cursor.text, blanks.end())
     if not match or not match.group():
         return None
+    if "\t" in gap.group().partition("\n")[2]:
+        cursor.undecided("a tab stands on an empty line inside a plain scalar")
     return gap.group().count("\n"), match
 
 
@@ -163,6 +163,12 @@ def block(cursor: Cursor, indent: int) -> tuple[str, bool]:
     start = min(cursor.position + 1, cursor.length)
     least = max(indent, 0) + explicit if explicit else _detected_indent(cursor, start, indent)
     lines, end = _block_lines(cursor, start, least)
+    if not any(line.strip(" ") for line in lines):
+        if chomping == "+" and " " in cursor.text[start:end]:
+            cursor.undecided("a block scalar keeps the line breaks of lines that hold only spaces")
+        lines = [""] * len(lines)
+    elif explicit and not next(line for line in reversed(lines) if line).strip(" "):
+        cursor.undecided("a block scalar with an indentation indicator ends in a line of spaces")
     cursor.move_to(end)
     return _chomped(lines, chomping, folds=folds), folds
 
@@ -209,7 +215,8 @@ def _block_lines(cursor: Cursor, start: int, least: int) -> tuple[list[str], int
         stop = text.find("\n", match.end())
         stop = cursor.length if stop < 0 else stop
         if match.end() == stop:
-            lines.append(text[line + least : stop])
+            if stop < cursor.length or spaces > least:
+                lines.append(text[line + least : stop])
         elif spaces < least:
             if text[match.end()] == "\t":
                 cursor.fail("a tab stands where a block scalar is indented", line)

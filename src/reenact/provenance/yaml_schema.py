@@ -7,7 +7,7 @@ import binascii
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from reenact.errors import Undecidable, Unparseable
 from reenact.provenance.javascript import JsonScalar
@@ -16,7 +16,7 @@ from reenact.provenance.yaml_nodes import Node, Scalar, Style
 YAML_TAGS: Final = "tag:yaml.org,2002:"
 _TAG_CHARACTERS = re.compile(r"[0-9A-Za-z\-#;/?:@&=+$_.!~*'()]*")
 _NAMED_TAG = re.compile(r"(![0-9A-Za-z-]+!|!!|!)([^!]*)")
-_TIMESTAMP = re.compile(
+TIMESTAMP = re.compile(
     r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
     r"(?:(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}(?:\.[0-9]+)?"
     r"(?:[ \t]*(?:Z|[-+][012]?[0-9](?::[0-9]{2})?))?)?"
@@ -96,8 +96,7 @@ CORE_TYPES: Final[dict[str, Callable[[str], JsonScalar | NoMatch]]] = {
 class Schema:
     """Resolves tags by a document's handles, and scalars by their tags or, where they are plain, by their text."""
 
-    types = CORE_TYPES
-    merges = False
+    types: ClassVar[dict[str, Callable[[str], JsonScalar | NoMatch]]] = CORE_TYPES
 
     def __init__(self, handles: dict[str, str], line_of: Callable[[int], int]) -> None:
         self._handles = handles
@@ -127,7 +126,7 @@ class Schema:
         """The value of a scalar."""
         tag = self.tag(node)
         if tag is None:
-            plain = node.style in (Style.PLAIN, Style.EMPTY)
+            plain = node.style in (Style.PLAIN, Style.EMPTY, Style.ABSENT)
             return self.plain(node.text) if plain else node.text
         name = tag.removeprefix(YAML_TAGS) if tag.startswith(YAML_TAGS) else ""
         if name in self.types:
@@ -155,8 +154,8 @@ class Schema:
                 return value
         return text
 
-    def _timestamp(self, node: Scalar) -> Opaque:
-        if _TIMESTAMP.fullmatch(node.text):
+    def _timestamp(self, node: Scalar) -> Opaque | str:
+        if TIMESTAMP.fullmatch(node.text):
             return Opaque("{}")
         if re.match(r"[0-9]{4}-", node.text):
             raise Undecidable("a !!timestamp has a form that our reader does not decide", line=self._line(node))

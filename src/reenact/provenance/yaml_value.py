@@ -11,6 +11,7 @@ from reenact.provenance.yaml_keys import NotPrintable, key_text
 from reenact.provenance.yaml_nodes import Alias, Mapping, Node, Scalar, Sequence, Steps, run
 from reenact.provenance.yaml_reader import Document, read_document
 from reenact.provenance.yaml_schema import YAML_TAGS, Opaque, Schema
+from reenact.provenance.yaml_schema11 import Schema11
 
 _MAX_ALIASES: Final = 100
 _MAX_EXPANSION: Final = 64 * 1024 * 1024
@@ -41,7 +42,8 @@ class _Printer:
     def __init__(self, document: Document) -> None:
         self.warnings: list[str] = []
         self._document = document
-        self._schema = Schema(document.handles, self._line_of)
+        self._is_1_1 = document.version == "1.1"
+        self._schema = (Schema11 if self._is_1_1 else Schema)(document.handles, self._line_of)
         self._anchors: dict[str, _Anchored] = {}
         self._targets: dict[int, _Anchored] = {}
         self._fields: dict[int, dict[str, str]] = {}
@@ -50,8 +52,6 @@ class _Printer:
         self._has_merge = False
 
     def print(self) -> str:
-        if self._document.version == "1.1":
-            raise Undecidable("the document asks for YAML 1.1")
         text = run(self._node(self._document.root))
         if self._has_merge and self._most_aliases > _MAX_ALIASES_WITH_MERGE:
             raise Undecidable("the document merges maps and uses many aliases")
@@ -163,10 +163,11 @@ class _Printer:
                 raise Undecidable("an alias of a tagged scalar stands as a key", line=self._line(key))
             return f"*{key.name}"
         try:
-            text: str = yield key_text(key, self._document.text[key.position : key.end])
+            if self._is_1_1:
+                raise NotPrintable  # noqa: TRY301 - one place says what is undecided
+            return key_text(key, self._document.text[key.position : key.end])
         except NotPrintable:
             raise Undecidable("a collection as a key is too complex", line=self._line(key)) from None
-        return text
 
     def _scalar_key(self, key: Scalar, unique: set[tuple[str, object]]) -> str:
         value = self._schema.scalar(key)
