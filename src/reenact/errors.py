@@ -31,7 +31,8 @@ ReenactError                     has .code (stable) and .exit_code (the CLI's)
 ├── EvidenceError                a recording that cannot be read as what it claims to be   exit 1
 │   ├── TornTail                 the last line was cut
 │   ├── DamagedRecord            damage in the middle
-│   └── UnknownVersion           written by a newer version
+│   ├── UnknownVersion           written by a newer version
+│   └── UnsealedRecording        a run without its seal: its end is not known              exit 4
 ├── SecretError                  a secret is missing, or stands where none may stand       exit 4
 └── DeterminismViolation         decision code asked for a field that may differ           exit 1
 SkillError.<CODE>                what a skill raises to name its failure; becomes an outcome
@@ -215,6 +216,13 @@ class DamagedRecord(EvidenceError):
 
 class UnknownVersion(EvidenceError):
     code = "EVIDENCE_VERSION_UNKNOWN"
+
+
+class UnsealedRecording(EvidenceError):
+    """Nothing is replayed of a run whose end is not known."""
+
+    code = "EVIDENCE_UNSEALED"
+    exit_code = 4
 
 
 class SecretError(ReenactError):

@@ -1,0 +1,166 @@
+"""The recording as a source of effects: every attempt is served, nothing is called, slept or looked up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import takewhile
+
+from msgspec.structs import replace
+
+from reenact.contracts.facts import Facts
+from reenact.contracts.outcome import StructuredOutcome
+from reenact.contracts.records import Attempt
+from reenact.journal.fold import TraceFold
+from reenact.replay.recording import Recording
+from reenact.replay.stand_in import decision_meta, details_of, refused_by
+from reenact.runtime.gates.verdict import Approval, Approver, Refusal, Verdict
+from reenact.runtime.reader import RecordedStep
+from reenact.runtime.source import SAME, AttemptCall, AttemptResult, KeyVerdict
+from reenact.runtime.steps import PlannedStep
+from reenact.values.clock import parse_ts
+
+
+class NothingRecorded(Exception):  # noqa: N818  # a finding of the replay, not an error of the program
+    """The replay asks for something that the recorded run never did: here it took another way."""
+
+    def __init__(self, step: PlannedStep, asked: str, parameters: dict[str, object] | None = None) -> None:
+        super().__init__(asked)
+        self.step = step
+        self.asked = asked
+        self.parameters = parameters
+
+
+@dataclass(slots=True)
+class RecordedSource:
+    """Effects from a recording, by step id and attempt."""
+
+    recording: Recording
+    supervisor: str
+    """The plan's supervisor: `auto` decides again, anybody else's word is served."""
+    mode: str = "mock_replay"
+
+    async def attempt(self, call: AttemptCall) -> AttemptResult:
+        recorded = self.recording.steps.get(call.step.step_id)
+        if recorded is None:
+            raise NothingRecorded(call.step, "a step that the recorded run did not make", call.parameters)
+        found = next((a for a in self.recording.results(call.step.step_id) if a.attempt == call.attempt), None)
+        if found is None:
+            raise NothingRecorded(
+                call.step, f"attempt {call.attempt}, which the recorded run did not make", call.parameters
+            )
+        return attempt_result(recorded, found)
+
+    async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | None:  # noqa: ARG002  # nothing is in doubt
+        return None
+
+    def redispatches(self, trace: TraceFold, *, recovered: bool) -> int:  # noqa: ARG002  # the record knows
+        recorded = self.recording.trace(trace.step_id)
+        ahead = [] if recorded is None else recorded.attempts[len(trace.attempts) :]
+        return sum(1 for _ in takewhile(lambda record: record.kind == "redispatch", ahead))
+
+    def back_off(self, seconds: float) -> bool:  # noqa: ARG002  # nobody waits for a recording
+        return False
+
+    def missing_secret(self, step: PlannedStep, parameters: dict[str, object]) -> str | None:  # noqa: ARG002
+        recorded = self.recording.steps.get(step.step_id)
+        if recorded is None or refused_by(recorded.trace, "validate", "ERR_SECRET_UNAVAILABLE") is None:
+            return None
+        return str(details_of(recorded).get("secret", "as recorded"))
+
+    def served_decision(self, step: PlannedStep) -> Verdict | None:
+        if self.supervisor == "auto":
+            return None
+        recorded = self.recording.steps.get(step.step_id)
+        if recorded is None or recorded.trace.decision is None:
+            raise NothingRecorded(step, "a decision that nobody made in the recorded run")
+        return supervisor_said(recorded, step)
+
+    def served_parameters(self, step: PlannedStep) -> dict[str, object] | None:
+        """Recorded arguments for a step whose references lead to a value that was erased since."""
+        recorded = self.recording.steps.get(step.step_id)
+        if recorded is None or refused_by(recorded.trace, "validate", "ERR_REFERENCE_UNRESOLVED") is not None:
+            return None
+        value = recorded.parameters()
+        return value if isinstance(value, dict) else None
+
+    def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
+        recorded = self.recording.steps.get(step.step_id)
+        if recorded is None or recorded.trace.effect is None:
+            return KeyVerdict()
+        return recorded_key_verdict(recorded)
+
+
+def attempt_result(recorded: RecordedStep, attempt: Attempt) -> AttemptResult:
+    """One recorded dispatch, as it is handed to the runtime: facts to decide on again, values to keep."""
+    outcome = recorded.outcome() if recorded.trace.effect is not None else None
+    last = attempt.backoff_ms is None and outcome is not None
+    output = recorded_output(recorded) if last and outcome is not None and outcome.ok else (None, None)
+    response: object = SAME
+    if attempt.response is not None and attempt.response != output[0]:
+        response = recorded.value(attempt.response, "tool_effect")
+    return AttemptResult(
+        facts=attempt.facts or Facts(),
+        started_at=str(attempt.started_at),
+        ended_at=str(attempt.ended_at),
+        latency_ms=outcome.latency_ms if last and outcome is not None else elapsed_ms(attempt),
+        output=output[1],
+        response=response,
+        side_effects=[(effect.type, effect.target) for effect in attempt.side_effects],
+        request_id=attempt.request_id,
+        retry_after_ms=attempt.retry_after_ms,
+        message=outcome.message if last and outcome is not None else None,
+        details=other_details(outcome) if last and outcome is not None else None,
+    )
+
+
+def recorded_output(recorded: RecordedStep) -> tuple[str | None, object]:
+    assert recorded.trace.effect is not None
+    commitment = recorded.trace.effect.commitment("/output")
+    return commitment, None if commitment is None else recorded.value(commitment, "tool_effect")
+
+
+def elapsed_ms(attempt: Attempt) -> int:
+    if attempt.started_at is None or attempt.ended_at is None:
+        return 0
+    return max(0, parse_ts(attempt.ended_at) - parse_ts(attempt.started_at))
+
+
+def other_details(outcome: StructuredOutcome) -> dict[str, object] | None:
+    """What the skill added; the runtime puts in the rest again."""
+    kept = {
+        key: value for key, value in (outcome.details or {}).items() if key not in ("output", "upstream_status")
+    }  # fmt: skip
+    return kept or None
+
+
+def supervisor_said(recorded: RecordedStep, step: PlannedStep) -> Verdict:
+    """What a person or a function decided; a step that another gate refused was never shown to them."""
+    meta = decision_meta(recorded.trace)
+    decided = recorded.trace.decision
+    assert decided is not None
+    if decided.decision == "APPROVE":
+        by = decided.rationale.removeprefix("Approved by ")
+        approver: Approver = "person" if by == "person" else ("policy" if by == "policy" else "auto")
+        return Approval(approver)
+    if meta.get("gate") != "supervisor":
+        raise NothingRecorded(step, f"a decision; the recorded run was refused by the gate {meta.get('gate')} before")
+    details = details_of(recorded)
+    message = str(details.pop("message", ""))
+    return Refusal("supervisor", str(meta["code"]), message, details)
+
+
+def recorded_key_verdict(recorded: RecordedStep) -> KeyVerdict:
+    trace = recorded.trace
+    assert trace.effect is not None
+    if trace.attempts and trace.attempts[-1].kind == "served":
+        meta = trace.effect.meta if isinstance(trace.effect.meta, dict) else {}
+        served = recorded.outcome()
+        return KeyVerdict(
+            outcome=replace(served, details=other_details(served)),
+            output=recorded_output(recorded)[1],
+            served_from=str(meta.get("served_from")),
+        )
+    if trace.effect.outcome.status == "DENIED" and not trace.attempts:
+        outcome = recorded.outcome()
+        return KeyVerdict(code=outcome.code, message=outcome.message)
+    return KeyVerdict()

@@ -1,0 +1,81 @@
+"""What a replay comes to, as a value. "Failed" and "differed" are two results, and neither is an exception."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from msgspec import Struct
+
+from reenact.replay.breakers import Breaker
+from reenact.replay.compare import Comparison, Difference
+from reenact.replay.content import ContentDifference
+from reenact.runtime.result import RunResult
+
+ReplayMode = Literal["mock_replay", "full_replay", "dry_run"]
+How = Literal["served", "live", "simulated", "skipped", "checked", "not reached"]
+ReplayVerdict = Literal["matched", "differed", "failed", "estimated"]
+
+COMPUTED = (
+    "code", "retryable", "retry count", "back-off", "cost", "run and step budget", "permission", "duplicate",
+)  # fmt: skip
+SERVED = (
+    "attempts' facts and responses", "decisions of people and functions", "spending of day and model", "limiter",
+    "idempotency hits", "side effects that a skill reported",
+)  # fmt: skip
+
+
+class StepReport(Struct, frozen=True, kw_only=True):
+    """Where one step's effect came from, and what was served for it beyond the contract's list."""
+
+    step_id: str
+    how: How
+    served_without_code: tuple[str, ...] = ()
+    note: str = ""
+
+
+class Nearest(Struct, frozen=True, kw_only=True):
+    """The recorded call that comes nearest to one that has no record."""
+
+    step_id: str
+    skill: str
+    attempt: int | None
+    code: str | None
+    differs_in: tuple[str, ...]
+
+
+class Divergence(Struct, frozen=True, kw_only=True):
+    """The first moment at which the replay took another way."""
+
+    difference: Difference
+    asked: str | None
+    """What the replay asked for and the recording does not have."""
+    nearest: Nearest | None
+    explanation: str
+
+
+@dataclass(frozen=True)
+class ReplayResult(RunResult):
+    """A replay's run, and how it compares with its original."""
+
+    mode: ReplayMode = "mock_replay"
+    original_run_id: str = ""
+    verdict: ReplayVerdict = "failed"
+    comparison: Comparison | None = None
+    divergence: Divergence | None = None
+    content: tuple[ContentDifference, ...] = ()
+    how: tuple[StepReport, ...] = ()
+    breakers: tuple[Breaker, ...] = field(default=())
+
+    @property
+    def matches(self) -> bool:
+        return self.verdict == "matched"
+
+    @property
+    def behavior_match(self) -> dict[str, bool]:
+        """Aspect → whether it matched in every step."""
+        return {} if self.comparison is None else self.comparison.behavior_match
+
+    @property
+    def exit_code(self) -> int:
+        return 0 if self.verdict in ("matched", "estimated") else 1

@@ -1,0 +1,177 @@
+"""Skills that are only served: what decisions need to know about them is taken from the record, no code is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn, cast
+
+import msgspec
+
+from reenact.contracts.artifacts import SupervisorDecision
+from reenact.contracts.facts import Facts
+from reenact.contracts.plan import Step, plan_from_document
+from reenact.contracts.skill import RiskLevel, SkillMetadata, ToolClass
+from reenact.errors import ReenactError, UnknownPrice
+from reenact.journal.fold import TraceFold
+from reenact.policy.classify import classify
+from reenact.policy.cost import PICODOLLARS_PER_CENT, PriceTable
+from reenact.policy.repeat import may_repeat
+from reenact.policy.retry import should_retry
+from reenact.replay.recording import Recording
+from reenact.runtime.reader import RecordedStep
+from reenact.runtime.steps import RunPlan
+from reenact.skills.registry import Registry
+from reenact.skills.schema import Signature
+from reenact.skills.skill import Skill
+
+SERVED_PARTS = ("validate", "declared side effects", "duplicate", "estimate", "repeatable")
+"""What is served instead of computed for a step whose skill is not there."""
+
+
+class StandIn(Skill):
+    """A recorded skill without its code. It decides as it did for this one step, and cannot be called."""
+
+    def __init__(self, metadata: SkillMetadata, recorded: RecordedStep, fixed_cents: int) -> None:
+        super().__init__(never_called, metadata, NO_SIGNATURE)
+        self._recorded = recorded
+        self._fixed_cents = fixed_cents
+
+    def validate(self, parameters: Mapping[str, Any]) -> list[str]:  # noqa: ARG002  # the record knows
+        refusal = refused_by(self._recorded.trace, "validate", "ERR_VALIDATION_FAILED")
+        if refusal is None:
+            return []
+        problems = details_of(self._recorded).get("problems")
+        return [str(item) for item in problems] if isinstance(problems, list) and problems else ["as recorded"]
+
+    def tool_class_of(self, parameters: Mapping[str, Any]) -> ToolClass:  # noqa: ARG002  # the record knows
+        call = self._recorded.trace.call
+        return "read" if call is not None and call.tool_class == "read" else "write"
+
+    def risk_level_of(self, parameters: Mapping[str, Any]) -> RiskLevel:  # noqa: ARG002  # the record knows
+        request = self._recorded.trace.request
+        return "HIGH_RISK" if request is None else request.risk_level
+
+    def estimate(self, parameters: Mapping[str, Any], prices: PriceTable | Mapping[str, Any]) -> int:  # noqa: ARG002
+        trace = self._recorded.trace
+        if refused_by(trace, "budget", "ERR_LLM_INVALID_MODEL") is not None:
+            model = str(details_of(self._recorded).get("model", ""))
+            raise UnknownPrice(f"no price is known for the model {model!r}", model=model)
+        required = decision_meta(trace).get("required_exact")
+        return int(required) if isinstance(required, str) else self._fixed_cents * PICODOLLARS_PER_CENT
+
+
+class ReplayPlan(RunPlan):
+    """A pinned plan bound to the skills that are there, and to stand-ins for those that are only served."""
+
+    def __init__(self, recording: Recording, document: dict[str, object], registry: Registry, *, serve: bool) -> None:
+        super().__init__(plan_from_document(document)[0], document, registry)
+        self._recording = recording
+        self._serve = serve
+        self._repeated = duplicated_skills(recording)
+
+    def skill(self, step: Step) -> Skill | None:
+        found = super().skill(step)
+        recorded = self._recording.steps.get(step.step_id)
+        if found is not None or not self._serve or recorded is None or never_existed(recorded.trace):
+            return found
+        return self._stand_in(step, recorded)
+
+    def is_stand_in(self, step_id: str) -> bool:
+        step = self.plan.steps[self.index[step_id]]
+        return isinstance(self.skill(step), StandIn)
+
+    def _stand_in(self, step: Step, recorded: RecordedStep) -> StandIn:
+        reference = f"{step.skill_id}@{step.skill_version}"
+        entry = price_entry(self.pins.prices, reference)
+        cents = entry.get("cost_estimate_cents")
+        fixed = cents if isinstance(cents, int) else 0
+        metadata = SkillMetadata(
+            skill_id=step.skill_id,
+            name=step.skill_id,
+            version=str(step.skill_version),
+            input_schema={},
+            output_schema={},
+            cost_estimate_cents=fixed,
+            cost_model=cast("str | None", entry.get("cost_model")),
+            honours_key=self._was_repeatable(step, recorded.trace),
+            idempotent=reference in self._repeated,
+            side_effects=refused_side_effects(recorded),
+            tool_class="write",
+        )
+        return StandIn(metadata, recorded, fixed)
+
+    def _was_repeatable(self, step: Step, trace: TraceFold) -> bool:
+        """False where an attempt ended its step although the retry policy would have gone on."""
+        results = [attempt for attempt in trace.attempts if attempt.kind == "attempt"]
+        if not results or results[-1].backoff_ms is not None or trace.call is None:
+            return True
+        last = results[-1]
+        facts = last.facts or Facts()
+        code = classify(facts)
+        if code.startswith("OK") or not should_retry(code, last.attempt, self.retry_policy(step)):
+            return True
+        # Where even a repeatable call would not have been sent again, the record says nothing about the skill.
+        kind = str(trace.call.tool_class)
+        return not may_repeat(tool_class=kind, honours_key=True, repeatable=True, code=code, facts=facts)
+
+
+def never_called() -> NoReturn:
+    raise ReenactError("a skill that is only served was called")
+
+
+NO_SIGNATURE = Signature(
+    takes_context=False,
+    names=(),
+    parameters_type=msgspec.defstruct("Parameters", []),
+    input_schema={},
+    output_schema={},
+)
+
+
+def decision_meta(trace: TraceFold) -> dict[str, object]:
+    decided = trace.decision
+    return dict(decided.meta) if isinstance(decided, SupervisorDecision) and isinstance(decided.meta, dict) else {}
+
+
+def refused_by(trace: TraceFold, gate: str, code: str | None = None) -> str | None:
+    """The code with which this gate refused the step; None when it did not."""
+    meta = decision_meta(trace)
+    if trace.state != "DENIED" or meta.get("gate") != gate:
+        return None
+    return str(meta["code"]) if code in (None, meta["code"]) else None
+
+
+def never_existed(trace: TraceFold) -> bool:
+    """The skill was unknown in the recorded run too."""
+    return refused_by(trace, "validate", "ERR_SKILL_NOT_FOUND") is not None
+
+
+def details_of(step: RecordedStep) -> dict[str, object]:
+    """What a refusal said about itself; empty where it was erased."""
+    commitment = decision_meta(step.trace).get("details")
+    value = step.value(commitment, "supervisor_decision") if isinstance(commitment, str) else None
+    return value if isinstance(value, dict) else {}
+
+
+def refused_side_effects(step: RecordedStep) -> tuple[str, ...]:
+    """The declared side effects as far as a refusal tells them; a step that passed need not have any."""
+    code = refused_by(step.trace, "permission")
+    if code == "ERR_QUOTA_EXCEEDED":
+        return ("as_recorded",)
+    named = details_of(step).get("side_effects") if code == "ERR_PERMISSION_DENIED" else None
+    return tuple(str(item) for item in named) if isinstance(named, list) else ()
+
+
+def duplicated_skills(recording: Recording) -> frozenset[str]:
+    """Skills of which a call was left out as a repetition: they were idempotent."""
+    return frozenset(
+        f"{step.trace.meta('skill_id')}@{step.trace.meta('skill_version')}"
+        for step in recording.steps.values()
+        if refused_by(step.trace, "duplicate") is not None
+    )
+
+
+def price_entry(prices: Mapping[str, object], reference: str) -> dict[str, object]:
+    skills = prices.get("skills")
+    entry = skills.get(reference) if isinstance(skills, dict) else None
+    return entry if isinstance(entry, dict) else {}
