@@ -18,13 +18,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from reenact.errors import HashingError, Undecidable, UsageError
-from reenact.provenance import javascript, shape
 from reenact.provenance.backfill_header import Header, Title, read_conditions, read_header, read_models
 from reenact.provenance.git import GitError, Repository
 from reenact.provenance.hashing import decode, hash_raw_decoded, hash_structured
+from reenact.provenance.javascript import JsonSyntaxError, parse_json, pretty
 from reenact.provenance.paths import sidecar_path
 from reenact.provenance.root import find_root
 from reenact.provenance.safe_paths import FileRefused, Refusal, components, is_absolute, read_beneath
+from reenact.provenance.shape import Findings, Issue
 from reenact.provenance.sidecar import V1_SHAPE
 
 _MAX_MARKDOWN_BYTES: Final = 4 << 20
@@ -38,7 +39,7 @@ class Failure(NamedTuple):
 
     report: str
     reason: str
-    issues: list[shape.Issue]
+    issues: list[Issue]
 
 
 @dataclass
@@ -59,7 +60,7 @@ class Backfill:
 class CannotBackfill(Exception):  # noqa: N818  # the reason for one report among many
     """Why a report gets no sidecar; with the fields that are wrong, when its sidecar would not be valid."""
 
-    def __init__(self, reason: str, issues: list[shape.Issue] | None = None) -> None:
+    def __init__(self, reason: str, issues: list[Issue] | None = None) -> None:
         super().__init__(reason)
         self.issues = issues or []
 
@@ -113,10 +114,10 @@ def _backfill_one(report: Path, repository: Repository, result: Backfill, *, rec
 
 def _refuse_invalid(root: Path, target: str) -> None:
     """A file in the sidecar's place that is none would hide a report without provenance for ever."""
-    findings = shape.Findings()
+    findings = Findings()
     try:
-        V1_SHAPE(javascript.parse_json(decode(read_beneath(root, components(target)))), (), findings)
-    except (FileRefused, javascript.JsonSyntaxError) as error:
+        V1_SHAPE(parse_json(decode(read_beneath(root, components(target)))), (), findings)
+    except (FileRefused, JsonSyntaxError) as error:
         raise CannotBackfill(f"the sidecar that is there cannot be read: {error}") from None
     if findings.issues:
         raise CannotBackfill("the sidecar that is there is not valid: remove it and backfill again")
@@ -214,11 +215,11 @@ class _Original:
             "conditions": {"requested": conditions, "effective": conditions},
             "backfilled": True,
         }
-        findings = shape.Findings()
+        findings = Findings()
         V1_SHAPE(fields, (), findings)
         if findings.issues:
             raise CannotBackfill("built replay does not validate", findings.issues)
-        return javascript.pretty(fields) + "\n"
+        return pretty(fields) + "\n"
 
     def _version(self) -> object:
         text = _text_at(self._repository, self._commit, "package.json")

@@ -6,7 +6,7 @@ import re
 from typing import Final
 from urllib.parse import quote
 
-from reenact.provenance import javascript
+from reenact.provenance.javascript import pretty
 from reenact.provenance.report_escape import SERVICE_MESSAGE, printable
 from reenact.provenance.verify_model import Check, Report, Status, Verification
 
@@ -33,7 +33,7 @@ _UNCHECKED_RULE: Final = ("not-checked", "The report's sidecar is missing or can
 def as_json(value: object) -> str:
     """JSON in ASCII with two-space indents: whatever a string holds, terminals and build services see nothing in it
     to act on."""
-    text = SERVICE_MESSAGE.sub(r"#\\u0023", javascript.pretty(value))
+    text = SERVICE_MESSAGE.sub(r"#\\u0023", pretty(value))
     return _BEYOND_ASCII.sub(_escape, text)
 
 

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from reenact.errors import HashingError, SidecarError
-from reenact.provenance import javascript, shape
 from reenact.provenance.hashing import decode, hash_raw_decoded
+from reenact.provenance.javascript import JsonSyntaxError, parse_json, pretty
 from reenact.provenance.paths import sidecar_path
 from reenact.provenance.report_escape import printable
 from reenact.provenance.root import find_foreign_root
 from reenact.provenance.safe_paths import FileRefused, Refusal, components, read_beneath
+from reenact.provenance.shape import Findings
 from reenact.provenance.sidecar import V1_SHAPE, InputRef, Sidecar, parse_sidecar
 from reenact.provenance.verify import MAX_SIDECAR_BYTES, read_near
 from reenact.provenance.verify_inputs import Hashes
@@ -84,13 +85,13 @@ def _load(path: str, root: Path) -> Sidecar:
             "sidecar alongside the markdown, or pass the sidecar path directly."
         ) from None
     try:
-        value = javascript.parse_json(text)
-    except javascript.JsonSyntaxError as error:
+        value = parse_json(text)
+    except JsonSyntaxError as error:
         raise SidecarError(f"Replay sidecar at {shown} is {error}") from None
-    findings = shape.Findings()
+    findings = Findings()
     V1_SHAPE(value, (), findings)
     if findings.issues:
-        issues = _printable_lines(javascript.pretty(findings.issues))
+        issues = _printable_lines(pretty(findings.issues))
         raise SidecarError(f"Replay sidecar at {shown} does not validate against ReplaySchema:\n{issues}")
     sidecar = parse_sidecar(text)
     assert isinstance(sidecar, Sidecar)

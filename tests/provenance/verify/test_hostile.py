@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from reenact.provenance.hashing import hash_raw, hash_structured
 from tests.provenance.verify.repository import TOKEN, Repository, fields, raw
@@ -254,3 +256,30 @@ def test_neither_an_inputs_content_nor_a_keys_name_is_printed(repository: Reposi
         assert done.returncode == 1
         assert "hunter" not in done.stdout + done.stderr
         assert "password" not in done.stdout + done.stderr
+
+
+names = st.text(st.characters(), max_size=12) | st.sampled_from(
+    ["..", ".", "", "tokens", "t.yml", "/", "C:\\", "~", "-", "\0", ".git"]
+)
+paths = st.lists(names, max_size=6).map("/".join) | st.lists(names, max_size=6).map("\\".join)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(token=paths, brief=paths, name=st.sampled_from(sorted(fields())), value=values, is_changed=st.booleans())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_a_sidecar_says_the_answer_is_a_verdict(
+    token: str, brief: str, name: str, value: Any, is_changed: bool, repository: Repository
+) -> None:
+    recorded = fields(
+        token={"path": token, "hash": hash_structured(TOKEN)}, brief={"path": brief, "hash": hash_raw(b"")}
+    )
+    text = json.dumps(recorded | ({name: value} if is_changed else {}))
+    repository.write("docs/r.replay.json", text)
+    for options in ((), ("--json",), ("--compat",), ("--at-commit",)):
+        done = repository.call("verify-replay", *options, "docs/r.md")
+        assert done.returncode in (0, 1, 2)
+        assert PLAIN.fullmatch(done.stdout + done.stderr)
