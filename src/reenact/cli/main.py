@@ -15,6 +15,7 @@ from reenact.errors import ReenactError
 # COMMAND_SETTINGS, which are passed to typer's `command`.
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("reenact.cli.run", "Run a plan."),
+    "pin": ("reenact.cli.pin", "Write everything into a plan that its behaviour depends on."),
     "resume": ("reenact.cli.resume", "Go on with one run that stopped."),
     "recover": ("reenact.cli.recover", "Go on with every run that stopped."),
     "ls": ("reenact.cli.ls", "List runs."),
@@ -28,6 +29,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "backfill": ("reenact.cli.backfill", "Write sidecars for reports that were published without one."),
     "rerun": ("reenact.cli.rerun", "Run a report's recorded command again, at its commit."),
+    "skills": ("reenact.cli.skills", "List the skills that plans may use."),
+    "skill": ("reenact.cli.skill", "Show what one skill declares."),
     "demo": ("reenact.cli.demo", "Run, kill, recover, replay, export, verify, tamper."),
 }
 

@@ -116,6 +116,14 @@ class Evidence:
                 yield self._commit(row_id - low, stored)
                 last = row_id
 
+    def last_commit(self, run_no: int) -> CommitRow | None:
+        low = run_no * COMMITS_PER_RUN
+        rows = self.query(
+            "SELECT id, body FROM commits WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1",
+            (low, low + COMMITS_PER_RUN),
+        )
+        return self._commit(rows[0][0] - low, rows[0][1]) if rows else None
+
     def _commit(self, n: int, stored: object) -> CommitRow:
         if not isinstance(stored, bytes):
             return CommitRow(n, None, "the body is not a blob")

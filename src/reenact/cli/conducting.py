@@ -1,0 +1,29 @@
+"""Running something that can be interrupted: Ctrl-C stops cleanly and says how to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import typer
+
+from reenact.cli.exits import INTERRUPTED
+
+if TYPE_CHECKING:
+    from reenact.cli.progress import PlainProgress
+
+T = TypeVar("T")
+
+
+def conduct(work: Callable[[], T], progress: PlainProgress, *, known_run: str | None = None) -> T:
+    """The result of `work`. Interrupted, nothing that is recorded is lost: it exits 130 with the command to go on."""
+    try:
+        with progress:
+            return work()
+    except KeyboardInterrupt:
+        run_id = progress.run_id or known_run
+        if run_id is None:
+            typer.echo("interrupted; nothing was started", err=True)
+        else:
+            typer.echo(f"interrupted; go on with: reenact resume {run_id}", err=True)
+        raise typer.Exit(INTERRUPTED) from None

@@ -1,0 +1,23 @@
+"""Exit codes of runs: 0 done, 1 failed, 4 not ended. The rest of the table stands with the errors themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+DONE: Final = 0
+FAILED: Final = 1
+UNUSABLE: Final = 3
+OPEN: Final = 4
+INTERRUPTED: Final = 130
+
+
+def exit_code(status: str) -> int:
+    """Of a run: completed is done, failed and cancelled are failed, anything else has not ended."""
+    return {"completed": DONE, "failed": FAILED, "cancelled": FAILED}.get(status, OPEN)
+
+
+def worst(codes: Iterable[int]) -> int:
+    """Of several runs: one that failed counts more than one that has not ended."""
+    found = set(codes)
+    return next((code for code in (UNUSABLE, FAILED, OPEN) if code in found), DONE)

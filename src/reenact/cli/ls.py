@@ -1,0 +1,89 @@
+"""`reenact ls`: which runs there are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reenact.cli.options import JsonOption, StoreOption
+
+if TYPE_CHECKING:
+    from reenact.cli.printing import Segment
+    from reenact.contracts.records import RunStatus
+    from reenact.store.base import RunRow
+
+
+def ls(
+    waiting: Annotated[bool, typer.Option("--waiting", help="Only runs that a person must look at.")] = False,
+    status: Annotated[
+        list[str] | None,
+        typer.Option("--status", metavar="STATUS", help="Only runs of this status; repeatable."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most so many, the newest.")] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List runs, the newest first.
+
+    Exit codes: 0 listed, also when there is none; 2 no such status; 3 the store cannot be used.
+    """
+    from reenact.cli.options import existing_store, missing_store
+    from reenact.cli.printing import print_json, print_lines
+
+    wanted = statuses(status or [], waiting=waiting)
+    path = missing_store(store)
+    if path is not None:
+        typer.echo(f"there is no store at {path} yet; `reenact run` makes one", err=True)
+    rows = [] if path is not None else existing_store(store).runs(status=wanted or None, limit=limit)
+    if as_json:
+        print_json([as_document(row) for row in rows])
+    else:
+        print_lines(table(rows))
+
+
+def statuses(given: list[str], *, waiting: bool) -> tuple[RunStatus, ...]:
+    from typing import cast, get_args
+
+    from reenact.contracts.records import RunStatus
+    from reenact.errors import UsageError
+
+    known = get_args(RunStatus)
+    for name in given:
+        if name not in known:
+            raise UsageError(f"--status: there is no status {name!r}; one of {', '.join(known)}")
+    wanted = [*given, "waiting", "held"] if waiting else given
+    return cast("tuple[RunStatus, ...]", tuple(dict.fromkeys(wanted)))
+
+
+def as_document(row: RunRow) -> dict[str, object]:
+    return {
+        "run_id": row.run_id,
+        "status": row.status,
+        "kind": row.kind,
+        "mode": row.mode,
+        "plan_id": row.plan_id,
+        "agent_id": row.agent_id,
+        "parent_run": row.parent_run,
+        "commits": row.commits,
+        "started_at": row.started_at,
+    }
+
+
+def table(rows: list[RunRow]) -> list[list[Segment]]:
+    from reenact.cli.outcome_lines import STATUS_STYLE
+    from reenact.cli.printing import one_line
+
+    if not rows:
+        return [[("no runs", "")]]
+    lines: list[list[Segment]] = [[(f"{'RUN':<36}  {'STATUS':<9}  {'STARTED':<24}  PLAN", "bold")]]
+    for row in rows:
+        mode = "" if row.mode == "live" else f" ({row.mode})"
+        lines.append(
+            [
+                (f"{row.run_id:<36}  ", ""),
+                (f"{row.status:<9}", STATUS_STYLE.get(row.status, "yellow")),
+                (f"  {row.started_at:<24}  {one_line(row.plan_id)}{mode}", ""),
+            ]
+        )
+    return lines

@@ -1,0 +1,66 @@
+"""What several commands have in common: the store, the skills, JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from reenact.runtime.execution import Listener
+    from reenact.runtime.runtime import Runtime
+    from reenact.skills.registry import Registry
+    from reenact.store.sqlite import SqliteStore
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="sqlite:///PATH or a path. Default: REENACT_STORE, else a file in your data directory.",
+    ),
+]
+SkillsOption = Annotated[
+    list[str] | None,
+    typer.Option("--skills", metavar="FILE|MODULE", help="Skills besides the built-in ones; may be given again."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or `last`.")]
+
+
+def open_runtime(url: str | None, skills: list[str] | None, listeners: tuple[Listener, ...] = ()) -> Runtime:
+    """A runtime on a store that is made if there is none. Skills are loaded first: a mistake in them makes no store."""
+    from reenact.runtime.runtime import Runtime
+
+    registry = load_registry(skills)
+    return Runtime(url, skills=registry, listeners=listeners)
+
+
+def load_registry(skills: list[str] | None) -> Registry:
+    from reenact.skills.load import load_skills
+    from reenact.skills.registry import default_registry
+
+    registry = default_registry()
+    for spec in skills or ():
+        load_skills(spec, registry)
+    return registry
+
+
+def existing_store(url: str | None) -> SqliteStore:
+    """The store to read from; asking for what was recorded never makes a store."""
+    from reenact.errors import StoreUnavailable
+    from reenact.store.sqlite import SqliteStore
+
+    path = missing_store(url)
+    if path is not None:
+        raise StoreUnavailable(f"there is no store at {path}; `reenact run` makes one, --store names another")
+    return SqliteStore(url)
+
+
+def missing_store(url: str | None) -> str | None:
+    """The path of a store that is not there; None when there is something to open."""
+    from reenact.store.location import sqlite_path
+
+    path = sqlite_path(url)
+    return path if path != ":memory:" and not Path(path).exists() else None

@@ -1,0 +1,74 @@
+"""The end of a run, or where it stopped: for people and for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reenact.cli.printing import Segment, one_line, plural, print_json, print_lines
+
+if TYPE_CHECKING:
+    from reenact.runtime.result import RunResult, StepResult
+
+STATUS_STYLE = {"completed": "green", "success": "green", "failed": "red", "failure": "red", "cancelled": "red"}
+
+
+def print_result(result: RunResult, *, as_json: bool) -> None:
+    if as_json:
+        print_json(result_document(result))
+    else:
+        print_lines(result_lines(result))
+
+
+def result_document(result: RunResult) -> dict[str, object]:
+    import msgspec
+
+    steps = list(result)
+    return {
+        "run_id": result.run_id,
+        "status": result.status,
+        "reason": result.reason,
+        "cost_cents": sum(step.cost_cents for step in steps),
+        "steps": [
+            {
+                "step_id": step.step_id,
+                "code": step.final_code,
+                "attempts": step.attempts,
+                "retries": step.retry_count,
+                "outcome": msgspec.to_builtins(step.outcome),
+            }
+            for step in steps
+        ],
+    }
+
+
+def result_lines(result: RunResult) -> list[list[Segment]]:
+    steps = list(result)
+    width = max((len(step.step_id) for step in steps), default=0)
+    lines = [step_line(step, width) for step in steps]
+    summary = f"  {plural(len(steps), 'step')}, {plural(sum(step.cost_cents for step in steps), 'cent')}"
+    lines.append(
+        [(f"run {result.run_id} ", ""), (result.status, STATUS_STYLE.get(result.status, "yellow")), (summary, "")]
+    )
+    if result.reason:
+        lines.append([(f"why  {one_line(result.reason)}", "")])
+    lines += [[(line, "")] for line in next_steps(result.run_id, result.status)]
+    return lines
+
+
+def step_line(step: StepResult, width: int) -> list[Segment]:
+    style = STATUS_STYLE.get(step.outcome.status, "yellow")
+    line = [(f"  {step.step_id:<{width}}  ", ""), (step.final_code, style)]
+    if step.attempts > 1:
+        line.append((f"  {plural(step.attempts, 'attempt')}", ""))
+    if step.outcome.status != "success":
+        line.append((f"  {one_line(step.outcome.message)}", ""))
+    return line
+
+
+def next_steps(run_id: str, status: str) -> list[str]:
+    """What to do about a run that has not ended well."""
+    if status == "failed":
+        return [f"see  reenact show {run_id}"]
+    if status in ("waiting", "held", "running", "pending"):
+        return [f"see  reenact show {run_id}", f"then reenact resume {run_id}"]
+    return []

@@ -1,0 +1,57 @@
+"""`reenact pin`: a plan with everything that its behaviour depends on written into it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reenact.cli.options import JsonOption, SkillsOption
+
+
+def pin(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a JSON file.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it. Default: stdout.")
+    ] = None,
+    skills: SkillsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Pin a plan: skill versions and definitions, retry policies, prices, taxonomy and a salt.
+
+    A pinned plan runs the same everywhere, or says what is missing. One that is pinned already stays as it is.
+
+    Exit codes: 0 pinned, 2 the plan or the skills cannot be used, 3 the file cannot be written.
+    """
+    import msgspec
+
+    from reenact.cli.options import load_registry
+    from reenact.cli.plan_file import read_plan
+    from reenact.cli.printing import print_json
+    from reenact.contracts.plan import plan_hash
+    from reenact.runtime.pinning import pin as pin_plan
+    from reenact.values.clock import SystemDoor
+
+    document, _ = read_plan(plan)
+    pinned = pin_plan(document, load_registry(skills), SystemDoor(), source=str(plan))
+    digest = plan_hash(pinned)
+    text = msgspec.json.format(msgspec.json.encode(pinned), indent=2) + b"\n"
+    if output is not None:
+        write(output, text)
+    if as_json:
+        print_json({"plan_hash": digest, "output": None if output is None else str(output), "plan": pinned})
+    elif output is None:
+        typer.echo(text.decode(), nl=False)
+        typer.echo(digest, err=True)
+    else:
+        typer.echo(f"{output} {digest}")
+
+
+def write(path: Path, data: bytes) -> None:
+    from reenact.errors import StoreUnavailable
+
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise StoreUnavailable(f"{path}: cannot be written: {error.strerror}") from None

@@ -1,0 +1,83 @@
+"""A plan's file: read, checked, and each mistake in it told with its line and column."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Final
+
+from reenact.errors import PlanError, StoreUnavailable
+
+# Where the checks of a plan say that something is: `$.steps[2].retry`, or `$.context.pins.skills[...]`.
+_PATH: Final = re.compile(r"\$(?:\.\w+|\[\d+\])*")
+_PART: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
+_UNKNOWN_FIELD: Final = re.compile(r"unknown field `([^`]*)`")
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_DECODER: Final = json.JSONDecoder()
+
+
+def read_plan(path: Path) -> tuple[dict[str, object], int]:
+    """The plan's document and how many steps it has. A mistake in it is a UsageError with line and column."""
+    from reenact.contracts.plan import parse_plan
+
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise StoreUnavailable(f"{path}: {error.strerror or 'cannot be read'}; name a plan file") from None
+    try:
+        plan, document = parse_plan(data, source=str(path))
+    except PlanError as error:
+        raise PlanError(with_place(str(error), data.decode())) from None
+    return document, len(plan.steps)
+
+
+def with_place(message: str, text: str) -> str:
+    """The message of a mistake in a JSON text, with the line and column that its path leads to."""
+    path = _PATH.search(message)
+    if path is None:
+        return message
+    parts: list[str | int] = [name or int(number) for name, number in _PART.findall(path[0])]
+    unknown = _UNKNOWN_FIELD.search(message)
+    at = place_of(text, [*parts, unknown[1]] if unknown else parts)
+    line = text.count("\n", 0, at) + 1
+    return f"{message} (line {line}, column {at - text.rfind(chr(10), 0, at)})"
+
+
+def place_of(text: str, path: list[str | int]) -> int:
+    """Where the value at `path` begins in a valid JSON text, or its nearest container that is there."""
+    at = skip_space(text, 0)
+    for part in path:
+        found = child(text, at, part)
+        if found is None:
+            return at
+        at = found
+    return at
+
+
+def child(text: str, at: int, wanted: str | int) -> int | None:
+    """Where the member or element `wanted` of the container at `at` begins."""
+    in_object = text[at] == "{"
+    if text[at] not in "{[" or in_object is isinstance(wanted, int):
+        return None
+    at = skip_space(text, at + 1)
+    number = 0
+    while text[at] not in "}]":
+        key: str | int = number
+        if in_object:
+            key, at = _DECODER.raw_decode(text, at)
+            at = skip_space(text, skip_space(text, at) + 1)
+        if key == wanted:
+            return at
+        _, at = _DECODER.raw_decode(text, at)
+        at = skip_space(text, at)
+        if text[at] == ",":
+            at = skip_space(text, at + 1)
+        number += 1
+    return None
+
+
+def skip_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    assert found is not None, "any number of spaces, none too, matches"
+    return found.end()

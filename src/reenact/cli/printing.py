@@ -1,0 +1,56 @@
+"""Output for people and for programs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Final
+
+import typer
+
+PICODOLLARS: Final = 10**12
+Segment = tuple[str, str]
+"""Text and the style that it has on a terminal with colours."""
+
+
+def print_json(value: object) -> None:
+    """One JSON document on stdout, indented."""
+    import msgspec
+
+    typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def print_lines(lines: Iterable[list[Segment]], *, err: bool = False) -> None:
+    """Lines of segments: coloured on a terminal, plain text anywhere else and under NO_COLOR."""
+    stream = sys.stderr if err else sys.stdout
+    if not stream.isatty():
+        for line in lines:
+            typer.echo("".join(text for text, _ in line), err=err)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=err, highlight=False)
+    for line in lines:
+        console.print(Text.assemble(*line), soft_wrap=True)
+
+
+def one_line(text: str) -> str:
+    """Foreign text cannot forge a second line, or speak to the terminal."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def dollars(exact: int) -> str:
+    """Picodollars as dollars, exactly: `$0.03`, `$0.0000125`."""
+    whole, rest = divmod(exact, PICODOLLARS)
+    digits = f"{rest:012d}".rstrip("0")
+    return f"${whole}.{digits:0<2}" if digits else f"${whole}"
+
+
+def short(digest: object) -> str:
+    """The beginning of a digest: enough to tell it from others on a screen."""
+    return str(digest).removeprefix("sha256:")[:12]
+
+
+def plural(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,126 @@
+"""What a run does, while it does it: a bar on a terminal, a line per fact anywhere else. Always on stderr."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from reenact.cli.printing import one_line
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from reenact.runtime.execution import Fact
+
+
+class PlainProgress:
+    """One line for each attempt that is made again and each step that ends."""
+
+    def __init__(self) -> None:
+        self.run_id: str | None = None
+
+    def __enter__(self) -> PlainProgress:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing is shown after this."""
+
+    def __call__(self, fact: Fact) -> None:
+        if fact.run_id:
+            self.run_id = fact.run_id
+        self.show(fact)
+
+    def show(self, fact: Fact) -> None:
+        line = fact_line(fact)
+        if line is not None:
+            typer.echo(line, err=True)
+
+
+class QuietProgress(PlainProgress):
+    """Remembers the run, and says nothing."""
+
+    def show(self, fact: Fact) -> None:
+        """Whoever asked for JSON reads the result, not the way to it."""
+
+
+class LiveProgress(PlainProgress):
+    """A bar over the plan's steps, and above it what did not go as planned."""
+
+    def __init__(self, steps: int | None) -> None:
+        super().__init__()
+        self._steps = steps
+        self._bar: Any = None
+        self._task: Any = None
+
+    def show(self, fact: Fact) -> None:
+        if self._bar is None:
+            self._start()
+        if fact.kind == "step_started":
+            self._bar.update(self._task, description=str(fact.step_id))
+        elif fact.kind == "step_ended":
+            self._bar.update(self._task, completed=(fact.step_index or 0) + 1)
+        if fact.kind == "run_ended":
+            self.close()
+        elif told_above(fact):
+            self._bar.console.print(fact_line(fact), markup=False, highlight=False, soft_wrap=True)
+
+    def _start(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._bar.add_task("starting", total=self._steps)
+        self._bar.start()
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def told_above(fact: Fact) -> bool:
+    """Worth a line of its own although a bar is there."""
+    if fact.kind == "attempt":
+        return fact.backoff_ms is not None
+    return fact.kind == "progress" or (fact.kind == "step_ended" and fact.status != "success")
+
+
+def fact_line(fact: Fact) -> str | None:
+    """A fact in one line; None for what a reader does not need."""
+    if fact.kind == "run_started":
+        return f"run {fact.run_id}"
+    if fact.kind == "attempt" and fact.backoff_ms is not None:
+        return f"{fact.step_id}: attempt {(fact.attempt or 0) + 1} {fact.code}, again in {fact.backoff_ms} ms"
+    if fact.kind == "step_ended":
+        if fact.status == "success" or fact.outcome is None:
+            return f"{fact.step_id}: {fact.code}"
+        return f"{fact.step_id}: {fact.status} {fact.code}: {one_line(fact.outcome.message)}"
+    if fact.kind == "progress" and fact.message:
+        return f"{fact.step_id}: {one_line(fact.message)}"
+    return None
+
+
+def choose_progress(*, as_json: bool, steps: int | None = None) -> PlainProgress:
+    """What suits where stderr goes."""
+    if as_json:
+        return QuietProgress()
+    return LiveProgress(steps) if can_animate() else PlainProgress()
+
+
+def can_animate() -> bool:
+    if not sys.stderr.isatty():
+        return False
+    from rich.console import Console
+
+    return not Console(stderr=True).is_dumb_terminal

@@ -1,0 +1,172 @@
+"""A run as it went: every step with its decision, its attempts, what they cost, and the digests that pin them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reenact.contracts.artifacts import Artifact
+    from reenact.contracts.records import Attempt
+    from reenact.runtime.reader import RecordedStep, RunReader
+    from reenact.store.base import RunRow, Store
+
+Document = dict[str, Any]
+
+
+def read_timeline(store: Store, row: RunRow, *, values: bool) -> Document:
+    """The whole run as one document; `values` puts parameters and outputs in, where they were not erased."""
+    from reenact.runtime.reader import RunReader
+
+    reader = RunReader(store, row.run_id)
+    steps = sorted((step_document(step, values=values) for step in reader.steps()), key=lambda step: step["step_index"])
+    record = reader.record()
+    return {
+        "run_id": row.run_id,
+        "status": row.status,
+        "kind": record.kind,
+        "mode": record.mode,
+        "parent_run": record.parent_run,
+        "plan_id": row.plan_id,
+        "agent_id": row.agent_id,
+        "plan_hash": record.plan_hash,
+        "steps_planned": record.steps_planned,
+        "started_at": record.started_at,
+        "reenact_version": record.reenact_version,
+        "commits": reader.fold.commits,
+        "head": reader.fold.head,
+        "cost_exact": str(reader.fold.spent_exact),
+        "cost_cents": sum(step["cost_cents"] for step in steps),
+        "steps": steps,
+        "events": [event_document(reader, index) for index in range(len(reader.fold.events))],
+        "seal": seal_document(reader),
+    }
+
+
+def step_document(step: RecordedStep, *, values: bool) -> Document:
+    trace = step.trace
+    document: Document = {
+        "step_index": trace.step_index,
+        "step_id": trace.step_id,
+        "skill": f"{trace.meta('skill_id')}@{trace.meta('skill_version')}",
+        "trace_id": trace.trace_id,
+        "state": trace.state,
+        "decision": decision_document(step),
+        "idempotency_key": None if trace.call is None else trace.call.idempotency_key,
+        "attempts": [attempt_document(attempt) for attempt in trace.attempts],
+        **ending(step),
+        "digests": dict(digests(step)),
+    }
+    if values:
+        document["parameters"] = step.parameters()
+        document["output"] = output_of(step)
+    return document
+
+
+def ending(step: RecordedStep) -> Document:
+    """How a step ended, from the chain alone: it can be told after the values are gone."""
+    trace = step.trace
+    meta = meta_of(trace.effect if trace.effect is not None else trace.decision)
+    done = trace.terminal
+    started = trace.request.ts if trace.request is not None else None
+    last = trace.effect or trace.decision
+    return {
+        "code": meta.get("code") if done else None,
+        "status": (meta.get("status") or denied_status(meta)) if done else None,
+        "retries": meta.get("retries", 0) if done else None,
+        "cost_exact": str(trace.cost_exact),
+        "cost_cents": -(-trace.cost_exact // 10**10),
+        "served_from": meta.get("served_from"),
+        "started_at": started,
+        "ended_at": last.ts if done and last is not None else None,
+        "message": message_of(step),
+    }
+
+
+def denied_status(meta: Document) -> str:
+    return "skipped" if meta.get("code") == "DENIED_DUPLICATE" else "failure"
+
+
+def message_of(step: RecordedStep) -> str | None:
+    """What went wrong, in the words that were recorded as a value; None where nothing did, or they were erased."""
+    from reenact.errors import ReenactError
+
+    if not step.finished or step.trace.state == "COMPLETED":
+        return None
+    try:
+        return step.outcome().message or None
+    except ReenactError:
+        return None  # `verify` tells what is wrong with a value; the timeline stands on the chain
+
+
+def decision_document(step: RecordedStep) -> Document | None:
+    decided = step.trace.decision
+    if decided is None:
+        return None
+    meta = meta_of(decided)
+    return {
+        "decision": decided.decision,
+        "rationale": decided.rationale,
+        "gate": meta.get("gate"),
+        "code": meta.get("code"),
+        "duplicate_of": meta.get("duplicate_of"),
+        "ts": decided.ts,
+    }
+
+
+def attempt_document(attempt: Attempt) -> Document:
+    facts = attempt.facts
+    return {
+        "ordinal": attempt.ordinal,
+        "kind": attempt.kind,
+        "attempt": attempt.attempt,
+        "code": attempt.code,
+        "http_status": None if facts is None else facts.http_status,
+        "exceptions": [] if facts is None else [link.type for link in facts.exceptions],
+        "cost_exact": attempt.cost_exact,
+        "backoff_ms": attempt.backoff_ms,
+        "retry_after_ms": attempt.retry_after_ms,
+        "request_id": attempt.request_id,
+        "side_effects": [{"type": effect.type, "target": effect.target} for effect in attempt.side_effects],
+        "started_at": attempt.started_at,
+        "ended_at": attempt.ended_at,
+        "fence": attempt.fence,
+        "response": attempt.response,
+        "digest": attempt.digest,
+    }
+
+
+def digests(step: RecordedStep) -> Iterator[tuple[str, str]]:
+    trace = step.trace
+    for name, artifact in (
+        ("request", trace.request),
+        ("decision", trace.decision),
+        ("call", trace.call),
+        ("effect", trace.effect),
+    ):
+        if artifact is not None:
+            yield name, str(artifact.digest)
+    yield "head", trace.head
+
+
+def output_of(step: RecordedStep) -> object:
+    effect = step.trace.effect
+    commitment = None if effect is None else effect.commitment("/output")
+    return None if commitment is None else step.value(commitment, "tool_effect")
+
+
+def meta_of(artifact: Artifact | None) -> Document:
+    meta = getattr(artifact, "meta", None)
+    return dict(meta) if isinstance(meta, dict) else {}
+
+
+def event_document(reader: RunReader, index: int) -> Document:
+    event = reader.fold.events[index]
+    return {"type": event.type, "ts": event.ts, "who": event.who, "trace_id": event.trace_id}
+
+
+def seal_document(reader: RunReader) -> Document | None:
+    import msgspec
+
+    seal = reader.fold.seal
+    return None if seal is None else msgspec.to_builtins(seal)

@@ -1,0 +1,130 @@
+"""The timeline of a run as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reenact.cli.outcome_lines import STATUS_STYLE
+from reenact.cli.printing import Segment, dollars, one_line, plural, short
+
+STATE_STYLE = {"COMPLETED": "green", "FAILED": "red", "DENIED": "red"}
+DIM = "dim"
+
+
+def timeline_lines(run: dict[str, Any]) -> list[list[Segment]]:
+    """Every line of a run that `read_timeline` has read."""
+    lines = heading(run)
+    for step in run["steps"]:
+        lines += [[], *step_lines(step)]
+    lines += [[], *events(run), *ending(run)]
+    return lines
+
+
+def heading(run: dict[str, Any]) -> list[list[Segment]]:
+    status = run["status"]
+    planned = run["steps_planned"]
+    steps = (
+        f"{len(run['steps'])} of {plural(planned, 'step')}"
+        if planned is not None
+        else plural(len(run["steps"]), "call")
+    )
+    lines: list[list[Segment]] = [
+        [("run   ", DIM), (run["run_id"], "bold"), ("  ", ""), (status, STATUS_STYLE.get(status, "yellow"))],
+        [("plan  ", DIM), (one_line(run["plan_id"]), ""), (f"  {steps}, agent {one_line(run['agent_id'])}", "")],
+    ]
+    if run["plan_hash"] is not None:
+        lines.append([("hash  ", DIM), (run["plan_hash"], "")])
+    if run["mode"] != "live":
+        lines.append([("mode  ", DIM), (f"{run['mode']} of {run['parent_run']}", "")])
+    lines.append([("since ", DIM), (run["started_at"], "")])
+    return lines
+
+
+def step_lines(step: dict[str, Any]) -> list[list[Segment]]:
+    state = step["state"]
+    first: list[Segment] = [
+        (f"{step['step_index'] + 1:>3} ", DIM),
+        (step["step_id"], "bold"),
+        (f"  {step['skill']}  ", ""),
+        (state, STATE_STYLE.get(state, "yellow")),
+    ]
+    if step["code"] is not None:
+        first.append((f"  {step['code']}", STATE_STYLE.get(state, "")))
+    if step["cost_exact"] != "0":
+        first.append((f"  {dollars(int(step['cost_exact']))}, charged as {plural(step['cost_cents'], 'cent')}", ""))
+    lines = [first]
+    if step["message"]:
+        lines.append([(f"      {one_line(step['message'])}", "red")])
+    if step["decision"] is not None:
+        lines.append([("      ", ""), (step["decision"]["rationale"], "")])
+    width = max((len(code_text(attempt)) for attempt in step["attempts"]), default=0)
+    lines += [attempt_line(attempt, width) for attempt in step["attempts"]]
+    if step["served_from"] is not None:
+        lines.append([(f"      served from trace {step['served_from']}: nothing was sent", "")])
+    pins = "  ".join(f"{name} {short(digest)}" for name, digest in step["digests"].items())
+    lines.append([("      ", ""), (pins, DIM)])
+    for name in ("parameters", "output"):
+        if name in step:
+            lines.append([(f"      {name} ", DIM), (value_text(step[name]), "")])
+    return lines
+
+
+def attempt_line(attempt: dict[str, Any], width: int) -> list[Segment]:
+    cost = dollars(int(attempt["cost_exact"]))
+    digest: Segment = (f"  {short(attempt['digest'])}", DIM)
+    if attempt["kind"] == "redispatch":
+        text = f"      attempt {attempt['attempt'] + 1}  in doubt after a crash: sent again with the same key  {cost}"
+        return [(text, "yellow"), digest]
+    if attempt["kind"] == "served":
+        return [(f"      served     {attempt['code']}", ""), digest]
+    line: list[Segment] = [
+        (f"      attempt {attempt['attempt'] + 1}  ", ""),
+        (f"{code_text(attempt):<{width}}", "green" if str(attempt["code"]).startswith("OK") else "red"),
+        (f"  {duration(attempt):>4} ms  {cost}", ""),
+    ]
+    if attempt["backoff_ms"] is not None:
+        line.append((f"  back-off {attempt['backoff_ms']} ms", "yellow"))
+    return [*line, digest]
+
+
+def code_text(attempt: dict[str, Any]) -> str:
+    if attempt["kind"] != "attempt":
+        return ""
+    status = "" if attempt["http_status"] is None else f" {attempt['http_status']}"
+    return f"{attempt['code']}{status}"
+
+
+def duration(attempt: dict[str, Any]) -> int:
+    from reenact.values.clock import parse_ts
+
+    if attempt["started_at"] is None or attempt["ended_at"] is None:
+        return 0
+    return parse_ts(attempt["ended_at"]) - parse_ts(attempt["started_at"])
+
+
+def value_text(value: object) -> str:
+    import msgspec
+
+    return one_line(msgspec.json.encode(value).decode())
+
+
+def events(run: dict[str, Any]) -> list[list[Segment]]:
+    return [
+        [("event ", DIM), (f"{event['type']}  {event['ts']}  {one_line(event['who'] or '')}".rstrip(), "")]
+        for event in run["events"]
+    ]
+
+
+def ending(run: dict[str, Any]) -> list[list[Segment]]:
+    total = f"{dollars(int(run['cost_exact']))}, charged as {plural(run['cost_cents'], 'cent')}"
+    lines: list[list[Segment]] = [[("cost  ", DIM), (total, "")]]
+    seal = run["seal"]
+    if seal is None:
+        lines.append(
+            [("seal  ", DIM), (f"none yet; {plural(run['commits'], 'commit')}, head {short(run['head'])}", "yellow")]
+        )
+        return lines
+    lines.append([("seal  ", DIM), (seal["seal_digest"], "")])
+    counts = f"{plural(seal['commits'], 'commit')}, {plural(seal['traces'], 'trace')}, root {short(seal['root'])}"
+    lines.append([("      ", ""), (f"{seal['sealed_at']}  {counts}", DIM)])
+    return lines
