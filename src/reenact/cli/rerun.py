@@ -37,7 +37,7 @@ def rerun(
         if not yes and not _agreed():
             _say("not run; the work tree is removed")
             raise typer.Exit(4)
-        code = run_recorded(arguments, checkout.root)
+        code = run_recorded(arguments, checkout.root, output=sys.stderr if as_json else None)
         checkout.keep = not remove
         _say(f"the command ended with exit code {code}")
         if checkout.keep:

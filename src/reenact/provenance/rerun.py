@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import IO
 
 from reenact.errors import StoreUnavailable, UsageError
 from reenact.provenance.git import GitError, Repository
@@ -141,9 +142,10 @@ def _shown(argument: str) -> str:
     return "$'" + printable(argument.replace("\\", "\\\\").replace("'", "\\'"), uncut) + "'"
 
 
-def run_recorded(arguments: list[str], checkout: Path) -> int:
-    """Run the command in the checkout, with this terminal, and return its exit code."""
+def run_recorded(arguments: list[str], checkout: Path, *, output: IO[str] | None = None) -> int:
+    """Run the command in the checkout, with this terminal, and return its exit code. `output` takes its stdout."""
     try:
-        return subprocess.run(arguments, cwd=checkout, check=False).returncode  # noqa: S603  # the user agreed to it
+        done = subprocess.run(arguments, cwd=checkout, stdout=output, check=False)  # noqa: S603  # the user agreed
+        return done.returncode
     except OSError as error:
         raise UsageError(f"{_shown(arguments[0])}: {error.strerror}") from None

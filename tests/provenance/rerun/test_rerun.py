@@ -150,6 +150,14 @@ def test_arguments_reach_the_program_as_they_were_recorded(runs: Runs) -> None:
     assert (place / "out.txt").read_text().endswith(repr(arguments))
 
 
+def test_what_the_command_prints_stays_apart_from_the_json_document(runs: Runs) -> None:
+    runs.record("echo", "hello")
+    assert runs.reenact("rerun", "docs/r.md", "--yes").stdout == "hello\n"
+    done = runs.reenact("rerun", "docs/r.md", "--yes", "--json")
+    assert json.loads(done.stdout)["exit_code"] == 0
+    assert "hello" in done.stderr.splitlines()
+
+
 def test_no_hook_of_the_repository_runs(runs: Runs) -> None:
     hook = runs.root / ".git/hooks/post-checkout"
     hook.parent.mkdir(exist_ok=True)
