@@ -146,6 +146,6 @@ def run_recorded(arguments: list[str], checkout: Path, *, output: IO[str] | None
     """Run the command in the checkout, with this terminal, and return its exit code. `output` takes its stdout."""
     try:
         done = subprocess.run(arguments, cwd=checkout, stdout=output, check=False)  # noqa: S603  # the user agreed
-        return done.returncode
     except OSError as error:
         raise UsageError(f"{_shown(arguments[0])}: {error.strerror}") from None
+    return done.returncode
