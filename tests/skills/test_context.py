@@ -33,6 +33,14 @@ def test_an_unreported_response_is_told_from_a_response_that_is_null() -> None:
     assert (silent.report.has_raw_response, null.report.has_raw_response) == (False, True)
 
 
+def test_a_response_that_json_cannot_hold_is_recorded_as_such() -> None:
+    ctx = make_context()
+    ctx.response({"big": 2**60})
+    assert "2^53-1" in ctx.report.raw_response["unrecordable"]
+    ctx.response((1, 2))
+    assert ctx.report.raw_response == [1, 2]
+
+
 def test_nothing_is_recorded_after_close() -> None:
     heard: list[str] = []
     ctx = make_context(on_progress=heard.append)

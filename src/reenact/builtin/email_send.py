@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import re
 import smtplib
 import socket
@@ -199,16 +200,20 @@ def _expect(reply: tuple[int, bytes]) -> None:
 
 @contextmanager
 def _smtp_errors() -> Iterator[None]:
-    """Replies by their number (RFC 5321): 4yz may be tried again, 5yz may not. Network errors speak for themselves."""
+    """Replies by their number (RFC 5321): 4yz may be tried again, 5yz may not. Network errors speak for themselves.
+
+    With either the server has declined the message, so that sending it again cannot deliver it twice.
+    """
     try:
         yield
     except smtplib.SMTPResponseException as error:
+        if 400 <= error.smtp_code < 500 and error.smtp_code != 452:
+            text = f"the mail server refuses for now, with {error.smtp_code}"
+            raise ConnectionRefusedError(errno.ECONNREFUSED, text) from error
         raise SkillError.of(_code_of(error.smtp_code), f"the mail server answered {error.smtp_code}") from error
 
 
 def _code_of(reply: int) -> str:
     if reply in {530, 534, 535, 538}:
         return "ERR_PERMISSION_DENIED"
-    if reply in {452, 552}:
-        return "ERR_STORAGE_QUOTA_EXCEEDED"
-    return "ERR_CONNECTION_REFUSED" if 400 <= reply < 500 else "ERR_VALIDATION_FAILED"
+    return "ERR_STORAGE_QUOTA_EXCEEDED" if reply in {452, 552} else "ERR_VALIDATION_FAILED"

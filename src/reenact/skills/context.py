@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from reenact.errors import SkillError
+from reenact.skills.plain import to_plain
 from reenact.values.clock import Door, KeyedRandom, SystemDoor, keyed_random
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
@@ -101,8 +103,15 @@ class SkillContext:
         self._set(http_status=status)
 
     def response(self, value: object) -> None:
-        """The raw response, where the output is made from it and differs."""
-        self._set(raw_response=value, has_raw_response=True)
+        """The raw response, where the output is made from it and differs.
+
+        What JSON cannot express is recorded as a word about that: a record must not fail for what a server says.
+        """
+        try:
+            plain = to_plain(value)
+        except SkillError as error:
+            plain = {"unrecordable": str(error)}
+        self._set(raw_response=plain, has_raw_response=True)
 
     def progress(self, message: str) -> None:
         """A word for whoever watches. It is shown, never recorded, and nothing depends on it."""
