@@ -14,6 +14,9 @@ Names = tuple[str, ...]
 
 _NEVER_SEARCHED: Final = frozenset({".git", "node_modules", ".venv", "__pycache__"})
 _MAX_SEARCHED: Final = 200_000
+# Reports of one commit share their inputs: small files of a commit are read once.
+_MAX_KEPT: Final = 64
+_MAX_KEPT_BYTES: Final = 1 << 18
 
 
 class Source(Protocol):
@@ -66,10 +69,15 @@ class CommitTree:
         self._repository = repository
         self._limit = limit
         self._index: dict[str, list[Names]] | None = None
-        self._read: dict[Names, bytes] = {}
+        self._kept: dict[Names, bytes] = {}
 
     def read(self, names: Names) -> bytes:
-        return self._repository.read(self.commit, "/".join(names), self._limit)
+        if names not in self._kept:
+            data = self._repository.read(self.commit, "/".join(names), self._limit)
+            if len(data) > _MAX_KEPT_BYTES or len(self._kept) >= _MAX_KEPT:
+                return data
+            self._kept[names] = data
+        return self._kept[names]
 
     def named(self, name: str) -> list[Names]:
         if self._index is None:
