@@ -52,7 +52,7 @@ def request(ex: Execution, step: PlannedStep, parameters: dict[str, object], com
     artifact = ActionRequest(
         action_request_id=action_request_id,
         agent_id=ex.plan.agent_id,
-        intent=f"Run {step.skill_id}@{step.skill_version} for step {step.step_id}",
+        intent=f"Run {step.skill_id}@{step.skill_version or 'unknown'} for step {step.step_id}",
         meta=meta,
         plan_id=ex.plan.plan_id,
         proposal=Proposal(args=args(step, parameters, commitment), tool_name=step.tool, tool_server=step.server),

@@ -181,8 +181,9 @@ class Dispatch:
     def record(self, result: AttemptResult, code: str, number: int, wait: int | None) -> tuple[str, int]:
         """Stage the attempt; (commitment, size) of the output."""
         self.ex.not_yet_recorded(self.trace.trace_id, number, result)
-        output = self.ex.book.put(result.output)
-        response = output if result.response is SAME else self.ex.book.put(result.response)
+        # What a failed attempt returned is kept as its response; an output is what a step that succeeded gives.
+        output = self.ex.book.put(result.output if code.startswith("OK") else None)
+        response = self.ex.book.put(result.output if result.response is SAME else result.response)
         cost = result.cost_exact
         if cost is None:
             cost = settle(self.rate, self.ex.prices, self.reserved, code, result.facts).exact
