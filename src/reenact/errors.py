@@ -34,6 +34,7 @@ ReenactError                     has .code (stable) and .exit_code (the CLI's)
 │   ├── UnknownVersion           written by a newer version
 │   └── UnsealedRecording        a run without its seal: its end is not known              exit 4
 ├── SecretError                  a secret is missing, or stands where none may stand       exit 4
+├── WaitingForPerson             a session's call needs a person first                     exit 4
 └── DeterminismViolation         decision code asked for a field that may differ           exit 1
 SkillError.<CODE>                what a skill raises to name its failure; becomes an outcome
 """
@@ -228,6 +229,17 @@ class UnsealedRecording(EvidenceError):
 class SecretError(ReenactError):
     code = "ERR_SECRET_UNAVAILABLE"
     exit_code = 4
+
+
+class WaitingForPerson(ReenactError):
+    """A call cannot go on before a person has spoken; `status` is `waiting` or `held`."""
+
+    code = "WAITING_FOR_PERSON"
+    exit_code = 4
+
+    def __init__(self, message: str, *, status: str = "waiting") -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class DeterminismViolation(ReenactError):

@@ -32,6 +32,23 @@ class Call:
 
     async def drive(self) -> StructuredOutcome:
         """Until terminal. What the last state staged is not yet durable when this returns."""
+        try:
+            outcome = await self.until_terminal()
+        except BaseException:
+            if self.ex.duplicates is not None:
+                self.ex.duplicates.release(self.step, self.parameters)
+            raise
+        if self.ex.duplicates is not None:
+            self.ex.duplicates.record(self.step, self.parameters, self.trace.trace_id, outcome)
+        self.ex.tell(
+            Fact(
+                kind="step_ended", run_id=self.ex.run_id, step_id=self.step.step_id, step_index=self.step.index,
+                code=outcome.code, status=outcome.status, outcome=outcome,
+            )
+        )  # fmt: skip
+        return outcome
+
+    async def until_terminal(self) -> StructuredOutcome:
         outcome: StructuredOutcome | None = None
         while outcome is None:
             state = self.trace.state
@@ -43,14 +60,6 @@ class Call:
                 outcome = await self.execute()
             else:
                 outcome = recorded_outcome(self.ex, self.trace)
-        if self.ex.duplicates is not None:
-            self.ex.duplicates.record(self.step, self.parameters, self.trace.trace_id, outcome)
-        self.ex.tell(
-            Fact(
-                kind="step_ended", run_id=self.ex.run_id, step_id=self.step.step_id, step_index=self.step.index,
-                code=outcome.code, status=outcome.status, outcome=outcome,
-            )
-        )  # fmt: skip
         return outcome
 
     # -- PENDING ---------------------------------------------------------------------------------------------------
@@ -66,7 +75,7 @@ class Call:
         self.ex.writer.entry(logged)
         if isinstance(verdict, Refusal):
             self.ex.remember_output(self.step.step_id, None)
-            return denied_outcome_of(self.trace, verdict.message)
+            return denied_outcome_of(self.trace, {"message": verdict.message, **verdict.details})
         return None
 
     async def ask_gates(self) -> Verdict:
@@ -75,7 +84,7 @@ class Call:
             validate.check(self.step, self.parameters, self.ex.plan.registry, self.unresolved)
             or self.missing_secret()
             or permission.check(self.step, self.ex.context, self.ex.fold.called)
-            or self.duplicate()
+            or await self.duplicate()
         )
         if refusal is not None:
             return refusal
@@ -95,9 +104,9 @@ class Call:
             return None
         return Refusal("validate", "ERR_SECRET_UNAVAILABLE", f"the secret {name} is not set", {"secret": name})
 
-    def duplicate(self) -> Refusal | None:
+    async def duplicate(self) -> Refusal | None:
         duplicates = self.ex.duplicates
-        return None if duplicates is None else duplicates.check(self.step, self.parameters)
+        return None if duplicates is None else await duplicates.check(self.step, self.parameters)
 
     def money(self) -> tuple[dict[str, str | None], Refusal | None]:
         rate = tariff(self.ex.plan.pins.prices, self.step.reference, self.parameters)
@@ -206,6 +215,6 @@ def resume(ex: Execution, trace: TraceFold, step: PlannedStep, *, near: int | No
 def recorded_outcome(ex: Execution, trace: TraceFold) -> StructuredOutcome:
     """The outcome of a trace that is terminal already."""
     if trace.state == "DENIED":
-        return denied_outcome_of(trace, "")
+        return denied_outcome_of(trace, {})
     outcome, output = outcome_of(ex.book, trace)
     return with_output(outcome, output) if outcome.ok else outcome

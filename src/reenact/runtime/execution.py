@@ -49,7 +49,7 @@ class Fact:
 Listener = Callable[[Fact], None]
 
 
-class Parked(Exception):  # noqa: N818  # not an error: the run stops here and can go on later
+class Parked(Exception):  # not an error: the run stops here and can go on later
     """The run stops without an end: it waits for a person, or is held."""
 
     def __init__(self, status: RunStatus, reason: str) -> None:
@@ -90,6 +90,8 @@ class Execution:
         self.duplicates: DuplicateGate | None = None
         self.before_seal: Callable[[RunStatus], None] | None = None
         """Called when every step has ended: the last moment at which a run can say something about itself."""
+        self.duplicate_output = False
+        self.unrecorded_reads = False
         self.unrecorded: dict[str, tuple[int, AttemptResult]] = {}
         """Results that are not durable yet: what is left behind in `late_effects` when the lease is lost."""
         self._outputs: dict[str, str | None] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol, cast
 
 import msgspec
@@ -32,13 +33,17 @@ def outcome_of(book: Payloads, trace: TraceFold, *, near: int | None = None) -> 
     return outcome, output
 
 
-def denied_outcome_of(trace: TraceFold, message: str) -> StructuredOutcome:
-    """The outcome of a denied trace, computed from the decision: it needs no record of its own."""
+def denied_outcome_of(trace: TraceFold, explained: Mapping[str, object]) -> StructuredOutcome:
+    """The outcome of a denied trace, computed from the decision: it needs no record of its own.
+
+    `explained` is what the gate said besides, where that was not erased: `message`, and what may help the caller.
+    """
     decided = trace.decision
     assert decided is not None
     meta = cast("dict[str, object]", decided.meta)
     code = str(meta["code"])
-    details: dict[str, object] = {"gate": meta["gate"], "reason": message}
+    details: dict[str, object] = {key: value for key, value in explained.items() if key != "message"}
+    details |= {"gate": meta["gate"], "reason": explained.get("message", "")}
     if meta.get("duplicate_of"):
         details["duplicate_of"] = meta["duplicate_of"]
     return StructuredOutcome(

@@ -89,6 +89,10 @@ class PayloadBook:
         self.in_flight, self.pending, self.shared = self.pending, [], []
         return taken
 
+    def give_back(self, payloads: list[NewPayload], shared: list[tuple[str, int]]) -> None:
+        """A commit failed: its envelopes go with the next one."""
+        self.pending, self.shared, self.in_flight = payloads + self.pending, shared + self.shared, []
+
     def committed(self, run_no: int, n: int, payloads: list[NewPayload]) -> None:
         """These envelopes are durable as those of commit `n`."""
         for k, payload in enumerate(payloads):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from reenact.contracts.artifacts import ArtifactType
@@ -37,18 +37,18 @@ class RecordedStep:
     def outcome(self) -> StructuredOutcome:
         """What the caller got, or would have got."""
         if self.trace.effect is None:
-            return denied_outcome_of(self.trace, self.reason())
+            return denied_outcome_of(self.trace, self.explained())
         outcome, output = outcome_of(self.payloads, self.trace, near=self.commits.get("tool_effect"))
         return with_output(outcome, output) if outcome.ok else outcome
 
-    def reason(self) -> str:
-        """Why a denied step was denied, where that was not erased."""
+    def explained(self) -> Mapping[str, object]:
+        """What the gate said about a denied step, where that was not erased."""
         decided = self.trace.decision
         commitment = decided.meta.get("details") if decided is not None and isinstance(decided.meta, dict) else None
         if not isinstance(commitment, str):
-            return ""
+            return {}
         value = self.value(commitment, "supervisor_decision")
-        return str(value.get("message", "")) if isinstance(value, dict) else ""
+        return value if isinstance(value, dict) else {}
 
     def parameters(self) -> object:
         assert self.trace.request is not None

@@ -16,7 +16,7 @@ REFERENCE = re.compile(r"\{\{\s*([^{}]+?)\s*\}\}")
 MISSING = object()
 
 
-class UnresolvedReference(Exception):  # noqa: N818  # it becomes a refusal, nobody handles it as an error
+class UnresolvedReference(Exception):  # it becomes a refusal, nobody handles it as an error
     """A reference that leads nowhere; the message says where it stands and why."""
 
 

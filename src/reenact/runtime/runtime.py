@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 
 from reenact.contracts.plan import parse_plan, plan_from_document, plan_hash
 from reenact.contracts.records import RunMode, RunRecord, RunStatus
-from reenact.errors import ConcurrentExecution, LockAcquireFailed, PlanError, UsageError
+from reenact.errors import ConcurrentExecution, LockAcquireFailed, PlanError, UsageError, WaitingForPerson
+from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
+from reenact.runtime import session_history
 from reenact.runtime.capability import Mint
 from reenact.runtime.committer import Committer
 from reenact.runtime.doubt import keep_late
@@ -18,15 +20,18 @@ from reenact.runtime.execution import Execution, Fact, Listener, Parked
 from reenact.runtime.gates.supervisor import SupervisorFunction, load_supervisor
 from reenact.runtime.heartbeat import Heartbeat
 from reenact.runtime.live import LiveSource
-from reenact.runtime.payload_book import PayloadBook
+from reenact.runtime.payload_book import PayloadBook, Redactor
 from reenact.runtime.pinning import pin
 from reenact.runtime.plan_run import run_plan
 from reenact.runtime.reader import RunReader
 from reenact.runtime.recovery import load_fold
 from reenact.runtime.result import RunResult
 from reenact.runtime.secrets import Secrets
+from reenact.runtime.session import Session
+from reenact.runtime.session_opening import SessionOpening, reopen_session
+from reenact.runtime.session_plan import SessionPlan
 from reenact.runtime.source import EffectSource
-from reenact.runtime.steps import RunPlan
+from reenact.runtime.steps import PlannedStep, RunPlan
 from reenact.runtime.writer import RunWriter
 from reenact.skills.registry import Registry, default_registry
 from reenact.skills.skill import Skill
@@ -87,6 +92,37 @@ class Runtime:
         """Go on with every run that nobody is working on."""
         return run_sync(self.recover_async())
 
+    def session(
+        self,
+        *,
+        goal: str = "",
+        agent_id: str = "agent",
+        budget_cents: int | None = None,
+        context: Mapping[str, object] | None = None,
+        resume: str | None = None,
+        interrupted: str = "synthesize",
+        duplicate_output: bool = False,
+        unrecorded_reads: bool = False,
+    ) -> SessionOpening:
+        """A session for an agent loop: `async with runtime.session(goal=…) as s`, or plain `with`.
+
+        `context` takes what a plan's context takes. `resume` goes on with a session of that id; calls that were
+        interrupted are ended by an appended result (`interrupted="settle"` drives them to their end instead).
+        `duplicate_output` hands a denied duplicate the earlier output. `unrecorded_reads` lets reads go on, marked as
+        unrecorded, while the journal cannot be written; everything else fails closed.
+        """
+        return SessionOpening(
+            self,
+            goal=goal,
+            agent_id=agent_id,
+            budget_cents=budget_cents,
+            context=context,
+            resume=resume,
+            interrupted=interrupted,
+            duplicate_output=duplicate_output,
+            unrecorded_reads=unrecorded_reads,
+        )
+
     # -- the async core --------------------------------------------------------------------------------------------
 
     async def run_async(self, plan: PlanLike, *, run_id: str | None = None) -> RunResult:
@@ -98,7 +134,23 @@ class Runtime:
         row = self.store.find_run(run_id)
         if row.status not in UNFINISHED:
             return RunResult(row.run_id, row.status, self.store)
+        if row.kind == "session":
+            return await self.settle_session(row.run_id)
         return await self.conduct(self.reopen_run(row.run_id))
+
+    async def settle_session(self, run_id: str) -> RunResult:
+        """Drive the open calls of a session to their end. The session itself goes on only with its host."""
+        ex, plan = reopen_session(self, run_id)
+        status: RunStatus = "pending"
+        reason: str | None = f"the session's calls are settled; its host goes on with session(resume={run_id!r})"
+        try:
+            await Session(self, ex, plan).settle()
+        except WaitingForPerson as waiting:
+            status, reason = ("waiting" if waiting.status == "waiting" else "held"), str(waiting)
+        finally:
+            if ex.writer.lease is not None:
+                self.store.release(ex.writer.lease, status)
+        return RunResult(run_id, status, self.store, reason=reason)
 
     async def recover_async(self) -> list[RunResult]:
         results = []
@@ -140,7 +192,7 @@ class Runtime:
         new_id = run_id or self.door.uuid7()
         dedupe_key = self.door.random_bytes(32)
         fold = RunFold(new_id)
-        book = PayloadBook(self.store, new_id, self.door, dedupe_key, None)
+        book = PayloadBook(self.store, new_id, self.door, dedupe_key, self.redactor(run_plan_))
         writer = RunWriter(self.committer, fold, book, self.door, lease=None, owner=self.owner)
         started_at = self.door.timestamp()
         record = RunRecord(
@@ -162,12 +214,14 @@ class Runtime:
             started_at=started_at, dedupe_key=dedupe_key,
         )  # fmt: skip
         writer.run(record, new_run)
-        ex = self._execution(run_plan_, writer, source, original_run_id or new_id)
+        ex = self.execution(run_plan_, writer, source, original_run_id or new_id)
         ex.tell(Fact(kind="run_started", run_id=new_id))
         return ex
 
     def reopen_run(self, run_id: str) -> Execution:
         """A run that was interrupted: its lease taken, its journal verified and folded."""
+        if self.store.find_run(run_id).kind == "session":
+            return reopen_session(self, run_id)[0]
         lease = self.store.acquire(run_id, self.owner)
         try:
             reader = RunReader(self.store, run_id)
@@ -177,13 +231,24 @@ class Runtime:
         except BaseException:
             self.store.release(lease)
             raise
-        book = PayloadBook(self.store, run_id, self.door, self.store.dedupe_key(run_id), None)
+        bound = RunPlan(plan, document, self.registry.freeze())
+        book = PayloadBook(self.store, run_id, self.door, self.store.dedupe_key(run_id), self.redactor(bound))
         writer = RunWriter(self.committer, fold, book, self.door, lease=lease, owner=self.owner)
         source = LiveSource(self.door, self.secrets, on_progress=self._progress)
         original = fold.record.parent_run if fold.record is not None and fold.record.mode != "live" else None
-        return self._execution(RunPlan(plan, document, self.registry.freeze()), writer, source, original or run_id)
+        return self.execution(bound, writer, source, original or run_id)
 
-    def _execution(self, plan: RunPlan, writer: RunWriter, source: EffectSource, original_run_id: str) -> Execution:
+    def step_of(self, ex: Execution, trace: TraceFold) -> PlannedStep:
+        """The step behind an open trace, of a plan or a session."""
+        if isinstance(ex.plan, SessionPlan):
+            return session_history.reopen(ex, ex.plan, trace).step
+        return ex.plan.step(trace.step_index)
+
+    def redactor(self, plan: RunPlan) -> Redactor | None:  # noqa: ARG002  # the plan names fields that are secret
+        """What takes secrets out of values before they are written."""
+        return None
+
+    def execution(self, plan: RunPlan, writer: RunWriter, source: EffectSource, original_run_id: str) -> Execution:
         return Execution(
             store=self.store,
             door=self.door,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from reenact.contracts.records import Attempt, Event, RunCheckpoint, RunRecord, RunStatus, Seal, Vote
+from reenact.errors import StoreError
 from reenact.journal import chain, frontier
 from reenact.journal.chain import Logged
 from reenact.journal.fold import TraceFold
@@ -62,6 +63,26 @@ class Staged:
         if lines is None:
             lines = self.traces[trace_id] = TraceLines(step_index, begins=begins)
         return lines.lines
+
+    def absorb(self, later: Staged) -> Staged:
+        """What was staged meanwhile, behind this."""
+        for name in (
+            "run",
+            "events",
+            "votes",
+            "checkpoints",
+            "new_traces",
+            "reservations",
+            "completions",
+            "spent",
+            "after",
+        ):
+            getattr(self, name).extend(getattr(later, name))
+        for trace_id, lines in later.traces.items():
+            self.trace(trace_id, lines.step_index, begins=lines.begins).extend(lines.lines)
+        self.seal = later.seal or self.seal
+        self.status = later.status or self.status
+        return self
 
     def lines(self) -> list[bytes]:
         """In the format's order: traces that began earlier, then new ones, each by step index."""
@@ -184,7 +205,13 @@ class RunWriter:
             self._add_run_checkpoint(staged)
             unit = self._unit(staged)
             reach("before_commit")
-            self.lease = await self._committer.commit(unit, self.lease, self._owner)
+            try:
+                self.lease = await self._committer.commit(unit, self.lease, self._owner)
+            except StoreError:
+                # Nothing was written: it stays staged, so that a store which works again gets all of it.
+                self._staged = staged.absorb(self._staged)
+                self.book.give_back(unit.payloads, unit.shared)
+                raise
             reach("after_commit")
             self.fold.commits = unit.n
             self.fold.head = chain.sha(staged.body)

@@ -1,0 +1,155 @@
+"""What people say about a run: approve or deny a call, resolve one in doubt, cancel. Recorded with who and why."""
+
+from __future__ import annotations
+
+import getpass
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import UNSET
+
+from reenact.contracts.outcome import Observability, OutcomeMetadata, StructuredOutcome
+from reenact.contracts.records import Event, Vote
+from reenact.errors import RunNotFound, UsageError
+from reenact.journal.fold import TraceFold
+from reenact.policy.cost import cents
+from reenact.policy.taxonomy import is_retryable
+from reenact.runtime import building
+from reenact.runtime.execution import Execution, Fact
+from reenact.runtime.steps import PlannedStep
+
+if TYPE_CHECKING:
+    from reenact.runtime.runtime import Runtime
+
+Resolution = Literal["succeeded", "failed", "redispatch"]
+
+
+def whoami(who: str | None) -> str:
+    if who:
+        return who
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+async def vote(
+    runtime: Runtime, run_id: str, step_id: str | None, *, approve: bool, reason: str, who: str | None = None
+) -> str:
+    """Insert a vote about a call that waits; whoever resumes the run then appends the decision. Gives the step's id."""
+    ex = runtime.reopen_run(runtime.store.find_run(run_id).run_id)
+    status = runtime.store.find_run(run_id).status
+    try:
+        trace = waiting_trace(ex, step_id)
+        assert trace.request is not None
+        assert trace.request.digest is not UNSET
+        ex.writer.vote(
+            Vote(
+                action_request_digest=str(trace.request.digest),
+                decision="APPROVE" if approve else "DENY",
+                reason=ex.book.put({"reason": reason})[0],
+                trace_id=trace.trace_id,
+                ts=ex.door.timestamp(),
+                who=whoami(who),
+            )
+        )
+        await ex.writer.flush()
+        status = "pending"
+        return trace.step_id
+    finally:
+        if ex.writer.lease is not None:
+            runtime.store.release(ex.writer.lease, status)
+
+
+def waiting_trace(ex: Execution, step_id: str | None) -> TraceFold:
+    waiting = [trace for trace in ex.fold.open.values() if trace.state == "PENDING"]
+    chosen = [trace for trace in waiting if step_id is None or trace.step_id == step_id]
+    if not chosen:
+        about = f"step {step_id}" if step_id else "any step"
+        raise UsageError(f"run {ex.run_id} does not wait for a person about {about}")
+    if len(chosen) > 1:
+        names = ", ".join(trace.step_id for trace in chosen)
+        raise UsageError(f"run {ex.run_id} waits about several steps ({names}); name one")
+    if chosen[0].trace_id in ex.fold.votes:
+        raise UsageError(f"step {chosen[0].step_id} was voted on already; `reenact resume {ex.run_id}` goes on with it")
+    return chosen[0]
+
+
+async def resolve(
+    runtime: Runtime,
+    run_id: str,
+    step_id: str,
+    resolution: Resolution,
+    *,
+    reason: str,
+    who: str | None = None,
+    output: object = None,
+) -> None:
+    """A person's word about a call in doubt. It ends the call, or frees it to be sent again."""
+    row = runtime.store.find_run(run_id)
+    ex = runtime.reopen_run(row.run_id)
+    status = row.status
+    try:
+        trace = next((trace for trace in ex.fold.open.values() if trace.step_id == step_id), None)
+        if trace is None or trace.state != "EXECUTING":
+            raise UsageError(f"step {step_id} of run {ex.run_id} is not in doubt")
+        data = ex.book.put({"resolution": resolution, "reason": reason})[0]
+        freed = data if resolution == "redispatch" else None
+        ts = ex.door.timestamp()
+        ex.writer.event(Event(data=data, reason=freed, trace_id=trace.trace_id, ts=ts, type="resolve", who=whoami(who)))
+        if resolution != "redispatch":
+            end_by_word(ex, trace, runtime.step_of(ex, trace), succeeded=resolution == "succeeded", output=output)
+        await ex.writer.flush()
+        status = "pending"
+    finally:
+        if ex.writer.lease is not None:
+            runtime.store.release(ex.writer.lease, status)
+
+
+def end_by_word(ex: Execution, trace: TraceFold, step: PlannedStep, *, succeeded: bool, output: object) -> None:
+    """The effect as a person tells it; nothing was dispatched for it."""
+    code = step.success_code if succeeded else "ERR_IN_DOUBT"
+    outcome = StructuredOutcome(
+        code=code,
+        cost_cents=cents(trace.cost_exact),
+        details={"resolved_by": "person"},
+        latency_ms=0,
+        message="a person says that it succeeded" if succeeded else "a person says that it failed",
+        metadata=OutcomeMetadata(skill_id=step.skill_id, skill_version=str(step.skill_version)),
+        observability=Observability(backend_retries=building.retries(trace), span_id=None, trace_id=trace.trace_id),
+        retryable=is_retryable(code),
+        run_id=ex.run_id,
+        side_effects=[],
+        status="success" if succeeded else "failure",
+        step_id=step.step_id,
+        timestamp=ex.door.timestamp(),
+    )
+    ex.writer.entry(
+        building.tool_effect(
+            ex, trace, outcome, effect_status="SUCCESS" if succeeded else "FAILURE",
+            output=ex.book.put(output if succeeded else None), outcome_payload=ex.book.put_unique(outcome),
+        )
+    )  # fmt: skip
+
+
+async def cancel(runtime: Runtime, run_id: str, *, reason: str, who: str | None = None) -> None:
+    """End a run that nobody works on. Calls that are open stay as they are: the seal says so."""
+    row = runtime.store.find_run(run_id)
+    if row.status in ("completed", "failed", "cancelled"):
+        raise UsageError(f"run {row.run_id} has ended ({row.status})")
+    ex = runtime.reopen_run(row.run_id)
+    sealed = False
+    try:
+        ts = ex.door.timestamp()
+        data = ex.book.put({"reason": reason})[0]
+        ex.writer.event(Event(data=data, reason=None, trace_id=None, ts=ts, type="cancel", who=whoami(who)))
+        record = ex.fold.record
+        if record is None:
+            raise RunNotFound(f"run {row.run_id} has no run record")
+        planned = record.steps_planned if record.steps_planned is not None else ex.fold.requested
+        ex.writer.seal("cancelled", record.plan_hash, planned)
+        ex.tell(Fact(kind="run_ended", run_id=ex.run_id, status="cancelled"))
+        await ex.writer.flush()
+        sealed = True
+    finally:
+        if ex.writer.lease is not None:
+            runtime.store.release(ex.writer.lease, "cancelled" if sealed else row.status)

@@ -1,0 +1,117 @@
+"""A session's past: as messages that a model API accepts, and its open calls brought to an end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from reenact.contracts.outcome import Observability, OutcomeMetadata, StructuredOutcome
+from reenact.contracts.records import Event
+from reenact.errors import UsageError
+from reenact.journal.fold import TraceFold
+from reenact.policy.cost import cents
+from reenact.policy.taxonomy import is_retryable
+from reenact.runtime import building, drive, keys
+from reenact.runtime.execution import Execution
+from reenact.runtime.reader import RecordedStep
+from reenact.runtime.references import unescape
+from reenact.runtime.session_plan import Document, SessionPlan
+from reenact.values.canonical import canonicalize
+
+INTERRUPTED = "This call was interrupted; whether it took effect is not known."
+
+
+def reopen(ex: Execution, plan: SessionPlan, trace: TraceFold) -> drive.Call:
+    """A call that an earlier process left open, with the parameters that it recorded."""
+    row = ex.store.trace(trace.trace_id, run_id=ex.run_id)
+    near = None if row is None else row.commit_n
+    assert trace.request is not None
+    parameters = ex.book.get(str(trace.request.proposal.args["$commit"]), near=near)
+    assert isinstance(parameters, dict)
+    key = trace.meta("key")
+    caller_key = str(ex.book.get(str(key), near=near)) if key is not None else None
+    step = plan.from_trace(trace, parameters, caller_key)
+    return drive.resume(ex, trace, step, near=near)
+
+
+async def synthesize(ex: Execution, plan: SessionPlan, trace: TraceFold) -> None:
+    """End an interrupted call with a result that says so, appended: the history is whole again, nothing is sent."""
+    call = reopen(ex, plan, trace)
+    if trace.state == "PENDING":
+        return  # nothing was sent, and a person may still approve it
+    if trace.state == "AUTHORIZED":
+        ex.writer.entry(
+            building.tool_call(ex, trace, call.step, call.parameters, building.idempotency_key(ex, trace, call.step))
+        )
+    ts = ex.door.timestamp()
+    ex.writer.event(Event(data=None, reason=None, trace_id=trace.trace_id, ts=ts, type="synthesized", who=None))
+    outcome = StructuredOutcome(
+        code="ERR_IN_DOUBT",
+        cost_cents=cents(trace.cost_exact),
+        details={"synthesized": True},
+        latency_ms=0,
+        message=INTERRUPTED,
+        metadata=OutcomeMetadata(skill_id=call.step.skill_id, skill_version=str(call.step.skill_version)),
+        observability=Observability(backend_retries=building.retries(trace), span_id=None, trace_id=trace.trace_id),
+        retryable=is_retryable("ERR_IN_DOUBT"),
+        run_id=ex.run_id,
+        side_effects=[],
+        status="failure",
+        step_id=call.step.step_id,
+        timestamp=ts,
+    )
+    ex.writer.entry(
+        building.tool_effect(
+            ex, trace, outcome, effect_status="ERROR", output=ex.book.put(None),
+            outcome_payload=ex.book.put_unique(outcome),
+        )
+    )  # fmt: skip
+    keys.finish(ex, trace, call.step, outcome)
+    ex.recovered.discard(trace.trace_id)
+    await ex.writer.flush()
+
+
+def messages(steps: Iterable[RecordedStep], style: str) -> list[Document]:
+    """Every call is followed by its result, in request order: what a model API insists on."""
+    if style not in ("openai", "anthropic"):
+        raise UsageError(f"style {style!r} is neither openai nor anthropic")
+    pair = openai_pair if style == "openai" else anthropic_pair
+    found: list[Document] = []
+    for step in sorted(steps, key=lambda item: item.trace.step_index):
+        found += pair(step.trace.trace_id, *described(step))
+    return found
+
+
+def described(step: RecordedStep) -> tuple[str, Document, str, bool]:
+    """(tool, arguments, content, whether it failed) of one call."""
+    parameters = unescape(step.parameters(), None)
+    arguments = parameters if isinstance(parameters, dict) else {}
+    if not step.finished:
+        return str(step.trace.meta("skill_id")), arguments, INTERRUPTED, True
+    outcome = step.outcome()
+    if outcome.ok or (outcome.details is not None and "output" in outcome.details):
+        content = canonicalize(outcome.output).decode()
+    else:
+        content = f"{outcome.code}: {outcome.message}"
+    return str(step.trace.meta("skill_id")), arguments, content, not outcome.ok
+
+
+def openai_pair(call_id: str, tool: str, arguments: Document, content: str, failed: bool) -> list[Document]:  # noqa: ARG001, FBT001  # this API has no flag for failure
+    function = {"name": tool, "arguments": canonicalize(arguments).decode()}
+    return [
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": call_id, "type": "function", "function": function}],
+        },
+        {"role": "tool", "tool_call_id": call_id, "content": content},
+    ]
+
+
+def anthropic_pair(call_id: str, tool: str, arguments: Document, content: str, failed: bool) -> list[Document]:  # noqa: FBT001  # same shape as above
+    return [
+        {"role": "assistant", "content": [{"type": "tool_use", "id": call_id, "name": tool, "input": arguments}]},
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": call_id, "content": content, "is_error": failed}],
+        },
+    ]

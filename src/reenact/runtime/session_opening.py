@@ -1,0 +1,282 @@
+"""Opening, resuming and leaving a session: `async with runtime.session(…) as s`, or plain `with`."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from reenact.contracts.outcome import StructuredOutcome
+from reenact.contracts.records import Event, RunRecord, RunStatus
+from reenact.errors import EvidenceError, UsageError, WaitingForPerson
+from reenact.journal.run_fold import RunFold
+from reenact.runtime import session_history
+from reenact.runtime.execution import Execution, Fact
+from reenact.runtime.gates.duplicate import DuplicateGate
+from reenact.runtime.keys import StoredPayloads
+from reenact.runtime.live import LiveSource
+from reenact.runtime.payload_book import PayloadBook
+from reenact.runtime.reader import RunReader
+from reenact.runtime.recovery import load_fold
+from reenact.runtime.session import Session
+from reenact.runtime.session_plan import Document, SessionPlan, opening
+from reenact.runtime.writer import RunWriter
+from reenact.store.base import NewRun
+from reenact.values.ids import project_uuid7
+from reenact.version import __version__
+
+if TYPE_CHECKING:
+    from reenact.runtime.runtime import Runtime
+
+T = TypeVar("T")
+
+
+class SessionOpening:
+    """What `runtime.session(…)` gives: enter it with `async with` or with `with`."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        *,
+        goal: str = "",
+        agent_id: str = "agent",
+        budget_cents: int | None = None,
+        context: Mapping[str, object] | None = None,
+        resume: str | None = None,
+        interrupted: str = "synthesize",
+        duplicate_output: bool = False,
+        unrecorded_reads: bool = False,
+    ) -> None:
+        if interrupted not in ("synthesize", "settle"):
+            raise UsageError(f"interrupted={interrupted!r} is neither synthesize nor settle")
+        self._runtime = runtime
+        self._goal = goal
+        self._agent_id = agent_id
+        self._context: Document = dict(context or {})
+        if budget_cents is not None:
+            self._context["budget_cents"] = budget_cents
+        self._resume = resume
+        self._interrupted = interrupted
+        self._duplicate_output = duplicate_output
+        self._unrecorded_reads = unrecorded_reads
+        self._session: Session | None = None
+        self._ex: Execution | None = None
+        self._thread: LoopThread | None = None
+
+    # -- async -----------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Session:
+        ex, plan = self._reopened() if self._resume else self._opened()
+        ex.duplicate_output = self._duplicate_output
+        ex.unrecorded_reads = self._unrecorded_reads
+        ex.duplicates = DuplicateGate(with_output=self._duplicate_output)
+        self._runtime.heartbeat.keep(ex.run_id, lambda: ex.writer.lease)
+        self._runtime.committer.active += 1
+        self._ex, self._session = ex, Session(self._runtime, ex, plan)
+        try:
+            await ex.writer.flush()
+            if self._resume:
+                await self._repair(ex, plan, self._session)
+        except BaseException:
+            self._leave(None)
+            raise
+        return self._session
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """A block that ends well seals the run. One that raises leaves it open, to be resumed."""
+        assert self._session is not None
+        status: RunStatus | None = None
+        try:
+            if isinstance(error, WaitingForPerson):
+                status = "waiting" if error.status == "waiting" else "held"
+            elif error is None and self._session.waiting:
+                status = "waiting"
+            elif error is None:
+                await self._session.close()
+                status = "completed"
+        finally:
+            self._leave(status)
+
+    def _leave(self, status: RunStatus | None) -> None:
+        assert self._ex is not None
+        self._runtime.committer.active -= 1
+        self._runtime.heartbeat.drop(self._ex.run_id)
+        if self._ex.writer.lease is not None:
+            self._runtime.store.release(self._ex.writer.lease, status)
+
+    # -- sync ------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> SyncSession:
+        self._thread = LoopThread()
+        try:
+            return SyncSession(self._thread.do(self.__aenter__()), self._thread)
+        except BaseException:
+            self._thread.stop()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._thread is not None
+        try:
+            self._thread.do(self.__aexit__(kind, error, trace))
+        finally:
+            self._thread.stop()
+
+    # -- beginnings ------------------------------------------------------------------------------------------------
+
+    def _opened(self) -> tuple[Execution, SessionPlan]:
+        runtime = self._runtime
+        run_id = runtime.door.uuid7()
+        document = opening(run_id, goal=self._goal, agent_id=self._agent_id, context=self._context, door=runtime.door)
+        plan = SessionPlan(document, runtime.registry.freeze())
+        dedupe_key = runtime.door.random_bytes(32)
+        fold = RunFold(run_id)
+        book = PayloadBook(runtime.store, run_id, runtime.door, dedupe_key, runtime.redactor(plan))
+        writer = RunWriter(runtime.committer, fold, book, runtime.door, lease=None, owner=runtime.owner)
+        started_at = runtime.door.timestamp()
+        record = RunRecord(
+            agent_id=project_uuid7(self._agent_id),
+            capability_key=runtime.mint.kid,
+            kind="session",
+            mode="live",
+            parent_run=None,
+            plan=None,
+            plan_hash=None,
+            plan_id=run_id,
+            reenact_version=__version__,
+            run_id=run_id,
+            started_at=started_at,
+            steps_planned=None,
+        )
+        new_run = NewRun(
+            kind="session", mode="live", parent_run=None, plan_id=run_id, agent_id=self._agent_id,
+            started_at=started_at, dedupe_key=dedupe_key,
+        )  # fmt: skip
+        writer.run(record, new_run)
+        data = book.put(document)[0]
+        writer.event(Event(data=data, reason=None, trace_id=None, ts=started_at, type="turn", who=None))
+        ex = self._execution(plan, writer, run_id)
+        ex.tell(Fact(kind="run_started", run_id=run_id))
+        return ex, plan
+
+    def _reopened(self) -> tuple[Execution, SessionPlan]:
+        assert self._resume is not None
+        runtime = self._runtime
+        row = runtime.store.find_run(self._resume)
+        if row.kind != "session":
+            raise UsageError(f"run {row.run_id} is a plan; `reenact resume {row.run_id}` goes on with it")
+        if row.status in ("completed", "failed", "cancelled"):
+            raise UsageError(f"session {row.run_id} has ended ({row.status})")
+        return reopen_session(self._runtime, row.run_id)
+
+    async def _repair(self, ex: Execution, plan: SessionPlan, session: Session) -> None:
+        """What an earlier process left open is ended, so that the history is whole."""
+        if self._interrupted == "settle":
+            await session.settle()
+            return
+        for trace in list(ex.fold.open.values()):
+            await session_history.synthesize(ex, plan, trace)
+
+    def _execution(self, plan: SessionPlan, writer: RunWriter, run_id: str) -> Execution:
+        source = LiveSource(self._runtime.door, self._runtime.secrets)
+        return self._runtime.execution(plan, writer, source, run_id)
+
+
+def reopen_session(runtime: Runtime, run_id: str) -> tuple[Execution, SessionPlan]:
+    """A session's state with its lease taken; its opening was kept with its first turn."""
+    lease = runtime.store.acquire(run_id, runtime.owner)
+    try:
+        document = session_document(runtime, run_id)
+        plan = SessionPlan(document, runtime.registry.freeze())
+        fold = load_fold(runtime.store, run_id).fold
+    except BaseException:
+        runtime.store.release(lease)
+        raise
+    for step in RunReader(runtime.store, run_id).steps():
+        skill = plan.find(str(step.trace.meta("skill_id")), str(step.trace.meta("skill_version")))
+        parameters = step.parameters()
+        plan.pin(skill, parameters if isinstance(parameters, dict) else {})
+    book = PayloadBook(runtime.store, run_id, runtime.door, runtime.store.dedupe_key(run_id), runtime.redactor(plan))
+    writer = RunWriter(runtime.committer, fold, book, runtime.door, lease=lease, owner=runtime.owner)
+    source = LiveSource(runtime.door, runtime.secrets)
+    return runtime.execution(plan, writer, source, run_id), plan
+
+
+def session_document(runtime: Runtime, run_id: str) -> Document:
+    first = runtime.store.body(run_id, 1)
+    if first is None:
+        raise EvidenceError(f"session {run_id} has no commits")
+    head = RunFold(run_id)
+    head.apply_body(first)
+    data = next((event.data for event in head.events if event.type == "turn"), None)
+    try:
+        document = StoredPayloads(runtime.store, run_id).get(str(data), near=1)
+    except LookupError:
+        raise EvidenceError(f"what session {run_id} began with was erased; it cannot be resumed") from None
+    assert isinstance(document, dict)
+    return document
+
+
+class LoopThread:
+    """A loop of its own for a synchronous session."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="reenact-session")
+        self._thread.start()
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class SyncSession:
+    """The same session for code that is not async. Threads may call it in parallel."""
+
+    def __init__(self, session: Session, thread: LoopThread) -> None:
+        self._session = session
+        self._thread = thread
+
+    @property
+    def run_id(self) -> str:
+        return self._session.run_id
+
+    def call(
+        self,
+        skill_id: str,
+        parameters: Mapping[str, object] | None = None,
+        *,
+        version: str | None = None,
+        step_id: str | None = None,
+        idempotency_key: str | None = None,
+        secrets: Mapping[str, str] | None = None,
+    ) -> StructuredOutcome:
+        return self._thread.do(
+            self._session.call(
+                skill_id, parameters, version=version, step_id=step_id, idempotency_key=idempotency_key, secrets=secrets
+            )
+        )
+
+    def turn(self) -> int:
+        return self._thread.do(self._session.turn())
+
+    def verify(self, commands: Sequence[str], *, timeout_s: float = 600) -> list[int]:
+        return self._thread.do(self._session.verify(commands, timeout_s=timeout_s))
+
+    def finish(self, *, confidence: float | None = None) -> None:
+        self._session.finish(confidence=confidence)
+
+    def history(self, *, style: str = "openai") -> list[Document]:
+        return self._thread.do(self._session.history(style=style))
+
+    def settle(self) -> list[StructuredOutcome]:
+        return self._thread.do(self._session.settle())
