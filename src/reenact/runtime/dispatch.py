@@ -187,6 +187,8 @@ class Dispatch:
         cost = result.cost_exact
         if cost is None:
             cost = settle(self.rate, self.ex.prices, self.reserved, code, result.facts).exact
+        if cost > 0 and self.ex.source.mode == "live":
+            self.ex.writer.spend(self.ex.today(), self.ex.plan.plan.agent_id, self.rate.model or "", cost)
         attempt = self.ex.writer.attempt(
             Attempt(
                 attempt=number,
@@ -232,16 +234,22 @@ class Dispatch:
         """Why nothing more may be dispatched; the first dispatch was the gate's business."""
         if not self.trace.attempts:
             return None
+        # What was spent today is an input that the decision recorded: a retry does not look again.
         _, refusal = budget.check(
             self.ex.budget,
             self.reserved,
             run=self.ex.run_spent(besides=self.trace.trace_id),
             step=Spent(self.trace.cost_exact),
-            day=Spent(),
+            day=Spent(self.decided("day_spent_exact"), self.trace.cost_exact),
             model=self.rate.model,
-            model_spent=Spent(),
+            model_spent=Spent(self.decided("model_spent_exact"), self.trace.cost_exact),
         )
         return None if refusal is None else refusal.message
+
+    def decided(self, name: str) -> int:
+        decision = self.trace.decision
+        value = decision.meta.get(name) if decision is not None and isinstance(decision.meta, dict) else None
+        return int(value) if isinstance(value, str) else 0
 
     def end(self, result: AttemptResult, code: str, output: tuple[str, int]) -> StructuredOutcome:
         good = code.startswith("OK")

@@ -114,14 +114,15 @@ class Call:
             required = self.estimate()
         except UnknownPrice as error:
             return {}, Refusal("budget", "ERR_LLM_INVALID_MODEL", str(error), {"model": error.model})
+        day, on_model = self.ex.outside_spent(rate.model)
         decision, refusal = budget.check(
             self.ex.budget,
             required,
             run=self.ex.run_spent(),
             step=Spent(),
-            day=Spent(),
+            day=day,
             model=rate.model,
-            model_spent=Spent(),
+            model_spent=on_model,
         )
         return decision.meta(), refusal
 

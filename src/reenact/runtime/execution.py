@@ -11,7 +11,7 @@ from reenact.contracts.records import RunStatus
 from reenact.errors import ConcurrentExecution
 from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
-from reenact.policy.budget import BudgetPolicy, Spent, budget_policy
+from reenact.policy.budget import NOTHING, BudgetPolicy, Spent, budget_policy
 from reenact.policy.cost import PriceTable
 from reenact.runtime.capability import Mint
 from reenact.runtime.gates.duplicate import DuplicateGate
@@ -141,6 +141,16 @@ class Execution:
     def run_spent(self, besides: str | None = None) -> Spent:
         reserved = sum(exact for trace_id, exact in self.reserved.items() if trace_id != besides)
         return Spent(self.fold.spent_exact, reserved)
+
+    def outside_spent(self, model: str | None) -> tuple[Spent, Spent]:
+        """What this agent spent today, in all and on a model: an input from outside, recorded with the decision."""
+        if self.budget.per_day_cents is None and not self.budget.per_model_cents:
+            return NOTHING, NOTHING
+        by_model = self.store.spent(self.today(), self.plan.plan.agent_id)
+        return Spent(sum(by_model.values())), Spent(by_model.get(model or "", 0))
+
+    def today(self) -> str:
+        return self.door.timestamp()[:10]
 
     # -- outputs of earlier steps -----------------------------------------------------------------------------------
 

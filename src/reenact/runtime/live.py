@@ -15,6 +15,7 @@ from reenact.journal.fold import TraceFold
 from reenact.policy.classify import facts_of
 from reenact.policy.repeat import STILL_RUNNING
 from reenact.runtime.gates.verdict import Verdict
+from reenact.runtime.processes import ChildFailure, call_in_process
 from reenact.runtime.references import secret_names, unescape
 from reenact.runtime.secrets import Secrets
 from reenact.runtime.source import SAME, AttemptCall, AttemptResult, KeyVerdict
@@ -165,6 +166,8 @@ class LiveSource:
         self, skill: Skill, ctx: SkillContext, parameters: Mapping[str, object], limit_s: float
     ) -> tuple[object, bool]:
         """(output, whether its thread still runs). Timeouts count on the monotonic clock of the loop."""
+        if skill.metadata.isolation == "process":
+            return await call_in_process(skill, ctx, parameters, limit_s), False
         if skill.is_async:
             async with asyncio.timeout(limit_s):
                 return await skill.call_async(ctx, parameters), False
@@ -191,7 +194,7 @@ def being_cancelled() -> bool:
 
 
 def facts(report: Report, error: BaseException | None, *, still_running: bool) -> Facts:
-    found = Facts() if error is None else facts_of(error)
+    found = Facts() if error is None else error.facts if isinstance(error, ChildFailure) else facts_of(error)
     if still_running:
         found = replace(found, exceptions=(*found.exceptions, ExceptionFact(errno=None, type=STILL_RUNNING)))
     return replace(
@@ -217,6 +220,6 @@ def describe(error: BaseException, timeout_ms: int) -> str:
 
 
 def details_of(error: BaseException | None) -> dict[str, object] | None:
-    if isinstance(error, SkillError) and error.details:
+    if isinstance(error, SkillError | ChildFailure) and error.details:
         return dict(error.details)
     return None

@@ -334,6 +334,11 @@ class SqliteStore:
         )
         return (rows[0][0].hex(), int(rows[0][1])) if rows else None
 
+    def spent(self, day: str, agent_id: str) -> dict[str, int]:
+        """Picodollars that an agent spent on a day, by model; "" stands for what no model did."""
+        rows = self._reader().query("SELECT model, exact FROM spending WHERE day = ? AND agent_id = ?", (day, agent_id))
+        return {model: int(exact) for model, exact in rows}
+
     def key_record(self, server: str, tool: str, key: str) -> KeyRecord | None:
         rows = self._reader().query(
             "SELECT i.server, i.tool, i.key, i.request_digest, i.agent_id, i.trace_id, r.run_id, i.state "
