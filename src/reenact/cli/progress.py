@@ -93,7 +93,7 @@ def told_above(fact: Fact) -> bool:
     """Worth a line of its own although a bar is there."""
     if fact.kind == "attempt":
         return fact.backoff_ms is not None
-    return fact.kind == "progress" or (fact.kind == "step_ended" and fact.status != "success")
+    return fact.kind in ("run_started", "progress") or (fact.kind == "step_ended" and fact.status != "success")
 
 
 def fact_line(fact: Fact) -> str | None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from reenact.cli.printing import Segment
     from reenact.store.derived import Difference
-    from reenact.verify import Report
+    from reenact.verify.report import Report
 
 STYLE = {"holds": "green", "agree": "green", "open": "yellow", "absent": "yellow", "broken": "red", "differ": "red"}
 
@@ -62,7 +62,7 @@ def check(target: str, store: str | None, keys: Path | None) -> tuple[Report, Se
     from reenact.cli.options import existing_store
     from reenact.errors import UsageError
     from reenact.store.verification import verify_run
-    from reenact.verify import verify_bundle
+    from reenact.verify.verifier import verify_bundle
 
     if is_folder(target):
         return verify_bundle(Path(target), keys=None if keys is None else read_keys(keys)), None
@@ -118,7 +118,7 @@ def show(report: Report, differences: Sequence[Difference] | None, missing: list
 
 def report_lines(report: Report, differences: Sequence[Difference] | None, missing: list[str]) -> list[list[Segment]]:
     from reenact.cli.printing import one_line
-    from reenact.verify import human
+    from reenact.verify.render import human
 
     lines = [coloured(line) for line in human(report)]
     if differences is not None:

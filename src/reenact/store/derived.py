@@ -133,7 +133,7 @@ def contents(evidence: Evidence, run_no: int, rebuilt: Rebuilt, envelopes: Store
         )
     expected: dict[bytes, tuple[int, str]] = {}
     for commitment, payload_id in sorted(envelopes.places.items(), key=lambda item: item[1]):
-        envelope = b"" if commitment in rebuilt.outcomes else evidence.envelope(payload_id)
+        envelope = b"" if commitment in rebuilt.outcomes else evidence.envelope(payload_id)[0]
         if len(envelope) >= INDEXED_CONTENT:
             content_key = blake2b(envelope[32:], key=keys[0][0], digest_size=16).digest()
             expected.setdefault(content_key, (payload_id, commitment))

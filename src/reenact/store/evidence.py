@@ -28,6 +28,8 @@ class CommitRow:
     body: bytes | None
     """None when the stored bytes cannot be unpacked; `problem` says why."""
     problem: str | None = None
+    recoded: bool = False
+    """True when the same content is packed in another way than this version packs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +127,21 @@ class Evidence:
         return self._commit(rows[0][0] - low, rows[0][1]) if rows else None
 
     def _commit(self, n: int, stored: object) -> CommitRow:
+        body = self._unpack(stored)
+        if isinstance(body, str):
+            return CommitRow(n, None, body)
+        return CommitRow(n, body, recoded=self.connection.codec.pack_body(body) != stored)
+
+    def _unpack(self, stored: object) -> bytes | str:
+        """The bytes that were packed, or what is wrong with the cell."""
         if not isinstance(stored, bytes):
-            return CommitRow(n, None, "the body is not a blob")
+            return "the cell is not a blob"
         try:
-            return CommitRow(n, self.connection.codec.unpack(stored))
+            return self.connection.codec.unpack(stored)
         except DamagedRecord as error:
-            return CommitRow(n, None, str(error))
+            return str(error)
+        except MemoryError:
+            return "stored bytes claim a size that no record has"
 
     def payload_places(self, run_no: int) -> list[tuple[PayloadPlace, str]]:
         """Where each envelope of a run lies, and the commitment that it is kept under, in order."""
@@ -141,16 +152,17 @@ class Evidence:
         )
         return [(PayloadPlace(row_id), kept.hex() if isinstance(kept, bytes) else str(kept)) for row_id, kept in rows]
 
-    def envelope(self, payload_id: int) -> bytes:
-        """The envelope as stored; what cannot be unpacked comes as it is, which no commitment fits."""
+    def envelope(self, payload_id: int) -> tuple[bytes, bool]:
+        """(envelope, whether it is packed in another way than this version packs it).
+
+        What cannot be unpacked comes as it is, and fits no commitment.
+        """
         rows = self.query("SELECT body FROM payloads WHERE id = ?", (payload_id,))
         stored = rows[0][0] if rows else b""
-        if not isinstance(stored, bytes):
-            return str(stored).encode()
-        try:
-            return self.connection.codec.unpack(stored)
-        except DamagedRecord:
-            return stored
+        envelope = self._unpack(stored)
+        if isinstance(envelope, str):
+            return (stored if isinstance(stored, bytes) else str(stored).encode()), False
+        return envelope, self.connection.codec.pack_envelope(envelope) != stored
 
     # -- the evidence of the store ---------------------------------------------------------------------------------
 
@@ -168,13 +180,19 @@ class StoredEnvelopes:
 
     def __init__(self, evidence: Evidence, run_no: int) -> None:
         self._evidence = evidence
+        self.recoded: set[str] = set()
         self.places: dict[str, int] = {}
         for place, commitment in evidence.payload_places(run_no):
             self.places.setdefault(commitment, place.payload_id)
 
     def get(self, commitment: str, /) -> bytes | None:
         payload_id = self.places.get(commitment)
-        return None if payload_id is None else self._evidence.envelope(payload_id)
+        if payload_id is None:
+            return None
+        envelope, recoded = self._evidence.envelope(payload_id)
+        if recoded:
+            self.recoded.add(commitment)
+        return envelope
 
     def value(self, commitment: object) -> Any:
         """The value behind a commitment as far as it can be read; None otherwise. Not verified."""

@@ -14,8 +14,8 @@ from reenact.store.evidence import Evidence, StoredEnvelopes
 from reenact.store.migrations import migrations
 from reenact.store.naming import read_lines
 from reenact.store.rebuild import Rebuilt
-from reenact.verify import Finding, Report, Where, verify_lines
-from reenact.verify.report import Aspect, shown
+from reenact.verify.report import Aspect, Finding, Report, Where, shown
+from reenact.verify.verifier import verify_lines
 
 TABLE_OF = {"journal.jsonl": "commits", "erasures.jsonl": "erasures", "keys.json": "keys", "seal.json": "seals"}
 _TRIGGER = re.compile(r"CREATE TRIGGER (\w+)")
@@ -49,6 +49,7 @@ class _RunCheck:
         self.erasures = evidence.erasures()
         self.findings: list[Finding] = []
         self.notes: list[str] = []
+        self.recoded: list[str] = []
 
     def verify(self) -> RunVerification:
         keys = self.evidence.keys()
@@ -64,6 +65,7 @@ class _RunCheck:
         self.check_payload_places()
         self.check_erasure_rows()
         self.check_guards()
+        self.note_recoded()
         differences = compare_derived(self.evidence, self.run_no, self.rebuilt, self.envelopes)
         return RunVerification(self.merged(report), tuple(differences))
 
@@ -77,6 +79,8 @@ class _RunCheck:
             said = next(read_lines(row.body), {}).get("n")
             if said != row.n:
                 self.add("COMMIT_NUMBER", "integrity", "the row lies at another place", where, row.n, said)
+            if row.recoded:
+                self.recoded.append(f"commit {row.n}")
             self.rebuilt.take(row.n, row.body)
             yield row.body
 
@@ -161,6 +165,13 @@ class _RunCheck:
         there = {row[0] for row in self.evidence.query("SELECT name FROM sqlite_master WHERE type = 'trigger'")}
         for name in sorted(wanted - there):
             self.notes.append(f"the guard {name} is not in the database: something took it off")
+
+    def note_recoded(self) -> None:
+        """Compression has more than one way to say the same; whoever stored another one changed no content."""
+        places = [*self.recoded, *(f"payload {commitment}" for commitment in sorted(self.envelopes.recoded))]
+        if places:
+            others = f" and {len(places) - 1} others" if len(places) > 1 else ""
+            self.notes.append(f"{places[0]}{others}: the same content, stored in other bytes than this version writes")
 
     # -- one report ------------------------------------------------------------------------------------------------
 

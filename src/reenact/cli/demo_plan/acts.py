@@ -12,7 +12,8 @@ from reenact.cli.demo_plan.plan import CRASH_POINT, ORDER_STEP
 from reenact.cli.demo_plan.service import UNAVAILABLE
 from reenact.cli.demo_plan.workshop import SKILLS, Ran, Workshop
 from reenact.cli.printing import plural
-from reenact.verify import Report, Where, verify_bundle
+from reenact.verify.report import Report, Where
+from reenact.verify.verifier import verify_bundle
 
 
 @dataclass(frozen=True, slots=True)
