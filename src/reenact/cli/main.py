@@ -21,6 +21,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ls": ("reenact.cli.ls", "List runs."),
     "show": ("reenact.cli.show", "Show a run as a timeline."),
     "replay": ("reenact.cli.replay", "Run a recording again and compare, aspect by aspect."),
+    "approve": ("reenact.cli.approve", "Say yes to a call that waits for a person."),
+    "deny": ("reenact.cli.deny", "Say no to a call that waits for a person."),
+    "resolve": ("reenact.cli.resolve", "Decide a call that is in doubt."),
+    "cancel": ("reenact.cli.cancel", "End a run that shall not go on."),
+    "doctor": ("reenact.cli.doctor", "Look at the store and say what to do."),
     "export": ("reenact.cli.export", "Write a run's evidence to a folder."),
     "verify": ("reenact.cli.verify", "Check a run or an exported folder."),
     "verify-replay": (
@@ -34,7 +39,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("reenact.cli.demo", "Run, kill, recover, replay, export, verify, tamper."),
 }
 
-EPILOG = "Exit codes: 0 done or holds, 1 failed or broken, 2 usage, 3 store unusable, 4 waiting or open, 130 interrupted."
+EPILOG = (
+    "Exit codes: 0 done or holds, 1 failed or broken, 2 usage, 3 store unusable, 4 waiting or open, 130 interrupted."
+)
 
 
 class LazyGroup(TyperGroup):
@@ -85,7 +92,9 @@ def print_version(wanted: bool) -> None:
 
 @app.callback()
 def options(
-    version: bool = typer.Option(False, "--version", callback=print_version, is_eager=True, help="Print the version."),  # noqa: ARG001  # the callback acts
+    version: bool = typer.Option(
+        False, "--version", callback=print_version, is_eager=True, help="Print the version."
+    ),  # the callback acts
 ) -> None:
     """Crash-safe tool calls for AI agents: recorded, replayable, provable."""
 

@@ -167,6 +167,8 @@ class Call:
 
     async def execute(self) -> StructuredOutcome:
         await self.ex.writer.flush()  # the call is durable before it is dispatched
+        if self.ex.cancel_note is not None:
+            return keys.refuse(self.ex, self.trace, self.step, "ERR_CANCELLED", "the run was cancelled")
         self.ex.tell_now(
             Fact(
                 kind="step_started", run_id=self.ex.run_id, step_id=self.step.step_id, step_index=self.step.index,

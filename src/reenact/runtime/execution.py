@@ -113,6 +113,11 @@ class Execution:
     def context(self) -> Context:
         return self.plan.plan.context
 
+    @property
+    def cancel_note(self) -> str | None:
+        """Who asked for this run to be cancelled and why, once a commit has told."""
+        return None if self.writer.lease is None else self.writer.lease.cancel
+
     def tell(self, fact: Fact) -> None:
         """Tell listeners once everything staged so far is durable."""
         if self.listeners:

@@ -9,13 +9,14 @@ from msgspec import UNSET
 
 from reenact.contracts.outcome import Observability, OutcomeMetadata, StructuredOutcome
 from reenact.contracts.records import Event, Vote
-from reenact.errors import RunNotFound, UsageError
+from reenact.errors import LockAcquireFailed, RunNotFound, UsageError
 from reenact.journal.fold import TraceFold
 from reenact.policy.cost import cents
 from reenact.policy.taxonomy import is_retryable
 from reenact.runtime import building
 from reenact.runtime.execution import Execution, Fact
 from reenact.runtime.steps import PlannedStep
+from reenact.values.canonical import canonicalize
 
 if TYPE_CHECKING:
     from reenact.runtime.runtime import Runtime
@@ -131,12 +132,20 @@ def end_by_word(ex: Execution, trace: TraceFold, step: PlannedStep, *, succeeded
     )  # fmt: skip
 
 
-async def cancel(runtime: Runtime, run_id: str, *, reason: str, who: str | None = None) -> None:
-    """End a run that nobody works on. Calls that are open stay as they are: the seal says so."""
+async def cancel(runtime: Runtime, run_id: str, *, reason: str, who: str | None = None) -> bool:
+    """End a run. One that somebody works on is asked to stop at its next commit: then False, it has not ended yet.
+
+    Calls that are open stay as they are, and the seal says so.
+    """
     row = runtime.store.find_run(run_id)
     if row.status in ("completed", "failed", "cancelled"):
         raise UsageError(f"run {row.run_id} has ended ({row.status})")
-    ex = runtime.reopen_run(row.run_id)
+    try:
+        ex = runtime.reopen_run(row.run_id)
+    except LockAcquireFailed:
+        note = canonicalize({"who": whoami(who), "reason": reason}).decode()
+        runtime.store.request_cancel(row.run_id, note)
+        return False
     sealed = False
     try:
         ts = ex.door.timestamp()
@@ -153,3 +162,4 @@ async def cancel(runtime: Runtime, run_id: str, *, reason: str, who: str | None 
     finally:
         if ex.writer.lease is not None:
             runtime.store.release(ex.writer.lease, "cancelled" if sealed else row.status)
+    return True

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from reenact.contracts.outcome import StructuredOutcome
-from reenact.contracts.records import RunStatus
+from reenact.contracts.records import Event, RunStatus
 from reenact.runtime import drive
 from reenact.runtime.crash_points import reach
 from reenact.runtime.execution import Execution, Fact
@@ -18,12 +20,15 @@ async def run_plan(ex: Execution) -> RunStatus:
         ex.duplicates = rebuild_duplicates(ex)
     stopped = any(ex.plan.step(index).on_error == "abort" for index in ex.fold.not_completed)
     index = ex.fold.done
-    while index < len(ex.plan) and not stopped:
+    while index < len(ex.plan) and not stopped and ex.cancel_note is None:
         step = ex.plan.step(index)
         outcome = await next_call(ex, step).drive()
         stopped = aborts(step, outcome)
         index += 1
     status: RunStatus = "failed" if stopped else "completed"
+    if ex.cancel_note is not None:
+        note_cancel(ex, ex.cancel_note)
+        status = "cancelled"
     await seal(ex, status)
     return status
 
@@ -38,6 +43,14 @@ def next_call(ex: Execution, step: PlannedStep) -> drive.Call:
 
 def aborts(step: PlannedStep, outcome: StructuredOutcome) -> bool:
     return outcome.status == "failure" and step.on_error == "abort"
+
+
+def note_cancel(ex: Execution, note: str) -> None:
+    """The request of somebody else, as an event of the run."""
+    asked = msgspec.json.decode(note, type=dict[str, str])
+    data = ex.book.put({"reason": asked.get("reason", "")})[0]
+    ts = ex.door.timestamp()
+    ex.writer.event(Event(data=data, reason=None, trace_id=None, ts=ts, type="cancel", who=asked.get("who")))
 
 
 async def seal(ex: Execution, status: RunStatus) -> None:

@@ -15,6 +15,7 @@ from reenact.runtime import drive, session_history, verification
 from reenact.runtime.doubt import keep_late
 from reenact.runtime.execution import Execution, Fact, Parked
 from reenact.runtime.gates.duplicate import DuplicateGate
+from reenact.runtime.plan_run import note_cancel
 from reenact.runtime.reader import RecordedStep, RunReader
 from reenact.runtime.references import escape
 from reenact.runtime.session_plan import Document, SessionPlan
@@ -139,8 +140,12 @@ class Session:
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
-    async def close(self, *, status: RunStatus = "completed") -> None:
+    async def close(self) -> RunStatus:
         """Assemble the plan, seal the run."""
+        status: RunStatus = "completed"
+        if self._ex.cancel_note is not None:
+            note_cancel(self._ex, self._ex.cancel_note)
+            status = "cancelled"
         document, digest = self._plan.assemble(self._recorded())
         reason = None
         if self._finished:
@@ -149,6 +154,7 @@ class Session:
         self._ex.writer.seal(status, digest, self._ex.fold.requested)
         self._ex.tell(Fact(kind="run_ended", run_id=self.run_id, status=status))
         await self._ex.writer.flush()
+        return status
 
     def _recorded(self) -> list[RecordedStep]:
         return list(RunReader(self._ex.store, self.run_id).steps())

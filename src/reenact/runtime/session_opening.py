@@ -96,8 +96,7 @@ class SessionOpening:
             elif error is None and self._session.waiting:
                 status = "waiting"
             elif error is None:
-                await self._session.close()
-                status = "completed"
+                status = await self._session.close()
         finally:
             self._leave(status)
 

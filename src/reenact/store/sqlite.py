@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from reenact.contracts.records import RunStatus
@@ -109,8 +110,7 @@ class SqliteStore:
         if lease is None:
             held = self._insert_run(db, unit, owner, self.door.now_ms())
         else:
-            held = lease
-            self._check_fence(db, unit, lease)
+            held = self._check_fence(db, unit, lease)
         body, seal_digest = unit.body(lambda: last_seal(db))
         commit_id = held.run_no << 24 | unit.n
         codec = self._writer.codec
@@ -152,9 +152,9 @@ class SqliteStore:
         assert cursor.lastrowid is not None
         return Lease(run_id=unit.run_id, run_no=cursor.lastrowid, owner=owner, token=1, expires_ms=expires)
 
-    def _check_fence(self, db: sqlite3.Connection, unit: Unit, lease: Lease) -> None:
+    def _check_fence(self, db: sqlite3.Connection, unit: Unit, lease: Lease) -> Lease:
         """Compared inside the transaction. Nothing is written for it: a commit costs the pages of its own rows."""
-        row = db.execute("SELECT token FROM runs WHERE run_no = ?", (lease.run_no,)).fetchone()
+        row = db.execute("SELECT token, cancel FROM runs WHERE run_no = ?", (lease.run_no,)).fetchone()
         if row is None or row[0] != lease.token:
             raise ConcurrentExecution(
                 f"run {unit.run_id}: another executor took over; this one wrote nothing. "
@@ -162,6 +162,7 @@ class SqliteStore:
             )
         if unit.status is not None:
             db.execute("UPDATE runs SET status = ? WHERE run_no = ?", (unit.status, lease.run_no))
+        return lease if row[1] is None else replace(lease, cancel=row[1])
 
     # -- leases ----------------------------------------------------------------------------------------------------
 
@@ -212,6 +213,11 @@ class SqliteStore:
                 "WHERE run_no = ? AND token = ? AND owner = ?",
                 (status, lease.run_no, lease.token, lease.owner),
             )
+
+    def request_cancel(self, run_id: str, note: str) -> None:
+        """Whoever works on the run learns of it with the next commit."""
+        with self._writer.transaction() as db:
+            db.execute("UPDATE runs SET cancel = ? WHERE run_id = ?", (note, run_id))
 
     # -- reading ---------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,8 @@ CREATE TABLE runs (
     dedupe_key BLOB NOT NULL,
     owner      TEXT,
     token      INTEGER NOT NULL,
-    expires_ms INTEGER NOT NULL
+    expires_ms INTEGER NOT NULL,
+    cancel     TEXT
 );
 CREATE INDEX runs_by_status ON runs (status);
 
