@@ -17,6 +17,9 @@ from reenact.policy.cost import DEFAULT_PRICES, PICODOLLARS_PER_CENT
 from tests.builtin.calling import Called, call
 from tests.builtin.servers import Behaviour, Request, Server, answer, drip, reset_half_way, silence, unused_port
 
+# The SDK warns of models that will be retired; which ones these are changes with its releases.
+pytestmark = pytest.mark.filterwarnings("ignore:The model .* is deprecated:DeprecationWarning")
+
 JSON = {"content-type": "application/json"}
 CLAUDE = "claude-sonnet-4-20250514"
 GPT = "gpt-4o"

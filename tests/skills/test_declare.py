@@ -186,6 +186,14 @@ def test_types_defined_beside_the_skill_in_a_function_are_found() -> None:
     assert local_type.call_sync(make_context(), {"item": {"x": 1}}) == {"x": 2}
 
 
+def test_the_contexts_hint_may_be_one_that_only_type_checkers_see() -> None:
+    @skill("typed", version="1.0.0")
+    def typed(ctx: OnlyForTypeCheckers, n: int) -> int:  # type: ignore[name-defined]  # noqa: F821 - as meant
+        return n + ctx.attempt  # type: ignore[no-any-return]
+
+    assert typed.call_sync(make_context(attempt=1), {"n": 1}) == 2
+
+
 def test_a_result_that_is_not_what_was_declared_is_a_schema_mismatch() -> None:
     @skill("liar", version="1.0.0")
     def liar() -> dict[str, int]:

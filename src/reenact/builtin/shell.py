@@ -43,7 +43,7 @@ class ShellResult(TypedDict):
     encoding: Literal["text", "base64"]
 
 
-class _TooMuch(Exception):  # noqa: N818 - a signal between two functions of this file
+class _TooMuch(Exception):
     pass
 
 

@@ -63,33 +63,11 @@ def skill(
     `SkillContext`. The result still works as the plain function. A declaration that contradicts itself is a
     `SkillDeclarationError` at import time, never a surprise in a run.
     """
+    given = dict(locals())
     frame = inspect.currentframe()
     scope = dict(frame.f_back.f_locals) if frame and frame.f_back else {}
     where = f"skill {skill_id}"
-    declared: dict[str, Any] = {
-        "cost_estimate_cents": cost_estimate_cents,
-        "cost_model": cost_model,
-        "failure_modes": _texts(failure_modes, where, "failure_modes"),
-        "high_risk": high_risk,
-        "honours_key": honours_key,
-        "idempotent": idempotent,
-        "in_doubt": in_doubt,
-        "isolation": isolation,
-        "owner": owner,
-        "permissions": _texts(permissions, where, "permissions"),
-        "public": _texts(public, where, "public"),
-        "read_when": {key: _texts(values, where, "read_when") for key, values in (read_when or {}).items()},
-        "redact": _texts(redact, where, "redact"),
-        "resources": Resources(reads=_texts(reads, where, "reads"), writes=_texts(writes, where, "writes")),
-        "retry": _retry(retry, where),
-        "side_effects": _texts(side_effects, where, "side_effects"),
-        "skill_id": check_skill_id(skill_id),
-        "stable_fields": _texts(stable_fields, where, "stable_fields"),
-        "tags": _texts(tags, where, "tags"),
-        "timeout_ms": timeout_ms,
-        "tool_class": tool_class,
-        "version": version,
-    }
+    declared = _declared(given, where)
     _check_values(declared, reconcile, where)
 
     def declare(function: Callable[..., Any]) -> Skill:
@@ -105,6 +83,27 @@ def skill(
         return Skill(function, metadata, signature, reconcile)
 
     return declare
+
+
+_LISTS = ("failure_modes", "permissions", "public", "redact", "side_effects", "stable_fields", "tags")
+_AS_GIVEN = (
+    "cost_estimate_cents", "cost_model", "high_risk", "honours_key", "idempotent", "in_doubt", "isolation", "owner",
+    "timeout_ms", "tool_class", "version",
+)  # fmt: skip
+
+
+def _declared(given: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The fields of the metadata that do not come from the function."""
+    lists = {name: _texts(given[name], where, name) for name in (*_LISTS, "reads", "writes")}
+    read_when = given["read_when"] or {}
+    return {
+        **{name: given[name] for name in _AS_GIVEN},
+        **{name: lists[name] for name in _LISTS},
+        "read_when": {key: _texts(values, where, "read_when") for key, values in read_when.items()},
+        "resources": Resources(reads=lists["reads"], writes=lists["writes"]),
+        "retry": _retry(given["retry"], where),
+        "skill_id": check_skill_id(given["skill_id"]),
+    }
 
 
 def _texts(values: Iterable[str], where: str, what: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from reenact.values.canonical import MAX_DEPTH, MAX_SAFE_INTEGER
 _TEXTUAL = (datetime.datetime, datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, uuid.UUID)
 
 
-class _Refused(Exception):  # noqa: N818 - not an error of its own: it collects the path on its way up
+class _Refused(Exception):
     def __init__(self, why: str) -> None:
         super().__init__(why)
         self.tokens: list[str] = []

@@ -6,6 +6,7 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema_rs
@@ -71,9 +72,14 @@ def _field(parameter: inspect.Parameter, hint: Any) -> tuple[str, Any] | tuple[s
 
 
 def _hints(function: Callable[..., Any], where: str, names_in_scope: Mapping[str, Any]) -> dict[str, Any]:
+    """The hints, resolved; that of the context is left out, since it may be imported for type checkers only."""
     unwrapped = inspect.unwrap(function)
+    written = {name: hint for name, hint in inspect.get_annotations(unwrapped).items() if name != CONTEXT_PARAMETER}
+    namespace = getattr(unwrapped, "__globals__", {})
     try:
-        return typing.get_type_hints(unwrapped, localns=dict(names_in_scope), include_extras=True)
+        return typing.get_type_hints(
+            SimpleNamespace(__annotations__=written), namespace, {**namespace, **names_in_scope}, include_extras=True
+        )
     except NameError as error:
         raise SkillDeclarationError(
             f"{where}: the type hint {error.name!r} cannot be resolved; define or import it before the skill"
