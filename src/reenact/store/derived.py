@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
+from msgspec import DecodeError
+
+from reenact.errors import ReenactError
+from reenact.journal.frontier import DECODE, Frontier, pack
+from reenact.journal.run_fold import RunFold
 from reenact.store.evidence import COMMITS_PER_RUN, Evidence, StoredEnvelopes
 from reenact.store.rebuild import KeyedCall, Rebuilt
 from reenact.store.sqlite import INDEXED_CONTENT
@@ -110,7 +115,11 @@ def shown(row: tuple[object, ...] | None) -> str:
 
 
 def shared_payloads(evidence: Evidence, run_no: int, rebuilt: Rebuilt, envelopes: StoredEnvelopes) -> list[Difference]:
-    """A payload that a later commit names again is found through its row here. A row more than needed is no fault."""
+    """A payload that a later commit names again is found through its row here.
+
+    A row more than needed is no fault. In a session a row less is none either: of two calls that run side by side and
+    make the same payload, the second finds it in memory.
+    """
     rows = evidence.query("SELECT commitment, payload_id FROM shared_payloads WHERE run_no = ?", (run_no,))
     stored = {commitment.hex() if isinstance(commitment, bytes) else str(commitment): got for commitment, got in rows}
     found = []
@@ -118,6 +127,8 @@ def shared_payloads(evidence: Evidence, run_no: int, rebuilt: Rebuilt, envelopes
         expected = envelopes.places.get(commitment)
         if expected is None and commitment in rebuilt.named_in:
             continue  # erased or lost: the verifier tells which
+        if commitment not in stored and rebuilt.is_session:
+            continue
         found += first_difference(
             "shared_payloads", f"commitment {commitment}", [("payload_id", expected, stored.get(commitment))]
         )
@@ -251,18 +262,44 @@ def prev_store_seal(evidence: Evidence, run_no: int) -> str | None:
 
 
 def run_checkpoints(evidence: Evidence, run_no: int, rebuilt: Rebuilt) -> list[Difference]:
+    """What recovery starts from, beside each run checkpoint: the state that the lines before it fold to."""
     low = run_no * COMMITS_PER_RUN
     rows = evidence.query(
-        "SELECT id FROM run_checkpoints WHERE id >= ? AND id < ? ORDER BY id", (low, low + COMMITS_PER_RUN)
+        "SELECT id, frontier FROM run_checkpoints WHERE id >= ? AND id < ? ORDER BY id", (low, low + COMMITS_PER_RUN)
     )
-    stored = {row[0] - low for row in rows}
+    stored = {row[0] - low: row[1] for row in rows}
+    if not stored and not rebuilt.run_checkpoints:
+        return []
+    expected = frontiers(evidence, run_no, rebuilt)
     return [
-        Difference(
-            "run_checkpoints",
-            f"commit {n}",
-            "a row for each run checkpoint",
-            "a row" if n in rebuilt.run_checkpoints else "no row",
-            "a row" if n in stored else "no row",
-        )
-        for n in sorted(stored ^ rebuilt.run_checkpoints)
+        Difference("run_checkpoints", f"commit {n}", "frontier", frontier_text(expected.get(n)), frontier_text(got))
+        for n in sorted({*stored, *expected})
+        if readable(got := stored.get(n)) != expected.get(n)
     ]
+
+
+def frontiers(evidence: Evidence, run_no: int, rebuilt: Rebuilt) -> dict[int, Frontier]:
+    """By commit; as far as the lines fold. Where they do not, the verifier says why."""
+    fold = RunFold(str(rebuilt.run.get("run_id")) if rebuilt.run is not None else "")
+    found: dict[int, Frontier] = {}
+    for row in evidence.commits(run_no):
+        try:
+            fold.apply_body(row.body or b"")
+        except ReenactError:
+            break
+        if row.n in rebuilt.run_checkpoints:
+            found[row.n] = DECODE(pack(fold))
+    return found
+
+
+def readable(stored: object) -> Frontier | None:
+    try:
+        return DECODE(stored) if isinstance(stored, bytes) else None
+    except DecodeError:
+        return None
+
+
+def frontier_text(value: object) -> str:
+    if isinstance(value, bytes):
+        value = readable(value) or "something that cannot be read"
+    return "no row" if value is None else str(value)

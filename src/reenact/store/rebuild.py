@@ -53,6 +53,8 @@ class Rebuilt:
     outcomes: set[str] = field(default_factory=set)
     order: dict[int, list[str]] = field(default_factory=dict)
     """commit → the commitments that it names first, as their envelopes must lie"""
+    late: list[tuple[str, str]] = field(default_factory=list)
+    """(trace id, commitment) of what a fenced-off executor left and a later one took over"""
     _requests: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = field(default_factory=dict)
 
     def take(self, n: int, body: bytes) -> None:
@@ -98,6 +100,14 @@ class Rebuilt:
             self.run_checkpoints.add(n)
         elif kind == "entry":
             self._entry(n, line)
+        elif kind == "event" and part(line, "event").get("type") == "late":
+            event = part(line, "event")
+            self.late.append((str(event.get("trace_id")), str(event.get("data"))))
+
+    @property
+    def is_session(self) -> bool:
+        """Calls of a session run side by side, so that their payloads have no order that the lines would show."""
+        return self.run is not None and self.run.get("kind") == "session"
 
     def _attempt(self, attempt: Mapping[str, Any]) -> None:
         fence = attempt.get("fence")

@@ -64,6 +64,7 @@ class _RunCheck:
         self.check_cut_tail()
         self.check_payload_places()
         self.check_erasure_rows()
+        self.check_late_effects()
         self.check_guards()
         self.note_recoded()
         differences = compare_derived(self.evidence, self.run_no, self.rebuilt, self.envelopes)
@@ -131,7 +132,8 @@ class _RunCheck:
         for n, rows in lying.items():
             if rows[-1][0] + 1 - len(rows) > absent[n]:
                 self.misplaced("payloads lie with a gap that nothing explains", n, len(rows) - 1, rows[-1][0])
-            self.check_order(n, [commitment for _, commitment in rows])
+            if not self.rebuilt.is_session:
+                self.check_order(n, [commitment for _, commitment in rows])
         if unnamed:
             self.notes.append(f"{unnamed} of the stored payloads are named by no record")
 
@@ -158,6 +160,22 @@ class _RunCheck:
                 self.add(
                     "ERASURE_CHAIN", "integrity", "the run that the row belongs to", where, owner, record.get("run_id")
                 )
+
+    def check_late_effects(self) -> None:
+        """What was taken over from an executor that had lost its lease is still there as it was left."""
+        rows = self.evidence.query(
+            "SELECT trace_id, body FROM late_effects WHERE run_no = ? ORDER BY id", (self.run_no,)
+        )
+        left = {(str(trace_id), bytes(body) if isinstance(body, bytes) else b"") for trace_id, body in rows}
+        for trace_id, commitment in self.rebuilt.late:
+            envelope = self.envelopes.get(commitment)
+            if envelope is not None and (trace_id, envelope[32:]) not in left:
+                where = Where(file="late_effects", trace_id=trace_id)
+                self.add("LATE_EFFECT_MISSING", "integrity", "what the run took over is not among them", where)
+        for trace_id, _ in left:
+            if trace_id not in {known for known, _, _ in self.rebuilt.traces.values()}:
+                where = Where(file="late_effects", trace_id=shown(trace_id))
+                self.add("LATE_EFFECT_MISSING", "integrity", "it belongs to no call of the run", where)
 
     def check_guards(self) -> None:
         """Nothing is broken when a trigger is gone; but somebody took it off."""
