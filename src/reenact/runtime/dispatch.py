@@ -11,7 +11,6 @@ from reenact.contracts.artifacts import EffectStatus
 from reenact.contracts.outcome import (
     Observability,
     OutcomeMetadata,
-    OutcomeSideEffect,
     OutcomeStatus,
     StructuredOutcome,
 )
@@ -28,6 +27,8 @@ from reenact.runtime import building, doubt
 from reenact.runtime.crash_points import reach
 from reenact.runtime.execution import Execution, Fact, Parked
 from reenact.runtime.gates import budget
+from reenact.runtime.outcomes import outcome_side_effects
+from reenact.runtime.people import end_by_word
 from reenact.runtime.source import SAME, AttemptCall, AttemptResult
 from reenact.runtime.steps import PlannedStep
 
@@ -56,6 +57,9 @@ class Dispatch:
                 refusal = self.out_of_money() or await self.record_doubt()
                 if refusal is not None:
                     return self.end_without_money(refusal)
+                said = self.ex.source.person_said(self.trace)
+                if said is not None:
+                    return end_by_word(self.ex, self.trace, self.step, succeeded=said.succeeded, output=said.output)
                 result = await self.attempt(attempts_made(self.trace))
             number = attempts_made(self.trace)
             code = self.code_of(result)
@@ -187,7 +191,7 @@ class Dispatch:
         cost = result.cost_exact
         if cost is None:
             cost = settle(self.rate, self.ex.prices, self.reserved, code, result.facts).exact
-        if cost > 0 and self.ex.source.mode == "live":
+        if cost > 0 and self.ex.source.is_live(self.step):
             self.ex.writer.spend(self.ex.today(), self.ex.plan.plan.agent_id, self.rate.model or "", cost)
         attempt = self.ex.writer.attempt(
             Attempt(
@@ -285,13 +289,7 @@ class Dispatch:
             ),
             retryable=is_retryable(code),
             run_id=self.ex.run_id,
-            side_effects=[
-                OutcomeSideEffect(
-                    attempt=effect.attempt, target=effect.target, timestamp=attempt.ended_at or "", type=effect.type
-                )
-                for attempt in self.trace.attempts
-                for effect in attempt.side_effects
-            ],
+            side_effects=outcome_side_effects(self.trace),
             status=status,
             step_id=self.step.step_id,
             timestamp=self.ex.door.timestamp(),

@@ -45,7 +45,7 @@ class Late(msgspec.Struct, frozen=True, kw_only=True):
 async def known_result(dispatch: Dispatch, number: int) -> AttemptResult | None:
     """The result of a dispatch that was in doubt, where it can be known without sending it again."""
     ex, trace = dispatch.ex, dispatch.trace
-    if trace.trace_id not in ex.recovered or ex.source.mode != "live":
+    if trace.trace_id not in ex.recovered or not ex.source.is_live(dispatch.step):
         return None
     late = late_result(ex, trace.trace_id, number)
     if late is not None:

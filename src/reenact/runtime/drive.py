@@ -114,7 +114,7 @@ class Call:
             required = self.estimate()
         except UnknownPrice as error:
             return {}, Refusal("budget", "ERR_LLM_INVALID_MODEL", str(error), {"model": error.model})
-        day, on_model = self.ex.outside_spent(rate.model)
+        day, on_model = self.ex.source.served_spending(self.step) or self.ex.outside_spent(rate.model)
         decision, refusal = budget.check(
             self.ex.budget,
             required,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from reenact.contracts.outcome import StructuredOutcome
@@ -88,7 +88,7 @@ class Execution:
         self.recovered: set[str] = {trace.trace_id for trace in writer.fold.open.values() if trace.state == "EXECUTING"}
         self.reserved: dict[str, int] = {}
         self.duplicates: DuplicateGate | None = None
-        self.before_seal: Callable[[RunStatus], None] | None = None
+        self.before_seal: Callable[[RunStatus], Awaitable[None]] | None = None
         """Called when every step has ended: the last moment at which a run can say something about itself."""
         self.duplicate_output = False
         self.unrecorded_reads = False

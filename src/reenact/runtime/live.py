@@ -12,13 +12,14 @@ from msgspec.structs import replace
 from reenact.contracts.facts import ExceptionFact, Facts, Usage
 from reenact.errors import SecretError, SkillError
 from reenact.journal.fold import TraceFold
+from reenact.policy.budget import Spent
 from reenact.policy.classify import facts_of
 from reenact.policy.repeat import STILL_RUNNING
 from reenact.runtime.gates.verdict import Verdict
 from reenact.runtime.processes import ChildFailure, call_in_process
 from reenact.runtime.references import secret_names, unescape
 from reenact.runtime.secrets import Secrets
-from reenact.runtime.source import SAME, AttemptCall, AttemptResult, KeyVerdict
+from reenact.runtime.source import SAME, AttemptCall, AttemptResult, KeyVerdict, PersonSaid
 from reenact.runtime.steps import PlannedStep
 from reenact.runtime.threads import SkillThreads
 from reenact.skills.context import Report, SkillContext
@@ -31,8 +32,6 @@ MAX_MS = 2**53 - 1
 
 class LiveSource:
     """Effects from the world."""
-
-    mode = "live"
 
     def __init__(
         self,
@@ -47,6 +46,9 @@ class LiveSource:
         self._services = dict(services or {})
         self._on_progress = on_progress
         self._threads = SkillThreads()
+
+    def is_live(self, step: PlannedStep) -> bool:  # noqa: ARG002  # every step
+        return True
 
     def redispatches(self, trace: TraceFold, *, recovered: bool) -> int:  # noqa: ARG002  # the recording asks the trace
         return 1 if recovered else 0
@@ -66,6 +68,12 @@ class LiveSource:
         return None
 
     def served_parameters(self, step: PlannedStep) -> dict[str, object] | None:  # noqa: ARG002  # nothing is served
+        return None
+
+    def served_spending(self, step: PlannedStep) -> tuple[Spent, Spent] | None:  # noqa: ARG002  # the store knows
+        return None
+
+    def person_said(self, trace: TraceFold) -> PersonSaid | None:  # noqa: ARG002  # people speak through the journal
         return None
 
     def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:  # noqa: ARG002  # the store knows

@@ -76,14 +76,19 @@ def outcome_without_values(trace: TraceFold) -> StructuredOutcome:
         observability=Observability(backend_retries=int(str(meta["retries"])), span_id=None, trace_id=trace.trace_id),
         retryable=bool(meta["retryable"]),
         run_id=str(trace.meta("run_id")),
-        side_effects=[
-            OutcomeSideEffect(
-                attempt=effect.attempt, target=effect.target, timestamp=attempt.ended_at or "", type=effect.type
-            )
-            for attempt in trace.attempts
-            for effect in attempt.side_effects
-        ],
+        side_effects=outcome_side_effects(trace),
         status=cast("str", meta["status"]),  # type: ignore[arg-type]  # the verifier checks the word, not we
         step_id=trace.step_id,
         timestamp=trace.effect.ts,
     )
+
+
+def outcome_side_effects(trace: TraceFold) -> list[OutcomeSideEffect]:
+    """What all attempts touched, in order."""
+    return [
+        OutcomeSideEffect(
+            attempt=effect.attempt, target=effect.target, timestamp=attempt.ended_at or "", type=effect.type
+        )
+        for attempt in trace.attempts
+        for effect in attempt.side_effects
+    ]

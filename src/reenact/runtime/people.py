@@ -15,6 +15,7 @@ from reenact.policy.cost import cents
 from reenact.policy.taxonomy import is_retryable
 from reenact.runtime import building
 from reenact.runtime.execution import Execution, Fact
+from reenact.runtime.outcomes import outcome_side_effects
 from reenact.runtime.steps import PlannedStep
 from reenact.values.canonical import canonicalize
 
@@ -106,7 +107,9 @@ async def resolve(
             runtime.store.release(ex.writer.lease, status)
 
 
-def end_by_word(ex: Execution, trace: TraceFold, step: PlannedStep, *, succeeded: bool, output: object) -> None:
+def end_by_word(
+    ex: Execution, trace: TraceFold, step: PlannedStep, *, succeeded: bool, output: object
+) -> StructuredOutcome:
     """The effect as a person tells it; nothing was dispatched for it."""
     code = step.success_code if succeeded else "ERR_IN_DOUBT"
     outcome = StructuredOutcome(
@@ -119,17 +122,20 @@ def end_by_word(ex: Execution, trace: TraceFold, step: PlannedStep, *, succeeded
         observability=Observability(backend_retries=building.retries(trace), span_id=None, trace_id=trace.trace_id),
         retryable=is_retryable(code),
         run_id=ex.run_id,
-        side_effects=[],
+        side_effects=outcome_side_effects(trace),
         status="success" if succeeded else "failure",
         step_id=step.step_id,
         timestamp=ex.door.timestamp(),
     )
+    kept = ex.book.put(output if succeeded else None)
     ex.writer.entry(
         building.tool_effect(
             ex, trace, outcome, effect_status="SUCCESS" if succeeded else "FAILURE",
-            output=ex.book.put(output if succeeded else None), outcome_payload=ex.book.put_unique(outcome),
+            output=kept, outcome_payload=ex.book.put_unique(outcome),
         )
     )  # fmt: skip
+    ex.remember_output(step.step_id, kept[0] if succeeded else None)
+    return outcome
 
 
 async def cancel(runtime: Runtime, run_id: str, *, reason: str, who: str | None = None) -> bool:

@@ -58,7 +58,7 @@ async def seal(ex: Execution, status: RunStatus) -> None:
     record = ex.fold.record
     assert record is not None
     if ex.before_seal is not None:
-        ex.before_seal(status)
+        await ex.before_seal(status)
     ex.writer.seal(status, record.plan_hash, len(ex.plan))
     ex.tell(Fact(kind="run_ended", run_id=ex.run_id, status=status))
     reach("before_seal")

@@ -228,15 +228,21 @@ class Runtime:
             plan, document = reader.plan()
             recovered = load_fold(self.store, run_id)
             fold = recovered.fold
+            source = self.source_for(fold)
         except BaseException:
             self.store.release(lease)
             raise
         bound = RunPlan(plan, document, self.registry.freeze())
         book = PayloadBook(self.store, run_id, self.door, self.store.dedupe_key(run_id), self.redactor(bound))
         writer = RunWriter(self.committer, fold, book, self.door, lease=lease, owner=self.owner)
-        source = LiveSource(self.door, self.secrets, on_progress=self._progress)
         original = fold.record.parent_run if fold.record is not None and fold.record.mode != "live" else None
         return self.execution(bound, writer, source, original or run_id)
+
+    def source_for(self, fold: RunFold) -> EffectSource:
+        """Where a run that goes on gets its effects from; a replay that goes on needs to know its original."""
+        if fold.record is not None and fold.record.mode != "live":
+            raise UsageError(f"run {fold.run_id} is a {fold.record.mode}: go on with it through reenact.replay")
+        return LiveSource(self.door, self.secrets, on_progress=self._progress)
 
     def step_of(self, ex: Execution, trace: TraceFold) -> PlannedStep:
         """The step behind an open trace, of a plan or a session."""

@@ -8,6 +8,7 @@ from typing import Protocol
 from reenact.contracts.facts import Facts
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.journal.fold import TraceFold
+from reenact.policy.budget import Spent
 from reenact.runtime.gates.verdict import Verdict
 from reenact.runtime.steps import PlannedStep
 
@@ -65,10 +66,19 @@ class KeyVerdict:
     served_from: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PersonSaid:
+    """How a person ended a call that was in doubt."""
+
+    succeeded: bool
+    output: object
+
+
 class EffectSource(Protocol):
     """The one difference between a live run and each kind of replay."""
 
-    mode: str
+    def is_live(self, step: PlannedStep) -> bool:
+        """Whether the effects of this step come from the world, now: only those are spent money and doubt."""
 
     async def attempt(self, call: AttemptCall) -> AttemptResult: ...
 
@@ -89,6 +99,12 @@ class EffectSource(Protocol):
 
     def served_parameters(self, step: PlannedStep) -> dict[str, object] | None:
         """Parameters for a step whose references lead to a value that is gone, or that nobody made."""
+
+    def served_spending(self, step: PlannedStep) -> tuple[Spent, Spent] | None:
+        """What was spent today and on the model, as the recorded decision saw it; None where the store knows."""
+
+    def person_said(self, trace: TraceFold) -> PersonSaid | None:
+        """A person's word that ended the call here in the record."""
 
     def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
         """What the call's key decides; None where the store knows."""
