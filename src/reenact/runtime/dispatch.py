@@ -186,8 +186,9 @@ class Dispatch:
         """Stage the attempt; (commitment, size) of the output."""
         self.ex.not_yet_recorded(self.trace.trace_id, number, result)
         # What a failed attempt returned is kept as its response; an output is what a step that succeeded gives.
-        output = self.ex.book.put(result.output if code.startswith("OK") else None)
-        response = self.ex.book.put(result.output if result.response is SAME else result.response)
+        hints, sealer = self.step.redact_hints, self.ex.book.sealer
+        output = self.ex.book.put(result.output if code.startswith("OK") else None, hints=hints)
+        response = self.ex.book.put(result.output if result.response is SAME else result.response, hints=hints)
         cost = result.cost_exact
         if cost is None:
             cost = settle(self.rate, self.ex.prices, self.reserved, code, result.facts).exact
@@ -205,11 +206,12 @@ class Dispatch:
                 kind="attempt",
                 ordinal=len(self.trace.attempts),
                 prev=self.trace.attempts_head,
-                request_id=result.request_id,
+                request_id=None if result.request_id is None else sealer.redact_text(result.request_id),
                 response=response[0],
                 retry_after_ms=result.retry_after_ms,
                 side_effects=[
-                    SideEffect(attempt=number, target=target, type=kind) for kind, target in result.side_effects
+                    SideEffect(attempt=number, target=sealer.redact_text(target), type=kind)
+                    for kind, target in result.side_effects
                 ],
                 started_at=result.started_at,
                 trace_id=self.trace.trace_id,
@@ -296,7 +298,7 @@ class Dispatch:
         )
 
     def stage_effect(self, outcome: StructuredOutcome, status: EffectStatus, output: tuple[str, int]) -> None:
-        payload = self.ex.book.put_unique(outcome)
+        payload = self.ex.book.put_outcome(outcome)
         logged = building.tool_effect(
             self.ex, self.trace, outcome, effect_status=status, output=output, outcome_payload=payload
         )

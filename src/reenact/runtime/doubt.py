@@ -7,7 +7,7 @@ leaves it to a person.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -91,7 +91,7 @@ async def reconcile(dispatch: Dispatch, number: int) -> AttemptResult | None:
 def late_result(ex: Execution, trace_id: str, number: int) -> AttemptResult | None:
     """What the executor before us got, if it came back in time to leave it."""
     for kept in ex.store.late_effects(ex.run_id, trace_id):
-        late = msgspec.json.decode(kept.body, type=Late)
+        late = msgspec.convert(ex.book.sealer.unseal(msgspec.json.decode(kept.body)), Late)
         if late.attempt == number:
             data = ex.book.put(msgspec.json.decode(kept.body))[0]
             ts = ex.door.timestamp()
@@ -132,7 +132,7 @@ def keep_late(ex: Execution) -> int:
             message=result.message,
             details=result.details,
         )
-        value = ex.book.redacted(cast("object", msgspec.to_builtins(late)))
+        value = ex.book.sealer.redact(msgspec.to_builtins(late))
         try:
             ex.store.add_late_effect(ex.run_id, LateEffect(trace_id, canonicalize(value)))
         except StoreError:

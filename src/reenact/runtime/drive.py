@@ -17,6 +17,7 @@ from reenact.runtime.gates import budget, permission, supervisor, validate
 from reenact.runtime.gates.verdict import Approval, NeedsApproval, Refusal, Verdict
 from reenact.runtime.outcomes import denied_outcome_of, outcome_of
 from reenact.runtime.references import UnresolvedReference, has_references, resolve, secret_names, unescape
+from reenact.runtime.sealing import KEY_VARIABLE
 from reenact.runtime.steps import PlannedStep
 
 
@@ -82,6 +83,7 @@ class Call:
         """validate → permission → duplicate → budget → supervisor, and the first no counts."""
         refusal = (
             validate.check(self.step, self.parameters, self.ex.plan.registry, self.unresolved)
+            or self.literal_secret()
             or self.missing_secret()
             or permission.check(self.step, self.ex.context, self.ex.fold.called)
             or await self.duplicate()
@@ -95,6 +97,17 @@ class Call:
         if isinstance(verdict, Approval):
             return Approval(verdict.by, vote=verdict.vote, exact=exact)
         return verdict
+
+    def literal_secret(self) -> Refusal | None:
+        """A secret that stands in the arguments would reach the disk: refused, unless it can be sealed."""
+        sealer = self.ex.book.sealer
+        if sealer.can_seal:
+            return None
+        places = sealer.rules(self.step.redact_hints).find(self.parameters)
+        if not places:
+            return None
+        advice = f'{places[0]} looks like a secret; write {{"$secret": "NAME"}} there, or set {KEY_VARIABLE}'
+        return Refusal("validate", "ERR_VALIDATION_FAILED", advice, {"secret_at": places[:20]})
 
     def missing_secret(self) -> Refusal | None:
         if not secret_names(self.parameters):
@@ -192,7 +205,7 @@ def start(ex: Execution, step: PlannedStep) -> Call:
             served = ex.source.served_parameters(step)
             unresolved = str(error) if served is None else None
             parameters = parameters if served is None else served
-    commitment, _ = ex.book.put(parameters)
+    commitment, _ = ex.book.put(parameters, hints=step.redact_hints)
     call = Call(ex, step, parameters, unresolved=unresolved)
     call.trace = ex.writer.entry(building.request(ex, step, parameters, commitment))
     return call

@@ -108,7 +108,7 @@ def refuse(ex: Execution, trace: TraceFold, step: PlannedStep, code: str, messag
         outcome,
         effect_status="DENIED",
         output=ex.book.put(None),
-        outcome_payload=ex.book.put_unique(outcome),
+        outcome_payload=ex.book.put_outcome(outcome),
     )
     ex.writer.entry(logged)
     ex.remember_output(step.step_id, None)
@@ -149,7 +149,7 @@ def serve_effect(
     kept = ex.book.put(output)
     ex.writer.entry(
         building.tool_effect(
-            ex, trace, served, effect_status="SUCCESS", output=kept, outcome_payload=ex.book.put_unique(served),
+            ex, trace, served, effect_status="SUCCESS", output=kept, outcome_payload=ex.book.put_outcome(served),
             served_from=served_from,
         )
     )  # fmt: skip

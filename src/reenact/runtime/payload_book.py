@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from hashlib import blake2b
-from typing import Protocol
+from typing import cast
 
-import msgspec
+from msgspec.structs import replace
 
+from reenact.contracts.outcome import StructuredOutcome
+from reenact.runtime.sealing import Sealer
 from reenact.store.base import PAYLOAD_BITS, NewPayload, Store
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import Door
@@ -18,32 +20,26 @@ RECENT = 512
 LARGE = 256
 
 
-class Redactor(Protocol):
-    """Takes secrets out of a value before it is written."""
-
-    def __call__(self, value: object, /) -> object: ...
-
-
 class PayloadBook:
     """Envelopes of one run: those of the commit in the making, and those already in the store."""
 
-    def __init__(self, store: Store, run_id: str, door: Door, dedupe_key: bytes, redact: Redactor | None) -> None:
+    def __init__(self, store: Store, run_id: str, door: Door, dedupe_key: bytes, sealer: Sealer) -> None:
         self._store = store
         self._run_id = run_id
         self._door = door
         self._dedupe_key = dedupe_key
-        self._redact = redact
+        self.sealer = sealer
         self._recent: OrderedDict[bytes, tuple[str, int | None]] = OrderedDict()
         self.pending: list[NewPayload] = []
         self.in_flight: list[NewPayload] = []
         self.shared: list[tuple[str, int]] = []
 
-    def redacted(self, value: object) -> object:
-        return value if self._redact is None else self._redact(value)
+    def put(self, value: object, *, hints: tuple[str, ...] = ()) -> tuple[str, int]:
+        """(commitment, size of the envelope) of a value; equal values of a run share one envelope.
 
-    def put(self, value: object) -> tuple[str, int]:
-        """(commitment, size of the envelope) of a value; equal values of a run share one envelope."""
-        content = canonicalize(self.redacted(value))
+        `hints` name fields that a skill marks secret.
+        """
+        content = canonicalize(self.sealer.redact(value, hints))
         content_key = blake2b(content, key=self._dedupe_key, digest_size=16).digest()
         size = len(content) + 32
         known = self._known(content_key, size)
@@ -58,9 +54,12 @@ class PayloadBook:
         self._remember(content_key, commitment, None)
         return commitment, size
 
-    def put_unique(self, record: msgspec.Struct) -> tuple[str, int]:
+    def put_outcome(self, outcome: StructuredOutcome) -> tuple[str, int]:
         """As `put`, for a record that names its own time and ids: looking for an equal one would be a waste."""
-        content = canonicalize(record if self._redact is None else self._redact(msgspec.to_builtins(record)))
+        message, details = self.sealer.redact_text(outcome.message), self.sealer.redact(outcome.details)
+        if message is not outcome.message or details is not outcome.details:
+            outcome = replace(outcome, message=message, details=cast("dict[str, object] | None", details))
+        content = canonicalize(outcome)
         envelope = self._door.random_bytes(32) + content
         commitment = sha256_hex(envelope)
         self.pending.append(NewPayload(commitment, b"", envelope))
@@ -104,8 +103,8 @@ class PayloadBook:
         """The value behind a commitment; LookupError when its envelope is gone."""
         for payload in (*self.pending, *self.in_flight):
             if payload.commitment == commitment:
-                return open_envelope(payload.envelope, commitment)
+                return self.sealer.unseal(open_envelope(payload.envelope, commitment))
         envelope = self._store.payload(self._run_id, commitment, near=near)
         if envelope is None:
             raise LookupError(commitment)
-        return open_envelope(envelope, commitment)
+        return self.sealer.unseal(open_envelope(envelope, commitment))

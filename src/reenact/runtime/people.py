@@ -131,7 +131,7 @@ def end_by_word(
     ex.writer.entry(
         building.tool_effect(
             ex, trace, outcome, effect_status="SUCCESS" if succeeded else "FAILURE",
-            output=kept, outcome_payload=ex.book.put_unique(outcome),
+            output=kept, outcome_payload=ex.book.put_outcome(outcome),
         )
     )  # fmt: skip
     ex.remember_output(step.step_id, kept[0] if succeeded else None)

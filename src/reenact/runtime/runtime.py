@@ -12,6 +12,7 @@ from reenact.contracts.records import RunMode, RunRecord, RunStatus
 from reenact.errors import ConcurrentExecution, LockAcquireFailed, PlanError, UsageError, WaitingForPerson
 from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
+from reenact.policy.redaction import SecretRules
 from reenact.runtime import session_history
 from reenact.runtime.capability import Mint
 from reenact.runtime.committer import Committer
@@ -20,12 +21,13 @@ from reenact.runtime.execution import Execution, Fact, Listener, Parked
 from reenact.runtime.gates.supervisor import SupervisorFunction, load_supervisor
 from reenact.runtime.heartbeat import Heartbeat
 from reenact.runtime.live import LiveSource
-from reenact.runtime.payload_book import PayloadBook, Redactor
+from reenact.runtime.payload_book import PayloadBook
 from reenact.runtime.pinning import pin
 from reenact.runtime.plan_run import run_plan
 from reenact.runtime.reader import RunReader
 from reenact.runtime.recovery import load_fold
 from reenact.runtime.result import RunResult
+from reenact.runtime.sealing import Sealer
 from reenact.runtime.secrets import Secrets
 from reenact.runtime.session import Session
 from reenact.runtime.session_opening import SessionOpening, reopen_session
@@ -166,14 +168,25 @@ class Runtime:
     def pinned(self, plan: PlanLike) -> dict[str, object]:
         """The plan's document with everything pinned; a path is read, a mapping is taken as it is."""
         if isinstance(plan, Mapping):
-            return pin(dict(plan), self.registry, self.door)
+            return self.pin(dict(plan), source="plan")
         path = Path(plan)
         try:
             data = path.read_bytes()
         except OSError as error:
             raise PlanError(f"{path}: {error.strerror or 'cannot be read'}; name a plan file") from None
         _, document = parse_plan(data, source=str(path))
-        return pin(document, self.registry, self.door, source=str(path))
+        return self.pin(document, source=str(path))
+
+    def pin(self, document: dict[str, object], *, source: str) -> dict[str, object]:
+        """A plan is stored as it is hashed, so no secret may stand in it."""
+        plan, _ = plan_from_document(document, source=source)
+        rules = SecretRules(self.secrets.known_values, plan.context.secret_fields)
+        for index, step in enumerate(plan.steps):
+            places = rules.find(step.parameters)
+            if places:
+                where = f"$.steps[{index}].parameters{places[0].replace('/', '.')}"
+                raise PlanError(f'{source}: {where} looks like a secret; write {{"$secret": "NAME"}} there')
+        return pin(document, self.registry, self.door, source=source)
 
     def open_run(
         self,
@@ -192,7 +205,7 @@ class Runtime:
         new_id = run_id or self.door.uuid7()
         dedupe_key = self.door.random_bytes(32)
         fold = RunFold(new_id)
-        book = PayloadBook(self.store, new_id, self.door, dedupe_key, self.redactor(run_plan_))
+        book = PayloadBook(self.store, new_id, self.door, dedupe_key, self.sealer(run_plan_))
         writer = RunWriter(self.committer, fold, book, self.door, lease=None, owner=self.owner)
         started_at = self.door.timestamp()
         record = RunRecord(
@@ -233,7 +246,7 @@ class Runtime:
             self.store.release(lease)
             raise
         bound = RunPlan(plan, document, self.registry.freeze())
-        book = PayloadBook(self.store, run_id, self.door, self.store.dedupe_key(run_id), self.redactor(bound))
+        book = PayloadBook(self.store, run_id, self.door, self.store.dedupe_key(run_id), self.sealer(bound))
         writer = RunWriter(self.committer, fold, book, self.door, lease=lease, owner=self.owner)
         original = fold.record.parent_run if fold.record is not None and fold.record.mode != "live" else None
         return self.execution(bound, writer, source, original or run_id)
@@ -250,9 +263,9 @@ class Runtime:
             return session_history.reopen(ex, ex.plan, trace).step
         return ex.plan.step(trace.step_index)
 
-    def redactor(self, plan: RunPlan) -> Redactor | None:  # noqa: ARG002  # the plan names fields that are secret
+    def sealer(self, plan: RunPlan) -> Sealer:
         """What takes secrets out of values before they are written."""
-        return None
+        return Sealer(self.secrets, tuple(plan.plan.context.secret_fields))
 
     def execution(self, plan: RunPlan, writer: RunWriter, source: EffectSource, original_run_id: str) -> Execution:
         return Execution(

@@ -62,7 +62,7 @@ async def synthesize(ex: Execution, plan: SessionPlan, trace: TraceFold) -> None
     ex.writer.entry(
         building.tool_effect(
             ex, trace, outcome, effect_status="ERROR", output=ex.book.put(None),
-            outcome_payload=ex.book.put_unique(outcome),
+            outcome_payload=ex.book.put_outcome(outcome),
         )
     )  # fmt: skip
     keys.finish(ex, trace, call.step, outcome)

@@ -135,7 +135,7 @@ class SessionOpening:
         plan = SessionPlan(document, runtime.registry.freeze())
         dedupe_key = runtime.door.random_bytes(32)
         fold = RunFold(run_id)
-        book = PayloadBook(runtime.store, run_id, runtime.door, dedupe_key, runtime.redactor(plan))
+        book = PayloadBook(runtime.store, run_id, runtime.door, dedupe_key, runtime.sealer(plan))
         writer = RunWriter(runtime.committer, fold, book, runtime.door, lease=None, owner=runtime.owner)
         started_at = runtime.door.timestamp()
         record = RunRecord(
@@ -200,7 +200,7 @@ def reopen_session(runtime: Runtime, run_id: str) -> tuple[Execution, SessionPla
         skill = plan.find(str(step.trace.meta("skill_id")), str(step.trace.meta("skill_version")))
         parameters = step.parameters()
         plan.pin(skill, parameters if isinstance(parameters, dict) else {})
-    book = PayloadBook(runtime.store, run_id, runtime.door, runtime.store.dedupe_key(run_id), runtime.redactor(plan))
+    book = PayloadBook(runtime.store, run_id, runtime.door, runtime.store.dedupe_key(run_id), runtime.sealer(plan))
     writer = RunWriter(runtime.committer, fold, book, runtime.door, lease=lease, owner=runtime.owner)
     source = LiveSource(runtime.door, runtime.secrets)
     return runtime.execution(plan, writer, source, run_id), plan

@@ -41,6 +41,10 @@ class PlannedStep:
     def reference(self) -> str:
         return f"{self.skill_id}@{self.skill_version}"
 
+    @property
+    def redact_hints(self) -> tuple[str, ...]:
+        return () if self.skill is None else self.skill.metadata.redact
+
     def tool_class(self, parameters: Mapping[str, object]) -> ToolClass:
         """A skill that declares no class, or that nobody knows, counts as a write."""
         return "write" if self.skill is None else self.skill.tool_class_of(parameters)
