@@ -36,6 +36,7 @@ from reenact.runtime.source import EffectSource
 from reenact.runtime.steps import PlannedStep, RunPlan
 from reenact.runtime.writer import RunWriter
 from reenact.skills.registry import Registry, default_registry
+from reenact.skills.services import KV_SERVICE
 from reenact.skills.skill import Skill
 from reenact.store.base import NewRun, Store
 from reenact.store.owner import owner_name
@@ -129,8 +130,8 @@ class Runtime:
 
     async def run_async(self, plan: PlanLike, *, run_id: str | None = None) -> RunResult:
         document = self.pinned(plan)
-        ex = self.open_run(document, LiveSource(self.door, self.secrets, on_progress=self._progress), run_id=run_id)
-        return await self.conduct(ex)
+        bound = RunPlan(plan_from_document(document)[0], document, self.registry.freeze())
+        return await self.conduct(self.open_run(document, self.live_source(bound), run_id=run_id, bound=bound))
 
     async def resume_async(self, run_id: str) -> RunResult:
         row = self.store.find_run(run_id)
@@ -262,6 +263,12 @@ class Runtime:
         if isinstance(ex.plan, SessionPlan):
             return session_history.reopen(ex, ex.plan, trace).step
         return ex.plan.step(trace.step_index)
+
+    def live_source(self, plan: RunPlan) -> LiveSource:
+        """Effects from the world, with what this runtime lends to skills."""
+        sealer = self.sealer(plan)
+        services = {KV_SERVICE: self.store.key_values(plan.plan.agent_id, sealer.redact)}
+        return LiveSource(self.door, self.secrets, services=services, on_progress=self._progress)
 
     def sealer(self, plan: RunPlan) -> Sealer:
         """What takes secrets out of values before they are written."""

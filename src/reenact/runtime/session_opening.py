@@ -16,7 +16,6 @@ from reenact.runtime import session_history
 from reenact.runtime.execution import Execution, Fact
 from reenact.runtime.gates.duplicate import DuplicateGate
 from reenact.runtime.keys import StoredPayloads
-from reenact.runtime.live import LiveSource
 from reenact.runtime.payload_book import PayloadBook
 from reenact.runtime.reader import RunReader
 from reenact.runtime.recovery import load_fold
@@ -182,8 +181,7 @@ class SessionOpening:
             await session_history.synthesize(ex, plan, trace)
 
     def _execution(self, plan: SessionPlan, writer: RunWriter, run_id: str) -> Execution:
-        source = LiveSource(self._runtime.door, self._runtime.secrets)
-        return self._runtime.execution(plan, writer, source, run_id)
+        return self._runtime.execution(plan, writer, self._runtime.live_source(plan), run_id)
 
 
 def reopen_session(runtime: Runtime, run_id: str) -> tuple[Execution, SessionPlan]:
@@ -202,8 +200,7 @@ def reopen_session(runtime: Runtime, run_id: str) -> tuple[Execution, SessionPla
         plan.pin(skill, parameters if isinstance(parameters, dict) else {})
     book = PayloadBook(runtime.store, run_id, runtime.door, runtime.store.dedupe_key(run_id), runtime.sealer(plan))
     writer = RunWriter(runtime.committer, fold, book, runtime.door, lease=lease, owner=runtime.owner)
-    source = LiveSource(runtime.door, runtime.secrets)
-    return runtime.execution(plan, writer, source, run_id), plan
+    return runtime.execution(plan, writer, runtime.live_source(plan), run_id), plan
 
 
 def session_document(runtime: Runtime, run_id: str) -> Document:

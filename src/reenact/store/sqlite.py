@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from reenact.store.base import (
     Unit,
 )
 from reenact.store.connection import Connection
+from reenact.store.key_values import KeyValues
 from reenact.store.location import sqlite_path
 from reenact.store.owner import owner_is_gone
 from reenact.store.signing import SigningKey, load_or_create
@@ -70,6 +71,10 @@ class SqliteStore:
                     db.execute("INSERT OR IGNORE INTO keys VALUES (?, ?)", (key.kid, key.public_key))
             self._key = key
         return self._key
+
+    def key_values(self, agent_id: str, redact: Callable[[object], object]) -> KeyValues:
+        """The agent's own key-value map in this store."""
+        return KeyValues(self._writer, agent_id, redact)
 
     def public_keys(self) -> dict[str, str]:
         return dict(self._reader().query("SELECT kid, public_key FROM keys ORDER BY kid"))

@@ -62,6 +62,16 @@ CREATE TABLE erasures (id INTEGER PRIMARY KEY, run_no INTEGER NOT NULL, body BLO
 CREATE TABLE late_effects (id INTEGER PRIMARY KEY, run_no INTEGER NOT NULL, trace_id TEXT NOT NULL, body BLOB NOT NULL);
 CREATE INDEX late_effects_by_trace ON late_effects (trace_id);
 
+-- What the skill kv_store keeps: no evidence, each agent's own. A write is remembered by its idempotency key.
+CREATE TABLE kv (
+    agent_id TEXT NOT NULL, namespace TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL,
+    PRIMARY KEY (agent_id, namespace, key)
+) WITHOUT ROWID;
+CREATE TABLE kv_writes (
+    agent_id TEXT NOT NULL, idempotency_key TEXT NOT NULL, result BLOB NOT NULL,
+    PRIMARY KEY (agent_id, idempotency_key)
+) WITHOUT ROWID;
+
 CREATE TABLE keys (kid TEXT PRIMARY KEY, public_key TEXT NOT NULL) WITHOUT ROWID;
 
 CREATE TRIGGER commits_are_not_updated BEFORE UPDATE ON commits
