@@ -74,7 +74,8 @@ def line_digests(line: dict[str, Any]) -> set[str]:
             digests.add(sha(rfc8785.dumps({name: item for name, item in record.items() if name != key})))
         digests.add(sha(rfc8785.dumps(record.get("checkpoint_state", {}))))
         digests.add(sha(str(record.get("minted_capability", "")).encode()))
-        effects = [[effect["type"], effect["target"]] for effect in record.get("side_effects", [])]
+        recorded = record["side_effects"] if record.get("schema") == "reenact.attempt.v1" else []
+        effects = [[effect["type"], effect["target"]] for effect in recorded]
         digests |= {sha(rfc8785.dumps(effects * times)) for times in (0, 1, 2)}
     return digests
 

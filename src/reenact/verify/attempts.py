@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from reenact.values.digest import digest
-from reenact.verify import shapes
 from reenact.verify.report import Problem, first_difference
+from reenact.verify.shapes import Attempt, EffectMeta
 
 PICODOLLARS_PER_CENT = 10**10
 
@@ -24,9 +24,9 @@ class AttemptChain:
         self.results = 0  # records of kind `attempt`
         self.cost = 0
         self.effects: list[list[str]] = []
-        self.last: shapes.Attempt | None = None
+        self.last: Attempt | None = None
 
-    def append(self, record: shapes.Attempt, value: Mapping[str, Any]) -> Problem | None:
+    def append(self, record: Attempt, value: Mapping[str, Any]) -> Problem | None:
         """Apply a record and return what is wrong with it."""
         problem = self._problem(record, value)
         self.head = record.digest
@@ -37,7 +37,7 @@ class AttemptChain:
         self.last = record
         return problem
 
-    def _problem(self, record: shapes.Attempt, value: Mapping[str, Any]) -> Problem | None:
+    def _problem(self, record: Attempt, value: Mapping[str, Any]) -> Problem | None:
         recomputed = digest({key: item for key, item in value.items() if key != "digest"})
         if record.digest != recomputed:
             return Problem("ATTEMPT_DIGEST", "the digest of an attempt", recomputed, record.digest)
@@ -58,7 +58,7 @@ class AttemptChain:
             ),
         ) or form_problem(record)
 
-    def summary_problem(self, meta: shapes.EffectMeta) -> Problem | None:
+    def summary_problem(self, meta: EffectMeta) -> Problem | None:
         """The effect's `meta` against the attempts that it sums up."""
         served = self.last is not None and self.last.kind == "served"
         return first_difference(
@@ -75,7 +75,7 @@ class AttemptChain:
         )
 
 
-def form_problem(record: shapes.Attempt) -> Problem | None:
+def form_problem(record: Attempt) -> Problem | None:
     """Which fields a record of each kind has set, and which it has not."""
     given = {name for name in ("facts", "code", "started_at", "ended_at") if getattr(record, name) is not None}
     unset = {

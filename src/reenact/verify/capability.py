@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from reenact.errors import ReenactError
 from reenact.values.clock import parse_ts
-from reenact.verify import shapes
 from reenact.verify.lines import Canonical, fit, read_canonical
 from reenact.verify.report import Findings, Problem, Where, first_difference
+from reenact.verify.shapes import ActionRequest, Claims, JwsHeader
 
 LIFETIME_S = 300
 
@@ -71,8 +71,8 @@ class Token:
 
     def __init__(self, text: str) -> None:
         self.problem: Problem | None = None
-        self.header: shapes.JwsHeader | None = None
-        self.claims: shapes.Claims | None = None
+        self.header: JwsHeader | None = None
+        self.claims: Claims | None = None
         parts = text.split(".")
         decoded = [from_base64url(part) for part in parts]
         if len(parts) != 3 or any(part is None for part in decoded):
@@ -80,7 +80,7 @@ class Token:
             return
         header, payload, self.signature = (part or b"" for part in decoded)
         self.signed = f"{parts[0]}.{parts[1]}".encode()
-        for data, kind, attribute in ((header, shapes.JwsHeader, "header"), (payload, shapes.Claims, "claims")):
+        for data, kind, attribute in ((header, JwsHeader, "header"), (payload, Claims, "claims")):
             read = read_canonical(data, f"the capability's {attribute}")
             record = fit(read.value, kind, "CAPABILITY_MISMATCH") if isinstance(read, Canonical) else read
             if isinstance(record, Problem):
@@ -89,9 +89,7 @@ class Token:
             setattr(self, attribute, record)
 
 
-def check_capability(
-    token: Token, request: shapes.ActionRequest, ts: str, kid: str, ring: KeyRing
-) -> Iterator[Problem]:
+def check_capability(token: Token, request: ActionRequest, ts: str, kid: str, ring: KeyRing) -> Iterator[Problem]:
     """What is wrong with the capability that the decision at `ts` minted for `request`."""
     if token.header is None or token.claims is None:
         yield token.problem or Problem("CAPABILITY_MISMATCH", "the capability cannot be read")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Literal
 
 from reenact.errors import StoreUnavailable
 from reenact.verify.payloads import MAX_ENVELOPE_BYTES
@@ -14,6 +14,7 @@ from reenact.verify.report import Findings, Problem, Where
 
 MAX_FILE_BYTES: Final = MAX_ENVELOPE_BYTES
 PAYLOADS: Final = "payloads"
+_CHUNK: Final = 1 << 20
 
 # O_NONBLOCK: opening a FIFO that nobody writes to must not wait. O_NOFOLLOW: a link is not a file.
 _FILE: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -59,17 +60,29 @@ class Folder:
 
     def read(self, name: str) -> bytes | Problem | None:
         """All bytes of a file of bounded size."""
+        parts: list[bytes] = []
+        fed = self.feed(name, parts.append, MAX_FILE_BYTES)
+        return b"".join(parts) if fed is True else fed
+
+    def feed(self, name: str, take: Callable[[bytes], object], limit: int) -> Literal[True] | Problem | None:
+        """Give the bytes of a file to `take`, True when all went; None where nothing is."""
         stream = self.open(name)
         if stream is None or isinstance(stream, Problem):
             return stream
+        too_large = Problem("FILE_TOO_LARGE", f"{name} has more than {limit} bytes")
+        size = 0
         with stream:
             try:
-                data = stream.read(MAX_FILE_BYTES + 1)
+                if os.fstat(stream.fileno()).st_size > limit:
+                    return too_large
+                while chunk := stream.read(_CHUNK):
+                    size += len(chunk)
+                    if size > limit:  # it grew while it was read
+                        return too_large
+                    take(chunk)
             except OSError:
                 return Problem("FILE_KIND", f"{name} cannot be read")
-        if len(data) > MAX_FILE_BYTES:
-            return Problem("FILE_TOO_LARGE", f"{name} has more than {MAX_FILE_BYTES} bytes")
-        return data
+        return True
 
     def names(self) -> Iterator[tuple[str, bool]]:
         """Every name in the folder and in `payloads`, with whether it is a plain file."""

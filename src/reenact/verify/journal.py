@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, digest
-from reenact.verify import shapes
 from reenact.verify.capability import KeyRing
 from reenact.verify.lines import (
     COMMIT_START,
@@ -29,6 +28,7 @@ from reenact.verify.order import CommitOrder
 from reenact.verify.payloads import PayloadCheck
 from reenact.verify.plan import call_list, check_run_plan, plan_hash, read_plan
 from reenact.verify.report import Findings, Problem, Where, first_difference
+from reenact.verify.shapes import ActionRequest, Attempt, Checkpoint, Event, Plan, Run, RunCheckpoint, Seal, Vote
 from reenact.verify.traces import Scene, Trace
 from reenact.verify.tree import Tree
 
@@ -40,11 +40,11 @@ class JournalCheck:
 
     def __init__(self, payloads: PayloadCheck, ring: KeyRing, findings: Findings, file: str = "journal.jsonl") -> None:
         self.payloads, self.ring, self.findings, self.file = payloads, ring, findings, file
-        self.run: shapes.Run | None = None
+        self.run: Run | None = None
         self.run_id: str | None = None
-        self.seal: shapes.Seal | None = None
+        self.seal: Seal | None = None
         self.seal_is_sound = False
-        self.plan: shapes.Plan | None = None
+        self.plan: Plan | None = None
         self.plan_document: Any = None
         self.lines = self.commits = self.attempts = 0
         self.traces: dict[str, Trace] = {}
@@ -52,7 +52,7 @@ class JournalCheck:
         self._body = sha256()
         self._offset = self._next_offset = 0
         self._open: dict[str, Trace] = {}
-        self._votes: dict[str, shapes.Vote] = {}
+        self._votes: dict[str, Vote] = {}
         self._turns = 0
         self._spent = 0
         self._attempt_tree = Tree()
@@ -172,7 +172,7 @@ class JournalCheck:
         elif isinstance(record, SealLine):
             self._seal(record.seal, value["seal"])
 
-    def _run(self, run: shapes.Run) -> None:
+    def _run(self, run: Run) -> None:
         """Step 3.4: the run record and its plan."""
         if self.run is not None or self.commits != 1:
             self._report(Problem("RUN_MISPLACED", "a second run record, or one outside the first commit"))
@@ -200,7 +200,7 @@ class JournalCheck:
         self.plan, self.plan_document = plan, found.value
         return None
 
-    def _event(self, event: shapes.Event) -> None:
+    def _event(self, event: Event) -> None:
         assert self._order is not None
         self._report(self._order.event(event.ts))
         self._turns += event.type == "turn"
@@ -213,7 +213,7 @@ class JournalCheck:
         if event.type == "finish" and event.data and self.run is not None and self.run.kind == "session":
             self._report(self._load_plan(event.data))
 
-    def _vote(self, vote: shapes.Vote, value: dict[str, Any]) -> None:
+    def _vote(self, vote: Vote, value: dict[str, Any]) -> None:
         trace = self.traces.get(vote.trace_id)
         request = None if trace is None else trace.request
         recomputed = digest({key: item for key, item in value.items() if key != "digest"})
@@ -267,7 +267,7 @@ class JournalCheck:
         )
         for problem in trace.entry(line, value, scene):
             self._report(problem, trace)
-        if opens and isinstance(line.artifact, shapes.ActionRequest):
+        if opens and isinstance(line.artifact, ActionRequest):
             meta = line.artifact.meta
             self._calls.update(canonicalize([meta.step_id, meta.skill_id, meta.skill_version]))
         if trace.chain.terminal:
@@ -278,7 +278,7 @@ class JournalCheck:
         while self._later and self._later[0].chain.terminal and not self._later[0].damaged:
             self._ended.append(self._later.popleft().leaf())
 
-    def _attempt(self, record: shapes.Attempt, value: dict[str, Any]) -> None:
+    def _attempt(self, record: Attempt, value: dict[str, Any]) -> None:
         """Step 4.4: attempts."""
         assert self._order is not None
         self.attempts += 1
@@ -295,7 +295,7 @@ class JournalCheck:
             self._report(problem, trace)
         self.payloads.see(record.response, self._where(trace))
 
-    def _checkpoint(self, record: shapes.Checkpoint) -> None:
+    def _checkpoint(self, record: Checkpoint) -> None:
         """Step 4.5: checkpoints of traces."""
         assert self._order is not None
         trace = self.traces.get(record.trace_id)
@@ -306,7 +306,7 @@ class JournalCheck:
         self._report(self._order.checkpoint(trace.index), trace)
         self._report(trace.checkpoint(record, self.run.plan_id), trace)
 
-    def _run_checkpoint(self, record: shapes.RunCheckpoint, value: dict[str, Any]) -> None:
+    def _run_checkpoint(self, record: RunCheckpoint, value: dict[str, Any]) -> None:
         """Step 4.6: checkpoints of the run."""
         recomputed = digest({key: item for key, item in value.items() if key != "digest"})
         reserved = record.reserved_exact if self._open else "0"
@@ -329,7 +329,7 @@ class JournalCheck:
     def _root(self, *, terminal_only: bool = False) -> str:
         return self._ended.root(trace.leaf() for trace in self._later if trace.chain.terminal or not terminal_only)
 
-    def _seal(self, seal: shapes.Seal, value: dict[str, Any]) -> None:
+    def _seal(self, seal: Seal, value: dict[str, Any]) -> None:
         """Step 5: the seal."""
         self.seal = seal
         recomputed = digest({key: item for key, item in value.items() if key != "seal_digest"})
@@ -364,7 +364,7 @@ class JournalCheck:
         self._seal_status(seal, session=session)
         self._report(self._seal_plan(seal, session=session))
 
-    def _seal_status(self, seal: shapes.Seal, *, session: bool) -> None:
+    def _seal_status(self, seal: Seal, *, session: bool) -> None:
         for trace in self._open.values():
             if not trace.damaged and seal.status != "cancelled":
                 what = f"the run is sealed while a trace is {trace.chain.state}"
@@ -373,7 +373,7 @@ class JournalCheck:
             what = "the traces of a completed run"
             self._report(Problem("SEAL_STATUS", what, seal.steps_planned, seal.traces))
 
-    def _seal_plan(self, seal: shapes.Seal, *, session: bool) -> Problem | None:
+    def _seal_plan(self, seal: Seal, *, session: bool) -> Problem | None:
         if not session:
             named = None if self.run is None else self.run.plan_hash
             return first_difference("PLAN_MISMATCH", (("the seal's plan_hash", named, seal.plan_hash),))

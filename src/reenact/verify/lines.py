@@ -9,8 +9,22 @@ import msgspec
 
 from reenact.errors import ReenactError
 from reenact.values.canonical import canonicalize, parse_json
-from reenact.verify import shapes
 from reenact.verify.report import Problem
+from reenact.verify.shapes import (
+    AnyArtifact,
+    Attempt,
+    Checkpoint,
+    Entry,
+    Event,
+    Hex64,
+    Positive,
+    Run,
+    RunCheckpoint,
+    Seal,
+    Shape,
+    Uuid7,
+    Vote,
+)
 
 MAX_LINE_BYTES: Final = 1_048_576
 COMMIT_START: Final = b'{"kind":"commit"'
@@ -18,43 +32,43 @@ COMMIT_START: Final = b'{"kind":"commit"'
 _VERSIONED: Final = re.compile(r"\A(reenact\.[a-z_]+)\.v([0-9]{1,6})\Z")
 
 
-class CommitLine(shapes.Shape, tag_field="kind", tag="commit"):
-    n: shapes.Positive
-    prev: shapes.Hex64
-    run_id: shapes.Uuid7
+class CommitLine(Shape, tag_field="kind", tag="commit"):
+    n: Positive
+    prev: Hex64
+    run_id: Uuid7
 
 
-class RunLine(shapes.Shape, tag_field="kind", tag="run"):
-    run: shapes.Run
+class RunLine(Shape, tag_field="kind", tag="run"):
+    run: Run
 
 
-class EventLine(shapes.Shape, tag_field="kind", tag="event"):
-    event: shapes.Event
+class EventLine(Shape, tag_field="kind", tag="event"):
+    event: Event
 
 
-class VoteLine(shapes.Shape, tag_field="kind", tag="vote"):
-    vote: shapes.Vote
+class VoteLine(Shape, tag_field="kind", tag="vote"):
+    vote: Vote
 
 
-class AttemptLine(shapes.Shape, tag_field="kind", tag="attempt"):
-    attempt: shapes.Attempt
+class AttemptLine(Shape, tag_field="kind", tag="attempt"):
+    attempt: Attempt
 
 
-class EntryLine(shapes.Shape, tag_field="kind", tag="entry"):
-    entry: shapes.Entry
-    artifact: shapes.AnyArtifact
+class EntryLine(Shape, tag_field="kind", tag="entry"):
+    entry: Entry
+    artifact: AnyArtifact
 
 
-class CheckpointLine(shapes.Shape, tag_field="kind", tag="checkpoint"):
-    checkpoint: shapes.Checkpoint
+class CheckpointLine(Shape, tag_field="kind", tag="checkpoint"):
+    checkpoint: Checkpoint
 
 
-class RunCheckpointLine(shapes.Shape, tag_field="kind", tag="run_checkpoint"):
-    run_checkpoint: shapes.RunCheckpoint
+class RunCheckpointLine(Shape, tag_field="kind", tag="run_checkpoint"):
+    run_checkpoint: RunCheckpoint
 
 
-class SealLine(shapes.Shape, tag_field="kind", tag="seal"):
-    seal: shapes.Seal
+class SealLine(Shape, tag_field="kind", tag="seal"):
+    seal: Seal
 
 
 Line = (

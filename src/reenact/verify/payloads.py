@@ -9,9 +9,9 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from reenact.values.digest import ZERO_DIGEST, digest
-from reenact.verify import shapes
 from reenact.verify.lines import Canonical, fit, read_canonical
 from reenact.verify.report import Findings, Problem, Where
+from reenact.verify.shapes import Erasure
 
 SALT_BYTES: Final = 32
 MAX_ENVELOPE_BYTES: Final = 67_108_864
@@ -126,7 +126,7 @@ def check_erasures(
     for number, raw in enumerate(lines, start=1):
         where = Where(file=file, line=number)
         read = read_canonical(raw.removesuffix(b"\n"), "the erasure record")
-        record = read if isinstance(read, Problem) else fit(read.value, shapes.Erasure, "ERASURE_CHAIN")
+        record = read if isinstance(read, Problem) else fit(read.value, Erasure, "ERASURE_CHAIN")
         if isinstance(record, Problem):
             findings.add(record, where)
             continue
@@ -144,7 +144,7 @@ def check_erasures(
 
 
 def _link_problem(
-    record: shapes.Erasure, recomputed: str, last: str | None, seen: set[str], followed: set[str]
+    record: Erasure, recomputed: str, last: str | None, seen: set[str], followed: set[str]
 ) -> Problem | None:
     if record.digest != recomputed:
         return Problem("ERASURE_CHAIN", "the digest of an erasure record", recomputed, record.digest)

@@ -7,9 +7,9 @@ from typing import Any
 
 from reenact.values.digest import digest
 from reenact.values.ids import project_uuid7
-from reenact.verify import shapes
 from reenact.verify.lines import fit
 from reenact.verify.report import Problem, first_difference
+from reenact.verify.shapes import Plan, RequestMeta, Run
 
 
 def plan_hash(document: Any) -> str:
@@ -17,14 +17,14 @@ def plan_hash(document: Any) -> str:
     return "sha256:" + digest({key: value for key, value in document.items() if key != "created_at"})
 
 
-def read_plan(document: Any) -> shapes.Plan | Problem:
+def read_plan(document: Any) -> Plan | Problem:
     if not isinstance(document, dict):
         return Problem("PLAN_MISMATCH", "the plan's payload is not an object")
-    plan: shapes.Plan | Problem = fit(document, shapes.Plan, "PLAN_MISMATCH")
+    plan: Plan | Problem = fit(document, Plan, "PLAN_MISMATCH")
     return plan
 
 
-def check_run_plan(document: Any, plan: shapes.Plan, run: shapes.Run) -> Problem | None:
+def check_run_plan(document: Any, plan: Plan, run: Run) -> Problem | None:
     """The run record against the plan whose commitment it names."""
     return first_difference(
         "PLAN_MISMATCH",
@@ -37,7 +37,7 @@ def check_run_plan(document: Any, plan: shapes.Plan, run: shapes.Run) -> Problem
     )
 
 
-def check_step(plan: shapes.Plan, meta: shapes.RequestMeta) -> Iterator[Problem]:
+def check_step(plan: Plan, meta: RequestMeta) -> Iterator[Problem]:
     """A request of a planned run against the step that stands at its place in the plan."""
     if meta.step_index >= len(plan.steps):
         yield Problem("PLAN_MISMATCH", "the plan has fewer steps", len(plan.steps), meta.step_index + 1)
@@ -57,7 +57,7 @@ def check_step(plan: shapes.Plan, meta: shapes.RequestMeta) -> Iterator[Problem]
         yield difference
 
 
-def call_list(plan: shapes.Plan) -> Iterator[list[str | None]]:
+def call_list(plan: Plan) -> Iterator[list[str | None]]:
     """Step id, skill and version of each step: what a session's requests are compared with."""
     for step in plan.steps:
         yield [step.step_id, step.skill_id, step.skill_version]

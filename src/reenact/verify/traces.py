@@ -10,7 +10,6 @@ from msgspec import UNSET
 
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import digest, hmac_hex, sha256_hex
-from reenact.verify import shapes
 from reenact.verify.attempts import AttemptChain
 from reenact.verify.capability import KeyRing, Token, check_capability, milliseconds
 from reenact.verify.entries import EntryChain
@@ -18,16 +17,35 @@ from reenact.verify.lines import EntryLine, fit
 from reenact.verify.payloads import PayloadCheck, Value
 from reenact.verify.plan import check_step
 from reenact.verify.report import Problem, Where, first_difference
+from reenact.verify.shapes import (
+    ActionRequest,
+    AnyArtifact,
+    Attempt,
+    Checkpoint,
+    Claims,
+    EffectError,
+    EffectMeta,
+    Entry,
+    Hex64,
+    Outcome,
+    Plan,
+    RequestMeta,
+    Run,
+    SupervisorDecision,
+    ToolCall,
+    ToolEffect,
+    Vote,
+)
 
 
 class Scene(msgspec.Struct, kw_only=True):
     """What a trace is checked against: the run around it."""
 
-    run: shapes.Run
-    plan: shapes.Plan | None
+    run: Run
+    plan: Plan | None
     payloads: PayloadCheck
     ring: KeyRing
-    votes: Mapping[str, shapes.Vote]
+    votes: Mapping[str, Vote]
     turns: int
     where: Where
 
@@ -56,10 +74,10 @@ class Trace:
         self.index = index
         self.step_id: str | None = None
         self.chain = EntryChain()
-        self.request: shapes.ActionRequest | None = None
-        self.decision: shapes.SupervisorDecision | None = None
-        self.claims: shapes.Claims | None = None
-        self.call: shapes.ToolCall | None = None
+        self.request: ActionRequest | None = None
+        self.decision: SupervisorDecision | None = None
+        self.claims: Claims | None = None
+        self.call: ToolCall | None = None
         self.attempts: AttemptChain | None = None
         self.expires: int | None = None  # Unix milliseconds, set when the call came too late
         self.given_key: str | None = None
@@ -79,7 +97,11 @@ class Trace:
     def entry(self, line: EntryLine, value: Mapping[str, Any], scene: Scene) -> Iterator[Problem]:
         """Append an entry with its artifact; yields what is wrong, the most telling first."""
         broken = self.damaged
+        if self.step_id is None and isinstance(line.artifact, ActionRequest):
+            self.step_id = line.artifact.meta.step_id
+        # Step 4.2: the artifact itself and the entry beside it.
         problem = _artifact_problem(line, value["artifact"], scene) or _link_problem(line)
+        # Step 4.1: the entry's place in the chain.
         chained = self.chain.append(value["entry"])
         problem = problem or chained
         if problem is not None:
@@ -90,21 +112,20 @@ class Trace:
             yield problem
             return
         artifact = line.artifact
-        if isinstance(artifact, shapes.ActionRequest):
+        if isinstance(artifact, ActionRequest):
             yield from self._request(artifact, scene)
-        elif isinstance(artifact, shapes.SupervisorDecision):
+        elif isinstance(artifact, SupervisorDecision):
             yield from self._decide(artifact, scene)
-        elif isinstance(artifact, shapes.ToolCall):
+        elif isinstance(artifact, ToolCall):
             yield from self._call(artifact, line.entry)
         else:
             yield from self._effect(artifact, line.entry, scene)
         if self.chain.terminal:
             self.request = self.decision = self.claims = self.call = self.attempts = None
 
-    def _request(self, request: shapes.ActionRequest, scene: Scene) -> Iterator[Problem]:
+    def _request(self, request: ActionRequest, scene: Scene) -> Iterator[Problem]:
         self.request = request
         meta = request.meta
-        self.step_id = meta.step_id
         where = msgspec.structs.replace(scene.where, step_id=meta.step_id)
         server, dot, tool = meta.skill_id.partition(".")
         difference = first_difference(
@@ -138,7 +159,7 @@ class Trace:
             salt = bytes.fromhex(scene.plan.context.pins.salt)
             self.given_key = "k:" + hmac_hex(salt, found.value.encode())
 
-    def _decide(self, decision: shapes.SupervisorDecision, scene: Scene) -> Iterator[Problem]:
+    def _decide(self, decision: SupervisorDecision, scene: Scene) -> Iterator[Problem]:
         request = self.request
         assert request is not None  # the chain is whole, so the request came first
         self.decision = decision
@@ -165,12 +186,13 @@ class Trace:
         if meta.vote is not None:
             yield from _check_vote(meta.vote, decision, scene)
         scene.payloads.see(meta.details, scene.where)
+        # Step 4.3: the capability.
         if decision.minted_capability is not UNSET:
             token = Token(str(decision.minted_capability))
             self.claims = token.claims
             yield from check_capability(token, request, decision.ts, scene.run.capability_key, scene.ring)
 
-    def _call(self, call: shapes.ToolCall, entry: shapes.Entry) -> Iterator[Problem]:
+    def _call(self, call: ToolCall, entry: Entry) -> Iterator[Problem]:
         request, decision = self.request, self.decision
         assert request is not None
         assert decision is not None
@@ -196,8 +218,8 @@ class Trace:
             yield difference
         yield from self._check_limits(call)
 
-    def _check_limits(self, call: shapes.ToolCall) -> Iterator[Problem]:
-        """`read_only` and the lifetime: the two claims that only the call can be held against."""
+    def _check_limits(self, call: ToolCall) -> Iterator[Problem]:
+        """Step 4.3: `read_only` and the lifetime, the two claims that only the call can be held against."""
         claims = self.claims
         if claims is None:
             return
@@ -218,7 +240,7 @@ class Trace:
         keyed = got.startswith("k:") and len(got) == 66 and set(got[2:]) <= set("0123456789abcdef")
         return got if keyed else "k: and 64 hex digits"
 
-    def attempt(self, record: shapes.Attempt, value: Mapping[str, Any]) -> Iterator[Problem]:
+    def attempt(self, record: Attempt, value: Mapping[str, Any]) -> Iterator[Problem]:
         """Append an attempt record."""
         if self.damaged:
             return
@@ -234,10 +256,11 @@ class Trace:
         elif self.expires is not None and record.kind != "served":
             yield Problem("CAPABILITY_EXPIRED", "a dispatch under an expired capability")
 
-    def _effect(self, effect: shapes.ToolEffect, entry: shapes.Entry, scene: Scene) -> Iterator[Problem]:
+    def _effect(self, effect: ToolEffect, entry: Entry, scene: Scene) -> Iterator[Problem]:
         call, attempts = self.call, self.attempts
         assert call is not None
         assert attempts is not None
+        # Step 4.2: the link to the call.
         linked = first_difference(
             "ARTIFACT_LINK",
             (
@@ -249,6 +272,7 @@ class Trace:
         )
         if linked is not None:
             yield linked
+        # Step 4.4: what follows from the attempts.
         summed = attempts.summary_problem(effect.meta) or self._status_problem(effect, attempts)
         if summed is not None:
             yield summed
@@ -256,13 +280,13 @@ class Trace:
             yield Problem("CAPABILITY_EXPIRED", "the call's capability had expired when it was made")
         yield from self._check_documents(effect, scene)
 
-    def _status_problem(self, effect: shapes.ToolEffect, attempts: AttemptChain) -> Problem | None:
+    def _status_problem(self, effect: ToolEffect, attempts: AttemptChain) -> Problem | None:
         meta, outcome = effect.meta, effect.outcome
         good = self.chain.state == "COMPLETED"
         wanted = None
         if not good:
             message = f"Step {self.step_id} ended with {meta.code}"
-            wanted = shapes.EffectError(code=meta.code, message=message[:200], retryable=meta.retryable)
+            wanted = EffectError(code=meta.code, message=message[:200], retryable=meta.retryable)
         told = None if outcome.error is UNSET else outcome.error
         pairs: list[tuple[str, object, object]] = [
             ("outcome.status is SUCCESS", good, outcome.status == "SUCCESS"),
@@ -273,7 +297,8 @@ class Trace:
             pairs.append(("the code of the last attempt", attempts.last.code, meta.code))
         return first_difference("EFFECT_MISMATCH", pairs)
 
-    def _check_documents(self, effect: shapes.ToolEffect, scene: Scene) -> Iterator[Problem]:
+    def _check_documents(self, effect: ToolEffect, scene: Scene) -> Iterator[Problem]:
+        """Step 4.7: output and outcome."""
         pointers = [item.pointer for item in effect.document_hashes]
         if pointers != ["/output", "/outcome"]:
             yield Problem("ARTIFACT_CONTENT", "document_hashes", "/output, /outcome", ", ".join(pointers))
@@ -289,7 +314,7 @@ class Trace:
         if told is not None and self.request is not None:
             yield from _check_outcome(told, effect.meta, self.request)
 
-    def checkpoint(self, record: shapes.Checkpoint, plan_id: str) -> Problem | None:
+    def checkpoint(self, record: Checkpoint, plan_id: str) -> Problem | None:
         """A checkpoint of this trace against what its entries fold to."""
         if self.damaged:
             return None
@@ -325,7 +350,7 @@ def _link_problem(line: EntryLine) -> Problem | None:
     """The entry against the artifact beside it."""
     entry, artifact = line.entry, line.artifact
     kind = type(artifact).__struct_config__.tag
-    called = isinstance(artifact, shapes.ToolCall | shapes.ToolEffect)
+    called = isinstance(artifact, ToolCall | ToolEffect)
     pairs: list[tuple[str, object, object]] = [
         ("the entry's artifact_type", str(kind).removeprefix("talos.tga."), entry.artifact_type),
         ("the entry's artifact_id", _id_of(artifact), entry.artifact_id),
@@ -339,23 +364,23 @@ def _link_problem(line: EntryLine) -> Problem | None:
     return first_difference("ARTIFACT_LINK", pairs)
 
 
-def _id_of(artifact: shapes.AnyArtifact) -> str:
-    if isinstance(artifact, shapes.ActionRequest):
+def _id_of(artifact: AnyArtifact) -> str:
+    if isinstance(artifact, ActionRequest):
         return artifact.action_request_id
-    if isinstance(artifact, shapes.SupervisorDecision):
+    if isinstance(artifact, SupervisorDecision):
         return artifact.supervisor_decision_id
-    return artifact.tool_call_id if isinstance(artifact, shapes.ToolCall) else artifact.tool_effect_id
+    return artifact.tool_call_id if isinstance(artifact, ToolCall) else artifact.tool_effect_id
 
 
 def _text_digest(text: object) -> str:
     return sha256_hex(text.encode()) if isinstance(text, str) else "none"
 
 
-def _intent(meta: shapes.RequestMeta) -> str:
+def _intent(meta: RequestMeta) -> str:
     return f"Run {meta.skill_id}@{meta.skill_version or 'unknown'} for step {meta.step_id}"
 
 
-def _approval(decision: shapes.SupervisorDecision) -> str:
+def _approval(decision: SupervisorDecision) -> str:
     """The rationale that an approval must have: `person` if and only if a vote decided."""
     if decision.meta.vote is not None:
         return "Approved by person"
@@ -363,12 +388,12 @@ def _approval(decision: shapes.SupervisorDecision) -> str:
     return decision.rationale if decision.rationale in automatic else automatic[0]
 
 
-def _class_fits(request: shapes.ActionRequest, call: shapes.ToolCall) -> bool:
+def _class_fits(request: ActionRequest, call: ToolCall) -> bool:
     return request.risk_level != "READ" or call.tool_class == "read"
 
 
 def _check_args(args: Mapping[str, Any], payloads: PayloadCheck, where: Where) -> Iterator[Problem]:
-    named = fit(args.get("$commit"), shapes.Hex64, "ARTIFACT_CONTENT")
+    named = fit(args.get("$commit"), Hex64, "ARTIFACT_CONTENT")
     if isinstance(named, Problem):
         yield Problem("ARTIFACT_CONTENT", "args.$commit is not a commitment")
         return
@@ -382,7 +407,7 @@ def _check_args(args: Mapping[str, Any], payloads: PayloadCheck, where: Where) -
         yield Problem("PAYLOAD_CONTENT", "public arguments differ from those in the payload")
 
 
-def _check_vote(named: str, decision: shapes.SupervisorDecision, scene: Scene) -> Iterator[Problem]:
+def _check_vote(named: str, decision: SupervisorDecision, scene: Scene) -> Iterator[Problem]:
     vote = scene.votes.get(named)
     if vote is None:
         yield Problem("VOTE_MISMATCH", "the decision names a vote that was not cast before it")
@@ -399,8 +424,8 @@ def _check_vote(named: str, decision: shapes.SupervisorDecision, scene: Scene) -
         yield difference
 
 
-def _check_outcome(told: Value, meta: shapes.EffectMeta, request: shapes.ActionRequest) -> Iterator[Problem]:
-    outcome = fit(told.value, shapes.Outcome, "PAYLOAD_CONTENT")
+def _check_outcome(told: Value, meta: EffectMeta, request: ActionRequest) -> Iterator[Problem]:
+    outcome = fit(told.value, Outcome, "PAYLOAD_CONTENT")
     if isinstance(outcome, Problem):
         yield Problem("PAYLOAD_CONTENT", f"the outcome: {outcome.what}")
         return

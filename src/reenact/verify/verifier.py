@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from reenact.values.canonical import canonicalize
-from reenact.verify import shapes
 from reenact.verify.capability import KeyRing
 from reenact.verify.folder import PAYLOADS, Folder, FolderPayloads
 from reenact.verify.journal import GIVE_UP_AFTER, JournalCheck, feed_bodies
 from reenact.verify.lines import MAX_LINE_BYTES, fit, read_canonical
 from reenact.verify.payloads import PayloadCheck, PayloadSource, check_erasures
 from reenact.verify.report import Counts, Findings, Problem, Report, Verdict, Where, shown
+from reenact.verify.shapes import Hex64, Kid, Manifest
 
 JOURNAL: Final = "journal.jsonl"
-_CHUNK: Final = 1 << 20
+_MAX_VIEW_BYTES: Final = 1 << 32  # of REPLAY.jsonl and RECEIPT.json, which are hashed and not read
 
 
 def verify_lines(
@@ -71,8 +71,9 @@ class _Bundle:
         self.folder = folder
         self.trusted = trusted
         self.findings = Findings()
-        self.manifest: shapes.Manifest | None = None
+        self.manifest: Manifest | None = None
         self.digests: dict[str, str] = {}  # of the files that were read whole
+        self.unread: set[str] = set()  # told already
 
     def verify(self) -> Report:
         # Step 1: the manifest.
@@ -100,6 +101,7 @@ class _Bundle:
         data = self.folder.read(name)
         if isinstance(data, Problem):
             self.findings.add(data, Where(file=name))
+            self.unread.add(name)
             return None
         if data is not None:
             self.digests[name] = sha256(data).hexdigest()
@@ -125,7 +127,7 @@ class _Bundle:
             if self.findings.total == before:
                 self.findings.add(Problem("MANIFEST_MISSING", "the bundle has no manifest.json"), where)
             return
-        manifest = fit(value, shapes.Manifest, "MANIFEST_MALFORMED")
+        manifest = fit(value, Manifest, "MANIFEST_MALFORMED")
         if isinstance(manifest, Problem):
             self.findings.add(manifest, where)
             return
@@ -141,7 +143,7 @@ class _Bundle:
         value = self._document("keys.json")
         if value is None:
             return self.trusted
-        keys = fit(value, dict[shapes.Kid, str], "FILE_MALFORMED")
+        keys = fit(value, dict[Kid, str], "FILE_MALFORMED")
         if isinstance(keys, Problem):
             self.findings.add(keys, Where(file="keys.json"))
             return self.trusted
@@ -162,12 +164,14 @@ class _Bundle:
         if stream is None or isinstance(stream, Problem):
             problem = stream or Problem("FILE_MISSING", "the bundle has no journal.jsonl")
             self.findings.add(problem, Where(file=JOURNAL))
+            self.unread.add(JOURNAL)
             return
         whole = sha256()
         with stream:
             for raw in _lines(stream, whole.update):
                 if not check.line(raw):
                     self.findings.note(f"reading stopped at line {check.lines} of {JOURNAL}")
+                    self.unread.add(JOURNAL)
                     break
             else:
                 self.digests[JOURNAL] = whole.hexdigest()
@@ -217,25 +221,24 @@ class _Bundle:
             return Problem("FILE_EXTRA", f"{name} is not named by the manifest")
         folder, _, commitment = name.rpartition("/")
         if folder == PAYLOADS:
-            if isinstance(fit(commitment, shapes.Hex64, "FILE_EXTRA"), Problem) or not payloads.names(commitment):
+            if isinstance(fit(commitment, Hex64, "FILE_EXTRA"), Problem) or not payloads.names(commitment):
                 return Problem("FILE_EXTRA", f"{name} is a payload that the journal does not name")
             got: str | None = commitment  # its bytes were held against its name when the journal named it
+        elif name in self.unread:
+            return None
         else:
-            got = self.digests.get(name) or self._digest_of(name)
+            got = self.digests.get(name) or self._view_digest(name)
         if name in files and got is not None and files[name] != got:
             return Problem("FILE_CHANGED", f"the digest of {name}", files[name], got)
         return None
 
-    def _digest_of(self, name: str) -> str | None:
-        """The digest of a file that nothing above has read; None for a journal whose reading stopped."""
-        stream = self.folder.open(name)
-        if name == JOURNAL or stream is None or isinstance(stream, Problem):
-            return None
+    def _view_digest(self, name: str) -> str | None:
+        """The digest of a file that nothing above has read."""
         whole = sha256()
-        with stream:
-            while chunk := stream.read(_CHUNK):
-                whole.update(chunk)
-        return whole.hexdigest()
+        fed = self.folder.feed(name, whole.update, _MAX_VIEW_BYTES)
+        if isinstance(fed, Problem):
+            self.findings.add(fed, Where(file=name))
+        return whole.hexdigest() if fed is True else None
 
 
 def _lines(stream: BinaryIO, seen: Callable[[bytes], object]) -> Iterator[bytes]:
