@@ -230,7 +230,7 @@ class Dispatch:
         reach("before_attempt_record")
         await self.ex.writer.flush()
         reach("after_attempt_record")
-        if self.ex.source.back_off(wait_ms / 1000):
+        if self.ex.source.is_live(self.step):
             reach("in_backoff")
             await self.ex.door.sleep(wait_ms / 1000)
 

@@ -53,9 +53,6 @@ class LiveSource:
     def redispatches(self, trace: TraceFold, *, recovered: bool) -> int:  # noqa: ARG002  # the recording asks the trace
         return 1 if recovered else 0
 
-    def back_off(self, seconds: float) -> bool:  # noqa: ARG002  # a live run always waits
-        return True
-
     def missing_secret(self, step: PlannedStep, parameters: dict[str, object]) -> str | None:  # noqa: ARG002  # names say it all
         for name in secret_names(parameters):
             try:

@@ -78,7 +78,7 @@ class EffectSource(Protocol):
     """The one difference between a live run and each kind of replay."""
 
     def is_live(self, step: PlannedStep) -> bool:
-        """Whether the effects of this step come from the world, now: only those are spent money and doubt."""
+        """Whether the effects of this step come from the world, now: only those are waited for, spent, and in doubt."""
 
     async def attempt(self, call: AttemptCall) -> AttemptResult: ...
 
@@ -87,9 +87,6 @@ class EffectSource(Protocol):
 
         Asked before every dispatch; `recovered` is true once, for a trace that was found in EXECUTING.
         """
-
-    def back_off(self, seconds: float) -> bool:
-        """False where nobody needs to wait."""
 
     def missing_secret(self, step: PlannedStep, parameters: dict[str, object]) -> str | None:
         """The name of a secret that the parameters need and nobody has; None where all is there."""
