@@ -65,8 +65,7 @@ class Commit(NamedTuple):
 
 
 class GitError(Exception):
-    """Git is absent, refuses the repository or cannot answer. The message is one line of git's own,
-    unescaped."""
+    """Git is absent, refuses the repository or cannot answer. The message is one line of git's own, unescaped."""
 
 
 def is_commit_id(text: str) -> bool:
@@ -102,8 +101,7 @@ def run_git(folder: Path, *arguments: str) -> bytes:
 
 
 class Repository:
-    """A git work tree, seen from the root that recorded paths are relative to. Close it: it keeps processes
-    open."""
+    """A git work tree, seen from the root that recorded paths are relative to. Close it: it keeps processes open."""
 
     def __init__(self, root: Path) -> None:
         """GitError when `root` is in no work tree. Every command runs in `root`, so that all ask one repository."""
@@ -143,8 +141,7 @@ class Repository:
         return self._known[commit]
 
     def read(self, commit: str, path: str, limit: int = MAX_INPUT_BYTES) -> bytes:
-        """A file as of a commit; links are followed inside that commit only. FileRefused as for a file on
-        disk."""
+        """A file as of a commit; links are followed inside that commit only. FileRefused as for a file on disk."""
         name = self._name(commit, path)
         if "\n" in name:
             return self._read_alone(name, limit)
@@ -188,8 +185,7 @@ class Repository:
         return self._files[commit]
 
     def history(self, path: str, since: str | None = None) -> list[Commit]:
-        """The commits that touched a path below the root, newest first; with `since`, those after that
-        commit."""
+        """The commits that touched a path below the root, newest first; with `since`, those after that commit."""
         span = ("HEAD",) if since is None else (f"{since}..HEAD",)
         return self._log(*span, "--", path)
 
@@ -224,8 +220,7 @@ class Repository:
         run_git(self.root, "worktree", "remove", "--force", str(place))
 
     def converts(self, path: str) -> bool:
-        """Whether git stores the file in another form than it checks out (filters, encodings, keyword
-        expansion)."""
+        """Whether git stores the file in another form than it checks out (filters, encodings, keyword expansion)."""
         names = ("filter", "ident", "working-tree-encoding")
         try:
             output = run_git(self.root, "check-attr", "-z", *names, "--", path).split(b"\0")
@@ -264,8 +259,7 @@ class _Objects:
         return self._process.stdin, self._process.stdout
 
     def header(self, name: str) -> tuple[str, int]:
-        """The type and size of an object; type `missing` when there is none, `symlink` for a link that leads
-        out."""
+        """The type and size of an object; type `missing` when there is none, `symlink` for a link that leads out."""
         assert "\n" not in name
         ask, answer = self._pipes
         try:

@@ -51,8 +51,7 @@ def _cases(report: Report, name: str) -> Iterator[str]:
 
 
 def verification_summary(verification: Verification) -> str:
-    """Markdown for a step's summary: the count, and a table of what does not hold. Foreign text is inert in
-    it."""
+    """Markdown for a step's summary: the count, and a table of what does not hold. Foreign text is inert in it."""
     lines = ["### Replay blocks", "", summary_line(verification), ""]
     rows = [row for report in verification.reports for row in _rows(report)]
     if rows:

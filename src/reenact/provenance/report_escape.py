@@ -43,6 +43,5 @@ def in_markup(text: str) -> str:
 
 
 def in_markdown(text: str) -> str:
-    """Text that stays text in a markdown table: everything that could mean something is a character
-    reference."""
+    """Text that stays text in a markdown table: everything that could mean something is a character reference."""
     return _PLAIN_IN_MARKDOWN.sub(lambda match: f"&#{ord(match.group())};", printable(text))

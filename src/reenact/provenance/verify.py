@@ -40,8 +40,7 @@ def verify_reports(
     limit: int = MAX_INPUT_BYTES,
     progress: Callable[[int, int], None] | None = None,
 ) -> Verification:
-    """Verify every report that the paths stand for. `progress` is called with how many are done, of how
-    many."""
+    """Verify every report that the paths stand for. `progress` is called with how many are done, of how many."""
     targets = expand(paths)
     done = []
     with Verifier(at_commit=at_commit, root=root, limit=limit) as verifier:
@@ -166,8 +165,7 @@ class Unusable(Exception):  # noqa: N818  # carries the problem of one report am
 
 
 def load_sidecar(target: Target, root: Path) -> AnySidecar:
-    """The sidecar of a target; unknown fields are ignored, and named in its `warnings`. Unusable when it is
-    none."""
+    """The sidecar of a target; unknown fields are ignored, and named in its `warnings`. Unusable when it is none."""
     try:
         text = decode(read_near(Path(target.sidecar), root, MAX_SIDECAR_BYTES))
     except FileRefused as refused:

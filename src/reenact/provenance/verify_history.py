@@ -1,5 +1,4 @@
-"""What git's history says about a sidecar: who changed an input, and whether its commit, version and
-dirtiness fit."""
+"""What git's history says about a sidecar: who changed an input, and whether its commit, version and dirtiness fit."""
 
 from __future__ import annotations
 
@@ -28,8 +27,7 @@ _LFS_POINTER: Final = b"version https://git-lfs.github.com/spec/v1\noid "
 def explain(
     check: Check, recorded: VerifiableInput, sidecar: AnySidecar, repository: Repository | None, hashes: Hashes
 ) -> Check:
-    """The check of a changed or missing input with the commit that changed or deleted it, where git knows
-    it."""
+    """The check of a changed or missing input with the commit that changed or deleted it, where git knows it."""
     if repository is None:
         return check
     if check.status is Status.MISSING:
@@ -157,8 +155,7 @@ def _contradicts(tree: CommitTree, recorded: VerifiableInput, repository: Reposi
 
 
 def check_version(sidecar: AnySidecar, tree: CommitTree | None) -> Check | None:
-    """The recorded version against the manifest at the recorded commit; None where nothing can be
-    compared."""
+    """The recorded version against the manifest at the recorded commit; None where nothing can be compared."""
     if tree is None or sidecar.dirty:
         return None
     name = FOREIGN_PACKAGE if isinstance(sidecar, Sidecar) else sidecar.program

@@ -1,5 +1,4 @@
-"""One input against its recorded hash: found in its place, found elsewhere, changed, gone, or not to be
-read."""
+"""One input against its recorded hash: found in its place, found elsewhere, changed, gone, or not to be read."""
 
 from __future__ import annotations
 
@@ -45,13 +44,10 @@ class Hashes:
         """Compare content with what was recorded; a digest's hex digits may be of either case."""
         expected = recorded.hash.lower()
         raw = hash_raw(data)
-        if recorded.mode in ("raw", "either"):
-            if raw == expected:
-                return Match(expected, raw)
-            if hash_raw_decoded(data) == expected:
-                return Match(expected, expected, _DECODED)
-            if recorded.mode == "raw":
-                return Match(expected, raw)
+        if recorded.mode == "raw" or (recorded.mode == "either" and raw == expected):
+            return Match(expected, raw)
+        if recorded.mode == "either" and hash_raw_decoded(data) == expected:
+            return Match(expected, expected, _DECODED)
         structured = self._hash_structured(data)
         prose = recorded.mode == "either" and not recorded.path.lower().endswith(_STRUCTURED_SUFFIXES)
         if isinstance(structured, HashingError):
@@ -85,8 +81,7 @@ def _hash_structured(data: bytes) -> tuple[str, list[str]] | HashingError:
 
 
 def check_input(recorded: VerifiableInput, source: Source, root: Path, hashes: Hashes) -> Check:
-    """The status of one input in a source. Nothing outside the root is opened, whatever the recorded path
-    says."""
+    """The status of one input in a source. Nothing outside the root is opened, whatever the recorded path says."""
     try:
         names = beneath(root, recorded.path)
         if names is not None:

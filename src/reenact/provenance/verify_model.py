@@ -44,8 +44,7 @@ LEVELS: dict[Status, Level] = {
 
 @dataclass(frozen=True)
 class Check:
-    """One field of a sidecar. Paths, hashes, names and `changed_by` are foreign text; `detail` may hold
-    some."""
+    """One field of a sidecar. Paths, hashes, names and `changed_by` are foreign text; `detail` may hold some."""
 
     field: str
     status: Status

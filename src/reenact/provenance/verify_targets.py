@@ -23,16 +23,14 @@ _OPENING = re.compile(
 
 
 class Target(NamedTuple):
-    """One report to verify: its markdown, which need not exist, and its sidecar, as the caller would write
-    them."""
+    """One report to verify: its markdown, which need not exist, and its sidecar, as the caller would write them."""
 
     report: str
     sidecar: str
 
 
 def expand(arguments: Iterable[str]) -> list[Target]:
-    """The reports that the arguments stand for, each once, in order. UsageError when one stands for
-    nothing."""
+    """The reports that the arguments stand for, each once, in order. UsageError when one stands for nothing."""
     found: dict[str, Target] = {}
     for argument in arguments:
         before = len(found)

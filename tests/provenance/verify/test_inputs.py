@@ -193,3 +193,7 @@ def test_our_own_sidecars_verify_every_named_input(repository: Repository) -> No
     assert [report["checks"][name]["status"] for name in ("config", "rows")] == ["ok", "ok"]
     repository.write("data/rows.csv", "a,b\n1,3\n")
     assert repository.verified()["checks"]["rows"]["status"] == "drifted"
+    document["inputs"][1]["hash"] = raw("", "caf\ufffd\n")["hash"]  # type: ignore[index]
+    repository.write("docs/r.replay.json", json.dumps(document))
+    repository.write("data/rows.csv", b"caf\xe9\n")
+    assert repository.verified()["checks"]["rows"]["status"] == "drifted"
