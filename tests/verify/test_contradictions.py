@@ -131,7 +131,8 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "a capability for another trace": (claims(trace_id=uid(93)), "CAPABILITY_MISMATCH"),
     "a capability for another plan": (claims(plan_id=uid(92)), "CAPABILITY_MISMATCH"),
     "a capability that lives longer": (claims(exp=1_767_229_200), "CAPABILITY_MISMATCH"),
-    "a capability from another time": (claims(iat=1_767_225_601, exp=1_767_225_901), "CAPABILITY_MISMATCH"),
+    "a capability from before the decision": (claims(iat=1_767_225_598, exp=1_767_225_898), "CAPABILITY_MISMATCH"),
+    "a capability from after the decision": (claims(iat=1_767_225_601, exp=1_767_225_901), "CAPABILITY_MISMATCH"),
     "a capability with a claim more": (claims(nbf=1), "CAPABILITY_MISMATCH"),
     "a capability with a claim less": (claims(nonce=DROP), "CAPABILITY_MISMATCH"),
     "a capability for another audience": (claims(aud="somebody"), "CAPABILITY_MISMATCH"),
@@ -236,6 +237,10 @@ def test_a_signature_by_another_key_breaks_authenticity_and_nothing_else() -> No
     assert [finding.code for finding in report.findings] == ["CAPABILITY_SIGNATURE"]
     assert (report.integrity, report.completeness, report.authenticity) == ("holds", "holds", "broken")
     assert report.exit_code == 1
+
+
+def test_a_capability_minted_just_before_the_second_of_its_decision_holds() -> None:
+    assert judge(one_step(**claims(iat=1_767_225_599, exp=1_767_225_899))).findings == ()
 
 
 def test_a_capability_of_another_key_than_the_runs_is_found() -> None:

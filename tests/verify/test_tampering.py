@@ -13,7 +13,7 @@ from reenact.verify import Report, verify_lines
 from tests.verify.changing import split_bodies
 
 SCENARIOS = (three_steps, refusals, session)
-EXAMPLES = settings(max_examples=250, deadline=None)
+EXAMPLES = settings(max_examples=150, deadline=None)
 
 
 @cache

@@ -356,7 +356,7 @@ class Trace:
         )
 
     def redispatch(self, *, cost: str = "0", change: Mapping[str, Any] | None = None, **fields: Any) -> Trace:
-        return self._record({"kind": "redispatch", "cost_exact": cost, **fields}, change)
+        return self._record({"kind": "redispatch", "cost_exact": cost, "started_at": None, **fields}, change)
 
     def served(self, code: str, *, response: str | None = None, change: Mapping[str, Any] | None = None) -> Trace:
         return self._record({"kind": "served", "code": code, "response": response, "ended_at": self.run.now()}, change)

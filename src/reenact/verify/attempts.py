@@ -79,7 +79,16 @@ def form_problem(record: Attempt) -> Problem | None:
     """Which fields a record of each kind has set, and which it has not."""
     given = {name for name in ("facts", "code", "started_at", "ended_at") if getattr(record, name) is not None}
     unset = {
-        "redispatch": ("facts", "code", "request_id", "retry_after_ms", "backoff_ms", "response", "ended_at"),
+        "redispatch": (
+            "facts",
+            "code",
+            "request_id",
+            "retry_after_ms",
+            "backoff_ms",
+            "response",
+            "started_at",
+            "ended_at",
+        ),
         "served": ("facts", "backoff_ms"),
         "attempt": (),
     }[record.kind]

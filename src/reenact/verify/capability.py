@@ -89,6 +89,12 @@ class Token:
             setattr(self, attribute, record)
 
 
+def _minted(decided: int | None, iat: int) -> int | None:
+    """`iat` where it is the second of the decision or the one before: minting comes just before deciding."""
+    second = None if decided is None else decided // 1000
+    return iat if second is not None and iat in (second, second - 1) else second
+
+
 def check_capability(token: Token, request: ActionRequest, ts: str, kid: str, ring: KeyRing) -> Iterator[Problem]:
     """What is wrong with the capability that the decision at `ts` minted for `request`."""
     if token.header is None or token.claims is None:
@@ -103,7 +109,7 @@ def check_capability(token: Token, request: ActionRequest, ts: str, kid: str, ri
             ("the capability's trace_id", request.trace_id, claims.trace_id),
             ("the capability's plan_id", request.plan_id, claims.plan_id),
             ("the capability's kid", kid, token.header.kid),
-            ("the capability's iat", None if issued is None else issued // 1000, claims.iat),
+            ("the capability's iat", _minted(issued, claims.iat), claims.iat),
             ("the capability's exp", claims.iat + LIFETIME_S, claims.exp),
             ("the capability's tool_server", request.proposal.tool_server, claims.constraints.tool_server),
             ("the capability's tool_name", request.proposal.tool_name, claims.constraints.tool_name),
