@@ -27,6 +27,7 @@ ReenactError                     has .code (stable) and .exit_code (the CLI's)
 │   ├── MissingToolCallId        MISSING_TOOL_CALL_ID
 │   ├── ConcurrentExecution      STATE_CONCURRENT_EXECUTION
 │   ├── LockAcquireFailed        STATE_LOCK_ACQUIRE_FAILED
+│   ├── KeyTaken                 IDEMPOTENCY_IN_FLIGHT: another call reserved the key first
 │   └── RecoveryFailed           STATE_RECOVERY_FAILED
 ├── EvidenceError                a recording that cannot be read as what it claims to be   exit 1
 │   ├── TornTail                 the last line was cut
@@ -35,6 +36,7 @@ ReenactError                     has .code (stable) and .exit_code (the CLI's)
 │   └── UnsealedRecording        a run without its seal: its end is not known              exit 4
 ├── SecretError                  a secret is missing, or stands where none may stand       exit 4
 ├── WaitingForPerson             a session's call needs a person first                     exit 4
+├── DeterminismBroken            something changed since the recording: nothing is replayed live  exit 1
 └── DeterminismViolation         decision code asked for a field that may differ           exit 1
 SkillError.<CODE>                what a skill raises to name its failure; becomes an outcome
 """
@@ -199,6 +201,12 @@ class LockAcquireFailed(StateError):
     exit_code = 3
 
 
+class KeyTaken(StateError):
+    """Nothing was written: another call holds the idempotency key."""
+
+    code = "IDEMPOTENCY_IN_FLIGHT"
+
+
 class RecoveryFailed(StateError):
     code = "STATE_RECOVERY_FAILED"
 
@@ -240,6 +248,17 @@ class WaitingForPerson(ReenactError):
     def __init__(self, message: str, *, status: str = "waiting") -> None:
         super().__init__(message)
         self.status = status
+
+
+class DeterminismBroken(ReenactError):
+    """What behaviour depends on is not what it was when the run was recorded. `breakers` names every change."""
+
+    code = "DETERMINISM_BROKEN"
+
+    def __init__(self, first: str, breakers: list[str]) -> None:
+        more = f" (and {len(breakers) - 1} more)" if len(breakers) > 1 else ""
+        super().__init__(f"{first}{more}; nothing was run. Put it back, or allow it with --allow-breakers")
+        self.breakers = breakers
 
 
 class DeterminismViolation(ReenactError):

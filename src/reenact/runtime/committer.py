@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 
 from reenact.store.base import Lease, Store, Unit
@@ -18,6 +19,14 @@ class Waiting:
     done: asyncio.Future[Lease]
 
 
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The lease under which a unit is durable now, and the cancellation that its caller has still to raise."""
+
+    lease: Lease
+    interrupted: asyncio.CancelledError | None = None
+
+
 class Committer:
     """Commits units of all runs of a process. A thread hop costs more than a lone commit, so one run pays none."""
 
@@ -29,10 +38,14 @@ class Committer:
         self._queue: list[Waiting] = []
         self._thread: threading.Thread | None = None
 
-    async def commit(self, unit: Unit, lease: Lease | None, owner: str) -> Lease:
-        """Durable when this returns; raises what the store raises, for this unit alone."""
+    async def commit(self, unit: Unit, lease: Lease | None, owner: str) -> Committed:
+        """What became of the unit; raises what the store raises, for this unit alone.
+
+        A caller that is cancelled meanwhile is kept until that is known, and told: it raises `interrupted` itself once
+        its books are right.
+        """
         if self.active <= 1:
-            return self._store.append(unit, lease, owner=owner)
+            return Committed(self._store.append(unit, lease, owner=owner))
         loop = asyncio.get_running_loop()
         waiting = Waiting(unit, lease, owner, loop, loop.create_future())
         with self._lock:
@@ -41,8 +54,13 @@ class Committer:
                 self._thread = threading.Thread(target=self._work, daemon=True, name="reenact-writer")
                 self._thread.start()
             self._lock.notify()
-        # The unit may be in a transaction already: a cancelled caller must not leave before it knows.
-        return await asyncio.shield(waiting.done)
+        interrupted = None
+        while not waiting.done.done():
+            try:
+                await asyncio.wait([waiting.done])
+            except asyncio.CancelledError as cancelled:
+                interrupted = cancelled
+        return Committed(waiting.done.result(), interrupted)
 
     def _work(self) -> None:
         while True:
@@ -57,7 +75,8 @@ class Committer:
             except Exception as error:  # noqa: BLE001  # whatever failed, every waiting run hears of it
                 results = [error] * len(batch)
             for item, result in zip(batch, results, strict=True):
-                item.loop.call_soon_threadsafe(deliver, item.done, result)
+                with suppress(RuntimeError):  # its loop is closed: nobody waits any more
+                    item.loop.call_soon_threadsafe(deliver, item.done, result)
 
 
 def deliver(done: asyncio.Future[Lease], result: Lease | Exception) -> None:

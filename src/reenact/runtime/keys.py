@@ -39,11 +39,11 @@ async def persist_call(
         ex.writer.entry(building.tool_call(ex, trace, step, parameters, key))
         return None
     request_digest = digest_of(ex, step, parameters)
-    record = await settled_record(ex, step, key, trace.trace_id)
+    reservation = KeyReservation(step.server, step.tool, key, request_digest, ex.plan.agent_id, trace.trace_id)
+    while (record := await settled_record(ex, step, key, trace.trace_id)) is None:
+        if await ex.writer.claim(building.tool_call(ex, trace, step, parameters, key), reservation):
+            return None
     ex.writer.entry(building.tool_call(ex, trace, step, parameters, key))
-    if record is None:
-        ex.writer.reserve(KeyReservation(step.server, step.tool, key, request_digest, ex.plan.agent_id, trace.trace_id))
-        return None
     if record.request_digest != request_digest or record.agent_id != ex.plan.agent_id:
         return refuse(ex, trace, step, "IDEMPOTENCY_CONFLICT", "the key was used for another request")
     if record.state != "completed":

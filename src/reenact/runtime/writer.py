@@ -8,7 +8,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from reenact.contracts.records import Attempt, Event, RunCheckpoint, RunRecord, RunStatus, Seal, Vote
-from reenact.errors import StoreError
+from reenact.errors import KeyTaken, StoreError
 from reenact.journal import chain, frontier
 from reenact.journal.chain import Logged
 from reenact.journal.fold import TraceFold
@@ -16,7 +16,7 @@ from reenact.journal.run_fold import RunFold
 from reenact.runtime.committer import Committer
 from reenact.runtime.crash_points import reach
 from reenact.runtime.payload_book import PayloadBook
-from reenact.store.base import KeyCompletion, KeyReservation, Lease, NewRun, NewTrace, Unit
+from reenact.store.base import KeyCompletion, KeyReservation, Lease, NewPayload, NewRun, NewTrace, Unit
 from reenact.values.clock import Door
 from reenact.values.digest import ZERO_DIGEST
 
@@ -46,6 +46,8 @@ class Staged:
         self.run_checkpoint: RunCheckpoint | None = None
         self.frontier: bytes | None = None
         self.seal: Seal | None = None
+        self.sealed: Seal | None = None
+        """The seal as it stands in the body."""
         self.status: RunStatus | None = None
         self.new_run: NewRun | None = None
         self.new_traces: list[NewTrace] = []
@@ -81,6 +83,7 @@ class Staged:
         for trace_id, lines in later.traces.items():
             self.trace(trace_id, lines.step_index, begins=lines.begins).extend(lines.lines)
         self.seal = later.seal or self.seal
+        self.run_checkpoint = self.frontier = None  # made anew from what is staged then
         self.status = later.status or self.status
         return self
 
@@ -158,9 +161,6 @@ class RunWriter:
         line = chain.checkpoint_line(chain.checkpoint_of(state, self.door.timestamp()))
         self._staged.checkpoints.append((trace.step_index, line))
 
-    def reserve(self, reservation: KeyReservation) -> None:
-        self._staged.reservations.append(reservation)
-
     def complete(self, completion: KeyCompletion) -> None:
         self._staged.completions.append(completion)
 
@@ -203,24 +203,58 @@ class RunWriter:
                 return
             staged, self._staged = self._staged, Staged()
             self._add_run_checkpoint(staged)
-            unit = self._unit(staged)
-            reach("before_commit")
+            payloads, shared = self.book.take_pending()
             try:
-                self.lease = await self._committer.commit(unit, self.lease, self._owner)
+                interrupted = await self._commit(staged, payloads, shared)
             except StoreError:
                 # Nothing was written: it stays staged, so that a store which works again gets all of it.
                 self._staged = staged.absorb(self._staged)
-                self.book.give_back(unit.payloads, unit.shared)
+                self.book.give_back(payloads, shared)
                 raise
-            reach("after_commit")
-            self.fold.commits = unit.n
-            self.fold.head = chain.sha(staged.body)
-            self.book.committed(self.lease.run_no, unit.n, unit.payloads)
+            assert self.lease is not None
+            self.book.committed(self.lease.run_no, self.fold.commits, payloads)
         for tell in staged.after:
             tell()
+        if interrupted is not None:
+            raise interrupted
 
-    def _unit(self, staged: Staged) -> Unit:
-        payloads, shared = self.book.take_pending()
+    async def claim(self, call: Logged, reservation: KeyReservation) -> bool:
+        """Make a tool_call durable in one transaction with the key that it reserves.
+
+        False, with nothing changed, when another call holds the key by now. It is a commit of its own, so that a
+        refusal concerns no other call; what came before it in its trace is flushed already.
+        """
+        async with self._lock:
+            trace = self.fold.trace(call.entry.trace_id)
+            staged = Staged()
+            staged.trace(trace.trace_id, trace.step_index).append(call.line)
+            staged.reservations.append(reservation)
+            try:
+                interrupted = await self._commit(staged, [], [])
+            except KeyTaken:
+                return False
+            self.fold.apply_entry(call.entry, call.artifact, recompute=False)
+        if interrupted is not None:
+            raise interrupted
+        return True
+
+    async def _commit(
+        self, staged: Staged, payloads: list[NewPayload], shared: list[tuple[str, int]]
+    ) -> asyncio.CancelledError | None:
+        """One transaction; gives back the cancellation that came meanwhile. Nothing has changed when it raises."""
+        unit = self._unit(staged, payloads, shared)
+        reach("before_commit")
+        done = await self._committer.commit(unit, self.lease, self._owner)
+        reach("after_commit")
+        self.lease = done.lease
+        self.fold.commits = unit.n
+        self.fold.head = chain.sha(staged.body)
+        self.fold.seal = staged.sealed
+        if staged.run_checkpoint is not None:
+            self._checkpointed = self.fold.done
+        return done.interrupted
+
+    def _unit(self, staged: Staged, payloads: list[NewPayload], shared: list[tuple[str, int]]) -> Unit:
         return Unit(
             run_id=self.fold.run_id,
             n=self.fold.commits + 1,
@@ -247,15 +281,14 @@ class RunWriter:
             seal = chain.sealed(replace(staged.seal, prev_store_seal=last_store_seal(), run_head=chain.sha(body)))
             body += chain.seal_line(seal)
             seal_digest = str(seal.seal_digest)
-            self.fold.seal = seal
+            staged.sealed = seal
         staged.body = body
         return body, seal_digest
 
     def _add_run_checkpoint(self, staged: Staged) -> None:
         """Every 256 steps, so that recovery reads from there. Not with the seal: then there is nothing to recover."""
-        if self.fold.done - self._checkpointed < CHECKPOINT_STEPS or staged.seal is not None:
+        if self.fold.done // CHECKPOINT_STEPS == self._checkpointed // CHECKPOINT_STEPS or staged.seal is not None:
             return
-        self._checkpointed = self.fold.done
         staged.run_checkpoint = RunCheckpoint(
             commits=self.fold.commits + 1,
             duplicates=self.fold.duplicates,

@@ -9,17 +9,27 @@ from dataclasses import replace
 from pathlib import Path
 
 from reenact.contracts.records import RunStatus
-from reenact.errors import ConcurrentExecution, LockAcquireFailed, ReenactError, RunNotFound
+from reenact.errors import (
+    ConcurrentExecution,
+    KeyTaken,
+    LockAcquireFailed,
+    ReenactError,
+    RunNotFound,
+    StoreError,
+    UsageError,
+)
 from reenact.store.base import (
     PAYLOAD_BITS,
     KeyRecord,
+    KeyReservation,
     LateEffect,
     Lease,
     RunRow,
     TraceRow,
     Unit,
 )
-from reenact.store.connection import Connection
+from reenact.store.connection import Connection, translate
+from reenact.store.deltas import DeltaBases
 from reenact.store.key_values import KeyValues
 from reenact.store.location import sqlite_path
 from reenact.store.owner import owner_is_gone
@@ -46,6 +56,7 @@ class SqliteStore:
         self.url = "sqlite:///" + path
         self.door: Door = door or SystemDoor()
         self._writer = Connection(path)
+        self._bases = DeltaBases()
         self._local = threading.local()
         self._readers: list[Connection] = []
         self.store_id = self._identify()
@@ -79,6 +90,11 @@ class SqliteStore:
     def public_keys(self) -> dict[str, str]:
         return dict(self._reader().query("SELECT kid, public_key FROM keys ORDER BY kid"))
 
+    @property
+    def writer(self) -> Connection:
+        """The connection that writes, for what stands beside the journal."""
+        return self._writer
+
     def _reader(self) -> Connection:
         """A connection of this thread, so that reading never waits for a writer."""
         if self.path == ":memory:":
@@ -108,6 +124,9 @@ class SqliteStore:
                 except ReenactError as refused:
                     db.execute("ROLLBACK TO unit")
                     results.append(refused)
+                except sqlite3.IntegrityError as refused:
+                    db.execute("ROLLBACK TO unit")
+                    results.append(translate(refused, self.path))
                 db.execute("RELEASE unit")
         return results
 
@@ -116,6 +135,10 @@ class SqliteStore:
             held = self._insert_run(db, unit, owner, self.door.now_ms())
         else:
             held = self._check_fence(db, unit, lease)
+        for reservation in unit.reservations:
+            reserve_key(db, reservation, held.run_no)
+        if len(unit.payloads) >> PAYLOAD_BITS:
+            raise StoreError(f"run {unit.run_id}: a commit holds fewer than {1 << PAYLOAD_BITS} payloads")
         body, seal_digest = unit.body(lambda: last_seal(db))
         commit_id = held.run_no << 24 | unit.n
         codec = self._writer.codec
@@ -124,7 +147,8 @@ class SqliteStore:
             payload_id = commit_id << PAYLOAD_BITS | k
             commitment = bytes.fromhex(payload.commitment)
             db.execute(
-                "INSERT INTO payloads VALUES (?, ?, ?)", (payload_id, commitment, codec.pack_envelope(payload.envelope))
+                "INSERT INTO payloads VALUES (?, ?, ?)",
+                (payload_id, commitment, self._bases.pack(codec, held.run_no, payload_id, payload.envelope)),
             )
             if payload.content_key and len(payload.envelope) >= INDEXED_CONTENT:
                 db.execute(
@@ -145,6 +169,8 @@ class SqliteStore:
     def _insert_run(self, db: sqlite3.Connection, unit: Unit, owner: str, now: int) -> Lease:
         run = unit.new_run
         assert run is not None
+        if db.execute("SELECT 1 FROM runs WHERE run_id = ?", (unit.run_id,)).fetchone() is not None:
+            raise UsageError(f"there is a run {unit.run_id} in {self.url} already; leave the id out to get a new one")
         expires = now + LEASE_MS
         cursor = db.execute(
             "INSERT INTO runs (run_id, kind, mode, parent_run, plan_id, agent_id, status, started_at, "
@@ -159,8 +185,12 @@ class SqliteStore:
 
     def _check_fence(self, db: sqlite3.Connection, unit: Unit, lease: Lease) -> Lease:
         """Compared inside the transaction. Nothing is written for it: a commit costs the pages of its own rows."""
-        row = db.execute("SELECT token, cancel FROM runs WHERE run_no = ?", (lease.run_no,)).fetchone()
-        if row is None or row[0] != lease.token:
+        base = lease.run_no << 24
+        row = db.execute(
+            "SELECT token, cancel, (SELECT max(id) FROM commits WHERE id > ? AND id < ?) FROM runs WHERE run_no = ?",
+            (base, base + (1 << 24), lease.run_no),
+        ).fetchone()
+        if row is None or row[0] != lease.token or (row[2] or base) != base + unit.n - 1:
             raise ConcurrentExecution(
                 f"run {unit.run_id}: another executor took over; this one wrote nothing. "
                 f"See `reenact show {unit.run_id}`"
@@ -311,7 +341,7 @@ class SqliteStore:
                 (low, low + (1 << PAYLOAD_BITS) - 1, wanted),
             )
             if rows:
-                return reader.codec.unpack(rows[0][0])
+                return reader.envelope(rows[0][0])
         rows = reader.query(
             "SELECT p.body FROM shared_payloads s JOIN payloads p ON p.id = s.payload_id "
             "WHERE s.run_no = ? AND s.commitment = ? AND p.commitment = ?",
@@ -323,7 +353,7 @@ class SqliteStore:
                 "SELECT body FROM payloads WHERE id >= ? AND id < ? AND commitment = ?",
                 (low, low + (1 << 24 + PAYLOAD_BITS), wanted),
             )
-        return reader.codec.unpack(rows[0][0]) if rows else None
+        return reader.envelope(rows[0][0]) if rows else None
 
     def payloads(self, run_id: str) -> Iterator[tuple[str, bytes]]:
         low = self._run_no(run_id) << 24 + PAYLOAD_BITS
@@ -333,7 +363,7 @@ class SqliteStore:
             (last, low + (1 << 24 + PAYLOAD_BITS)),
         ):
             for row_id, commitment, body in rows:
-                yield commitment.hex(), reader.codec.unpack(body)
+                yield commitment.hex(), reader.envelope(body)
                 last = row_id
 
     def find_content(self, run_id: str, content_key: bytes) -> tuple[str, int] | None:
@@ -383,19 +413,24 @@ def last_seal(db: sqlite3.Connection) -> str:
     return str(row[0]) if row else "0" * 64
 
 
+def reserve_key(db: sqlite3.Connection, reserve: KeyReservation, run_no: int) -> None:
+    """The key is this call's from here on; KeyTaken when another call holds it or has used it up."""
+    cursor = db.execute(
+        "INSERT INTO idempotency VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved') "
+        "ON CONFLICT (server, tool, key) DO UPDATE SET trace_id = excluded.trace_id, run_no = excluded.run_no, "
+        "request_digest = excluded.request_digest, agent_id = excluded.agent_id, state = 'reserved' "
+        "WHERE idempotency.state = 'released' OR idempotency.trace_id = excluded.trace_id",
+        (
+            reserve.server, reserve.tool, reserve.key, reserve.request_digest, reserve.agent_id,
+            reserve.trace_id, run_no,
+        ),
+    )  # fmt: skip
+    if cursor.rowcount != 1:
+        raise KeyTaken(f"trace {reserve.trace_id}: another call of {reserve.server}.{reserve.tool} holds its key")
+
+
 def write_rare_parts(db: sqlite3.Connection, unit: Unit, run_no: int) -> None:
-    """What most commits do not have: keys of callers, shared payloads, spending, run checkpoints."""
-    for reserve in unit.reservations:
-        db.execute(
-            "INSERT INTO idempotency VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved') "
-            "ON CONFLICT (server, tool, key) DO UPDATE SET trace_id = excluded.trace_id, run_no = excluded.run_no, "
-            "request_digest = excluded.request_digest, agent_id = excluded.agent_id, state = 'reserved' "
-            "WHERE idempotency.state = 'released'",
-            (
-                reserve.server, reserve.tool, reserve.key, reserve.request_digest, reserve.agent_id,
-                reserve.trace_id, run_no,
-            ),
-        )  # fmt: skip
+    """What most commits do not have: completed keys, shared payloads, spending, run checkpoints."""
     for done in unit.completions:
         db.execute(
             "UPDATE idempotency SET state = ? WHERE server = ? AND tool = ? AND key = ?",
