@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "deny": ("reenact.cli.deny", "Say no to a call that waits for a person."),
     "resolve": ("reenact.cli.resolve", "Decide a call that is in doubt."),
     "cancel": ("reenact.cli.cancel", "End a run that shall not go on."),
+    "erase": ("reenact.cli.erase", "Take values out of a store; the chain stays whole."),
     "doctor": ("reenact.cli.doctor", "Look at the store and say what to do."),
     "export": ("reenact.cli.export", "Write a run's evidence to a folder."),
     "verify": ("reenact.cli.verify", "Check a run or an exported folder."),

@@ -14,6 +14,9 @@ from reenact.errors import DamagedRecord
 
 RAW, ZSTD, ZSTD_DICT_1 = b"\x00", b"\x01", b"\x02"
 LEVEL = 3
+LONG = 256 * 1024
+LONG_WINDOW_LOG = 26
+"""A session's plan repeats its conversation once per call: what is repeated may lie far back."""
 SMALL = 160
 """Below this an envelope is mostly its salt, which nothing compresses."""
 
@@ -34,8 +37,13 @@ class Codec:
             level=LEVEL, dict_data=dictionary_1(), write_checksum=False, write_dict_id=False
         )
         self._plain = zstandard.ZstdCompressor(level=LEVEL, write_checksum=False)
+        self._long = zstandard.ZstdCompressor(
+            compression_params=zstandard.ZstdCompressionParameters.from_level(
+                LEVEL, window_log=LONG_WINDOW_LOG, enable_ldm=True
+            )
+        )
         self._journal_back = zstandard.ZstdDecompressor(dict_data=dictionary_1())
-        self._plain_back = zstandard.ZstdDecompressor()
+        self._plain_back = zstandard.ZstdDecompressor(max_window_size=1 << LONG_WINDOW_LOG)
 
     def pack_body(self, body: bytes) -> bytes:
         return ZSTD_DICT_1 + self._journal.compress(body)
@@ -43,7 +51,7 @@ class Codec:
     def pack_envelope(self, envelope: bytes) -> bytes:
         if len(envelope) < SMALL:
             return RAW + envelope
-        packed = self._plain.compress(envelope)
+        packed = (self._long if len(envelope) > LONG else self._plain).compress(envelope)
         return ZSTD + packed if len(packed) < len(envelope) else RAW + envelope
 
     def unpack(self, stored: bytes) -> bytes:

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from reenact.errors import StoreBusy, StoreError, StoreUnavailable
+from reenact.errors import DamagedRecord, StoreBusy, StoreError, StoreUnavailable
 from reenact.store.compression import Codec
+from reenact.store.deltas import DEEPEST, SALT, base_of, put_together
 from reenact.store.migrations import migrate
 
 BUSY_TIMEOUT_S = 60.0
@@ -50,6 +51,19 @@ class Connection:
             except sqlite3.Error as error:
                 raise translate(error, self.path) from error
 
+    def envelope(self, stored: bytes) -> bytes:
+        """An envelope as it was given, whatever rows it has to be put together from."""
+        chain = [stored]
+        while (base := base_of(chain[-1])) is not None:
+            rows = self.query("SELECT body FROM payloads WHERE id = ?", (base,))
+            if not rows or len(chain) > DEEPEST + 1:
+                raise DamagedRecord(f"stored bytes build on payload {base}, which is not there")
+            chain.append(bytes(rows[0][0]))
+        envelope = self.codec.unpack(chain.pop())
+        while chain:
+            envelope = put_together(self.codec, chain.pop(), envelope[SALT:])
+        return envelope
+
 
 def open_database(path: str) -> sqlite3.Connection:
     try:
@@ -60,6 +74,7 @@ def open_database(path: str) -> sqlite3.Connection:
         )
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
+        db.execute("PRAGMA secure_delete = ON")  # an erased value leaves no bytes behind in free pages
         db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         migrate(db, path)
     except sqlite3.Error as error:

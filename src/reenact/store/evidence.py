@@ -15,6 +15,7 @@ import msgspec
 from reenact.errors import DamagedRecord, RunNotFound
 from reenact.store.base import PAYLOAD_BITS
 from reenact.store.connection import Connection
+from reenact.store.deltas import base_of
 from reenact.store.naming import read_lines
 
 COMMITS_PER_RUN = 1 << 24
@@ -137,7 +138,7 @@ class Evidence:
         if not isinstance(stored, bytes):
             return "the cell is not a blob"
         try:
-            return self.connection.codec.unpack(stored)
+            return self.connection.envelope(stored)
         except DamagedRecord as error:
             return str(error)
         except MemoryError:
@@ -162,7 +163,8 @@ class Evidence:
         envelope = self._unpack(stored)
         if isinstance(envelope, str):
             return (stored if isinstance(stored, bytes) else str(stored).encode()), False
-        return envelope, self.connection.codec.pack_envelope(envelope) != stored
+        # An envelope that builds on another is packed after what was at hand when it was written.
+        return envelope, base_of(stored) is None and self.connection.codec.pack_envelope(envelope) != stored
 
     # -- the evidence of the store ---------------------------------------------------------------------------------
 

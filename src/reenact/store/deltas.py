@@ -1,0 +1,98 @@
+"""A conversation that grows by a message does not store its beginning again.
+
+An envelope whose content begins like an earlier one of the same run is stored as what differs: codec 3, the id of the
+row it builds on, how many bytes of beginning and end they share, its own salt, and the compressed middle.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+
+from reenact.errors import DamagedRecord
+from reenact.store.compression import Codec
+
+DELTA = b"\x03"
+SALT = 32
+SMALLEST = 2048
+"""Shorter contents are compressed on their own."""
+DEEPEST = 24
+"""So many rows are read at most to put one envelope together."""
+BASES_PER_RUN = 4
+LARGEST_BASE = 4 * 1024 * 1024
+RUNS = 16
+HEAD = struct.Struct(">BQII")
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    payload_id: int
+    depth: int
+    content: bytes
+
+
+class DeltaBases:
+    """The last large contents of the runs that are being written; only an optimisation, lost with the process."""
+
+    def __init__(self) -> None:
+        self._runs: OrderedDict[int, deque[Base]] = OrderedDict()
+
+    def pack(self, codec: Codec, run_no: int, payload_id: int, envelope: bytes) -> bytes:
+        """The envelope as it is stored."""
+        content = envelope[SALT:]
+        if not SMALLEST <= len(content) <= LARGEST_BASE:
+            return codec.pack_envelope(envelope)
+        base, prefix = self._best(run_no, content)
+        if base is None or prefix * 2 < len(base.content):
+            self._remember(run_no, Base(payload_id, 0, content))
+            return codec.pack_envelope(envelope)
+        suffix = common(content[prefix:][::-1], base.content[prefix:][::-1])
+        middle = content[prefix : len(content) - suffix]
+        self._remember(run_no, Base(payload_id, base.depth + 1, content))
+        head = HEAD.pack(base.depth + 1, base.payload_id, prefix, suffix)
+        return DELTA + head + envelope[:SALT] + codec.pack_envelope(middle)
+
+    def _best(self, run_no: int, content: bytes) -> tuple[Base | None, int]:
+        found: tuple[Base | None, int] = (None, 0)
+        for base in self._runs.get(run_no, ()):
+            prefix = common(content, base.content)
+            if base.depth < DEEPEST and prefix > found[1]:
+                found = (base, prefix)
+        return found
+
+    def _remember(self, run_no: int, base: Base) -> None:
+        self._runs.setdefault(run_no, deque(maxlen=BASES_PER_RUN)).append(base)
+        self._runs.move_to_end(run_no)
+        if len(self._runs) > RUNS:
+            self._runs.popitem(last=False)
+
+
+def common(left: bytes, right: bytes) -> int:
+    """How many bytes two texts have in common at their beginning; halving, each comparison at C speed."""
+    low, high = 0, min(len(left), len(right))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def base_of(stored: bytes) -> int | None:
+    """The row that a stored envelope builds on."""
+    if stored[:1] != DELTA or len(stored) < 1 + HEAD.size:
+        return None
+    return int(HEAD.unpack_from(stored, 1)[1])
+
+
+def put_together(codec: Codec, stored: bytes, base_content: bytes) -> bytes:
+    """The envelope, given the content it builds on."""
+    _, _, prefix, suffix = HEAD.unpack_from(stored, 1)
+    if prefix + suffix > len(base_content):
+        raise DamagedRecord("a stored envelope names more of its base than there is")
+    start = 1 + HEAD.size
+    middle = codec.unpack(stored[start + SALT :])
+    end = base_content[len(base_content) - suffix :] if suffix else b""
+    return stored[start : start + SALT] + base_content[:prefix] + middle + end
