@@ -85,7 +85,7 @@ def send(port: int, *, services: dict[str, Any] | None = None, **parameters: Any
         context={"allow_hosts": [f"127.0.0.1:{port}"]},
         services=services or {},
         clock=FixedDoor(start_ms=1_735_689_600_000),
-        timeout_ms=3000,
+        timeout_ms=30_000,
     )
 
 

@@ -84,7 +84,8 @@ def test_a_command_that_takes_too_long_ends_with_all_its_children(workspace: Pat
     """The child holds one end of a pipe: end of file on the other end means that the child is gone."""
     os.mkfifo(workspace / "alive")
     reader = os.open(workspace / "alive", os.O_RDONLY | os.O_NONBLOCK)
-    called = run(workspace, "sh", "-c", "(echo up; sleep 1000) > alive & sleep 1000", timeout_ms=500)
+    command = "(echo up; sleep 1000) > alive & sleep 1000"
+    called = run(workspace, "sh", "-c", command, timeout_ms=1500)
     assert called.code == "ERR_TIMEOUT"
     os.set_blocking(reader, True)
     assert os.read(reader, 100) == b"up\n"

@@ -63,7 +63,7 @@ def resolving(*answers: list[str]) -> Callable[[str, int], Any]:
 def fetch(url: str, resolver: Any = system_resolver, allow: list[str] | None = None) -> Called:
     return call(
         http_call,
-        {"url": url, "timeout_ms": 2000},
+        {"url": url},
         context={"allow_hosts": allow or []},
         services={"resolver": resolver},
     )
