@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from reenact.contracts.plan import parse_plan, plan_from_document, plan_hash
+from reenact.contracts.plan import Plan, parse_plan, plan_from_document, plan_hash
 from reenact.contracts.records import RunMode, RunRecord, RunStatus
 from reenact.errors import ConcurrentExecution, LockAcquireFailed, PlanError, UsageError, WaitingForPerson
 from reenact.journal.fold import TraceFold
@@ -242,17 +242,21 @@ class Runtime:
             plan, document = reader.plan()
             recovered = load_fold(self.store, run_id)
             fold = recovered.fold
-            source = self.source_for(fold)
+            bound = self.bind(fold, plan, document)
+            source = self.source_for(fold, bound)
         except BaseException:
             self.store.release(lease)
             raise
-        bound = RunPlan(plan, document, self.registry.freeze())
         book = PayloadBook(self.store, run_id, self.door, self.store.dedupe_key(run_id), self.sealer(bound))
         writer = RunWriter(self.committer, fold, book, self.door, lease=lease, owner=self.owner)
         original = fold.record.parent_run if fold.record is not None and fold.record.mode != "live" else None
         return self.execution(bound, writer, source, original or run_id)
 
-    def source_for(self, fold: RunFold) -> EffectSource:
+    def bind(self, fold: RunFold, plan: Plan, document: dict[str, object]) -> RunPlan:  # noqa: ARG002  # replays ask it
+        """The plan of a run that goes on, with the skills that are there."""
+        return RunPlan(plan, document, self.registry.freeze())
+
+    def source_for(self, fold: RunFold, bound: RunPlan) -> EffectSource:  # noqa: ARG002  # replays ask it
         """Where a run that goes on gets its effects from; a replay that goes on needs to know its original."""
         if fold.record is not None and fold.record.mode != "live":
             raise UsageError(f"run {fold.run_id} is a {fold.record.mode}: go on with it through reenact.replay")
