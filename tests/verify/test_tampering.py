@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 
 from hypothesis import given, settings
@@ -9,7 +10,9 @@ from hypothesis import strategies as st
 from tools.vectors.scenarios import refusals, session, three_steps
 from tools.vectors.writer import Run, b64, kid_of, public_bytes
 
+from reenact.values.canonical import canonicalize
 from reenact.verify import Report, verify_lines
+from tests.spec.corpus import mutations
 from tests.verify.changing import split_bodies
 
 SCENARIOS = (three_steps, refusals, session)
@@ -226,6 +229,27 @@ def test_bytes_put_anywhere_into_a_sealed_run_are_found(index: int, junk: bytes,
     offset = data.draw(st.integers(0, len(journal)))
     changed = journal[:offset] + junk + journal[offset:]
     assert judge(run, changed).exit_code == (0 if not junk else 1)
+
+
+@cache
+def mutants(line: bytes) -> list[bytes]:
+    return [canonicalize(mutant) + b"\n" for _, mutant in mutations(json.loads(line))]
+
+
+@EXAMPLES
+@given(st.integers(0, 2), st.data())
+def test_any_line_that_says_something_else_in_canonical_form_is_found(index: int, data: st.DataObject) -> None:
+    run = sealed(index)
+    lines = journal_of(run).splitlines(keepends=True)
+    at = data.draw(st.integers(0, len(lines) - 1))
+    changed = data.draw(st.sampled_from(mutants(lines[at])))
+    if changed == lines[at]:
+        return
+    report = judge(run, b"".join([*lines[:at], changed, *lines[at + 1 :]]))
+    assert report.exit_code == 1
+    assert report.first_break is not None
+    assert report.first_break.where.line is not None
+    assert report.first_break.where.line >= at + 1
 
 
 @settings(max_examples=100, deadline=None)
