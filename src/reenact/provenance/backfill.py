@@ -57,7 +57,7 @@ class Backfill:
         return 1 if self.failed and not self.dry_run else 0
 
 
-class CannotBackfill(Exception):  # noqa: N818  # the reason for one report among many
+class CannotBackfill(Exception):
     """Why a report gets no sidecar; with the fields that are wrong, when its sidecar would not be valid."""
 
     def __init__(self, reason: str, issues: list[Issue] | None = None) -> None:

@@ -43,7 +43,7 @@ class Refusal(enum.Enum):
     UNREADABLE = "unreadable"
 
 
-class FileRefused(Exception):  # noqa: N818  # a verdict in the making, not a user's error
+class FileRefused(Exception):
     """A file that cannot or may not be read. The message holds nothing of the file, and no foreign text."""
 
     def __init__(self, refusal: Refusal, message: str) -> None:

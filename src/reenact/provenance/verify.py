@@ -156,7 +156,7 @@ class Verifier:
         return checks
 
 
-class Unusable(Exception):  # noqa: N818  # carries the problem of one report among many
+class Unusable(Exception):
     """A report whose sidecar cannot be used."""
 
     def __init__(self, kind: ProblemKind, message: str) -> None:

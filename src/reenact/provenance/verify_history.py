@@ -75,7 +75,7 @@ def find_change(
     return None, "no commit of this file has the recorded hash"
 
 
-class _Exhausted(Exception):  # noqa: N818  # ends a search, and never leaves this module
+class _Exhausted(Exception):
     """A search has read as much as it may."""
 
 

@@ -115,7 +115,7 @@ class Repository:
 
     def verified(self, *arguments: str) -> dict[str, Any]:
         """The first report of the JSON document, with its checks by field."""
-        done = self.verify("--json", *(arguments or ("docs/r.md",)))
+        done = self.call("verify-replay", "--json", *(arguments or ("docs/r.md",)))
         document = json.loads(done.stdout)
         assert document["exit_code"] == done.returncode
         report: dict[str, Any] = document["reports"][0]
