@@ -1,0 +1,1 @@
+"""The command line, as a user meets it: processes, exit codes, what is printed where."""

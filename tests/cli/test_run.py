@@ -1,0 +1,129 @@
+"""run, resume, recover: the way of a run through good and bad days."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+from pathlib import Path
+
+from tests.cli.harness import SKILLS, Command, error_line
+
+
+def test_a_plan_runs_and_says_what_became_of_each_step(reenact: Command) -> None:
+    plan = reenact.plan({"skill_id": "flaky"}, {"skill_id": "steady"})
+    done = reenact("run", plan, "--skills", SKILLS)
+    assert done.code == 0
+    assert "s0  OK  3 attempts" in done.out
+    assert "completed  2 steps, 5 cents" in done.out
+    assert "s0: attempt 1 ERR_TIMEOUT, again in 1 ms" in done.err
+
+
+def test_json_holds_the_run_and_every_outcome_and_nothing_else_is_printed(reenact: Command) -> None:
+    plan = reenact.plan({"skill_id": "flaky"}, {"skill_id": "steady", "parameters": {"text": "Grüße\n"}})
+    done = reenact("run", plan, "--skills", SKILLS, "--json")
+    assert (done.code, done.err) == (0, "")
+    result = done.json
+    assert result["status"] == "completed"
+    assert len(result["run_id"]) == 36
+    assert [step["step_id"] for step in result["steps"]] == ["s0", "s1"]
+    assert [step["retries"] for step in result["steps"]] == [2, 0]
+    assert result["steps"][1]["outcome"]["details"]["output"] == {"text": "Grüße\n"}
+    assert result["cost_cents"] == 5
+
+
+def test_a_failed_step_fails_the_run_with_its_reason_in_one_line(reenact: Command) -> None:
+    plan = reenact.plan(
+        {"skill_id": "broken", "parameters": {"words": "no\x1b[31m such\nthing"}}, {"skill_id": "steady"}
+    )
+    done = reenact("run", plan, "--skills", SKILLS)
+    assert done.code == 1
+    assert "s0  ERR_VALIDATION_FAILED  no\\x1b[31m such\\nthing" in done.out
+    assert "\x1b" not in done.out + done.err
+    assert "s1" not in done.out
+
+
+def test_a_step_that_needs_a_person_waits_with_exit_code_4(reenact: Command) -> None:
+    plan = reenact.plan({"skill_id": "counts", "parameters": {"file": "f"}}, supervisor="ask")
+    done = reenact("run", plan, "--skills", SKILLS, "--json")
+    assert (done.code, done.json["status"]) == (4, "waiting")
+    listed = reenact("ls", "--waiting", "--json")
+    assert [item["run_id"] for item in listed.json] == [done.json["run_id"]]
+    assert reenact("resume", "last", "--skills", SKILLS).code == 4
+    assert not (reenact.folder / "f").exists()
+
+
+def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(reenact: Command) -> None:
+    gate = reenact.folder / "gate"
+    plan = reenact.plan({"skill_id": "steady"}, {"skill_id": "waits", "parameters": {"file": str(gate)}})
+    process = reenact.start("run", plan, "--skills", SKILLS)
+    assert process.stderr is not None
+    started = process.stderr.readline().split()
+    assert process.stderr.readline() == "s0: OK\n"  # told with the commit before the second dispatch
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    run_id = started[1]
+    assert process.returncode == 130
+    assert err == f"interrupted; go on with: reenact resume {run_id}\n"
+
+    gate.touch()
+    resumed = reenact("resume", run_id[:30], "--skills", SKILLS, "--json")
+    assert (resumed.code, resumed.json["status"]) == (0, "completed")
+    assert reenact("verify", run_id).code == 0
+
+
+def test_a_killed_run_is_recovered_without_repeating_what_is_recorded(reenact: Command) -> None:
+    first, second = reenact.folder / "first", reenact.folder / "second"
+    plan = reenact.plan(
+        {"skill_id": "counts", "parameters": {"file": str(first)}},
+        {"skill_id": "counts", "parameters": {"file": str(second)}},
+    )
+    killed = reenact("run", plan, "--skills", SKILLS, REENACT_CRASH_AT="before_dispatch:2")
+    assert killed.code == -signal.SIGKILL
+    assert reenact("ls", "--json").json[0]["status"] == "running"
+    recovered = reenact("recover", "--skills", SKILLS)
+    assert recovered.code == 0
+    assert "completed  2 steps" in recovered.out
+    assert len(first.read_text().splitlines()) == len(second.read_text().splitlines()) == 1
+    assert reenact("recover", "--skills", SKILLS).out == "nothing to recover\n"
+    again = reenact("resume", "last", "--skills", SKILLS)
+    assert again.code == 0
+    assert len(second.read_text().splitlines()) == 1
+
+
+def test_a_damaged_run_does_not_keep_the_others_from_being_recovered(reenact: Command) -> None:
+    plan = reenact.plan({"skill_id": "steady"}, {"skill_id": "steady"})
+    for _ in range(2):
+        assert reenact("run", plan, "--skills", SKILLS, REENACT_CRASH_AT="before_seal").code == -signal.SIGKILL
+    with sqlite3.connect(reenact.store) as db:
+        db.execute("DROP TRIGGER commits_are_not_updated")
+        db.execute("UPDATE commits SET body = x'00' WHERE id = (SELECT min(id) FROM commits)")
+    done = reenact("recover", "--skills", SKILLS, "--json")
+    assert done.code == 1
+    damaged, whole = done.json
+    assert (damaged["status"], whole["status"]) == ("running", "completed")
+    assert "commit 1" in damaged["error"]
+
+
+def test_a_pinned_plan_is_run_as_it_is(reenact: Command) -> None:
+    plan = reenact.plan({"skill_id": "steady"})
+    pinned = reenact("pin", plan, "-o", "pinned.json", "--skills", SKILLS, "--json").json
+    assert json.loads((reenact.folder / "pinned.json").read_text()) == pinned["plan"]
+    assert pinned["plan"]["steps"][0]["skill_version"] == "1.0.0"
+    assert reenact("run", "pinned.json", "--skills", SKILLS).code == 0
+    assert reenact("show", "last", "--json").json["plan_hash"] == pinned["plan_hash"]
+    again = reenact("pin", "pinned.json", "--skills", SKILLS)
+    assert (json.loads(again.out), again.err.strip()) == (pinned["plan"], pinned["plan_hash"])
+
+
+def test_the_store_is_the_option_then_the_variable_then_the_data_directory(reenact: Command, tmp_path: Path) -> None:
+    plan = reenact.plan({"skill_id": "steady"})
+    named = tmp_path / "named.db"
+    assert reenact("run", plan, "--skills", SKILLS, "--store", f"sqlite:///{named}").code == 0
+    assert named.exists()
+    assert not reenact.store.exists()
+    assert reenact("run", plan, "--skills", SKILLS, REENACT_STORE="", XDG_DATA_HOME=str(tmp_path / "data")).code == 0
+    assert (tmp_path / "data" / "reenact" / "reenact.db").exists()
+    wrong = reenact("ls", "--store", "mysql://somewhere/else")
+    assert wrong.code == 2
+    assert "sqlite:///PATH" in error_line(wrong)
