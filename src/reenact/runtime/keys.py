@@ -32,14 +32,16 @@ async def persist_call(
     """Stage the tool_call; an outcome only where the key decides it without a dispatch."""
     key = building.idempotency_key(ex, trace, step)
     told = ex.source.key_verdict(step)
-    if told is not None:
+    if step.caller_key is None or (told is not None and not told.is_free):
         ex.writer.entry(building.tool_call(ex, trace, step, parameters, key))
-        return follow(ex, trace, step, told)
-    if step.caller_key is None:
-        ex.writer.entry(building.tool_call(ex, trace, step, parameters, key))
-        return None
+        return None if told is None else follow(ex, trace, step, told)
     request_digest = digest_of(ex, step, parameters)
     reservation = KeyReservation(step.server, step.tool, key, request_digest, ex.plan.agent_id, trace.trace_id)
+    if told is not None:
+        await ex.writer.flush()
+        if not await ex.writer.claim(building.tool_call(ex, trace, step, parameters, key), reservation):
+            ex.writer.entry(building.tool_call(ex, trace, step, parameters, key))
+        return None
     while (record := await settled_record(ex, step, key, trace.trace_id)) is None:
         if await ex.writer.claim(building.tool_call(ex, trace, step, parameters, key), reservation):
             return None
@@ -52,7 +54,7 @@ async def persist_call(
 
 
 def follow(ex: Execution, trace: TraceFold, step: PlannedStep, told: KeyVerdict) -> StructuredOutcome | None:
-    """As the source says; the store's keys are not touched."""
+    """As the source says; the store is not asked."""
     if told.code is not None:
         return refuse(ex, trace, step, told.code, told.message)
     if told.outcome is not None:
@@ -81,7 +83,7 @@ async def settled_record(ex: Execution, step: PlannedStep, key: str, trace_id: s
 
 def finish(ex: Execution, trace: TraceFold, step: PlannedStep, outcome: StructuredOutcome) -> None:
     """With the effect: the key is completed, or free again when the call failed."""
-    if step.caller_key is not None and trace.call is not None and ex.source.key_verdict(step) is None:
+    if step.caller_key is not None and trace.call is not None:
         ex.writer.complete(KeyCompletion(step.server, step.tool, trace.call.idempotency_key, succeeded=outcome.ok))
 
 

@@ -52,10 +52,7 @@ class AttemptResult:
 
 @dataclass(frozen=True, slots=True)
 class KeyVerdict:
-    """What a key decides where the store is not asked: nothing is looked up, reserved or completed for the call.
-
-    Without `code` and `outcome` the key is free and the call is dispatched.
-    """
+    """What a key decides where the store is not asked."""
 
     code: str | None = None
     """Refused after AUTHORIZED with this code."""
@@ -64,6 +61,10 @@ class KeyVerdict:
     """Served: what the first call left, `output` beside it."""
     output: object = None
     served_from: str | None = None
+
+    @property
+    def is_free(self) -> bool:
+        return self.code is None and self.outcome is None
 
 
 @dataclass(frozen=True, slots=True)
