@@ -9,7 +9,7 @@ from typing import Any
 
 from reenact import Registry
 from reenact.replay import Recording, ReplayResult, load_recording
-from reenact.replay.engine import mock_replay
+from reenact.replay.mock import mock_replay
 from reenact.runtime import crash_points
 from reenact.runtime.runtime import Runtime
 from reenact.store.sqlite import SqliteStore

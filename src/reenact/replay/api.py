@@ -1,11 +1,18 @@
-"""The entrances: replay a run of a store."""
+"""The entrances: replay a run of a store, or an exported folder."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+
 from reenact.errors import UsageError
-from reenact.replay.engine import mock_replay
+from reenact.replay.bundle import load_bundle
+from reenact.replay.dry import dry_run
+from reenact.replay.full import full_replay
+from reenact.replay.mock import mock_replay
 from reenact.replay.recording import Recording, load_recording
 from reenact.replay.result import ReplayResult
+from reenact.replay.saving import save_report
 from reenact.runtime.runtime import Runtime, run_sync
 from reenact.skills.registry import Registry, default_registry
 from reenact.store.base import Store
@@ -15,30 +22,83 @@ MODES = ("mock_replay", "full_replay", "dry_run")
 
 def replay(
     where: Runtime | Store,
-    run: str,
+    run: str | Path,
     *,
     mode: str = "mock_replay",
     registry: Registry | None = None,
+    execute: Iterable[str] = (),
+    skip: Iterable[str] = (),
+    check: Iterable[str] = (),
+    allow_breakers: bool = False,
+    save: bool = False,
 ) -> ReplayResult:
     """Replay a recorded run; see `replay_async`."""
-    return run_sync(replay_async(where, run, mode=mode, registry=registry))
+    return run_sync(
+        replay_async(
+            where,
+            run,
+            mode=mode,
+            registry=registry,
+            execute=execute,
+            skip=skip,
+            check=check,
+            allow_breakers=allow_breakers,
+            save=save,
+        )
+    )
 
 
 async def replay_async(
     where: Runtime | Store,
-    run: str,
+    run: str | Path,
     *,
     mode: str = "mock_replay",
     registry: Registry | None = None,
+    execute: Iterable[str] = (),
+    skip: Iterable[str] = (),
+    check: Iterable[str] = (),
+    allow_breakers: bool = False,
+    save: bool = False,
 ) -> ReplayResult:
     """Run a recorded plan again and compare, aspect by aspect. A difference is a value, never an exception.
 
-    Raises only where nothing may be replayed at all: `EvidenceError` for a recording that is cut, edited, newer, or has
-    no end yet.
+    `run` is a run's id or the beginning of one, or the path of an exported folder. `execute`, `skip` and `check` are
+    for full_replay; `save` keeps the report of a mock replay in the store. Raises only where nothing may be replayed at
+    all: `EvidenceError` for a recording that is cut, edited, newer, or has no end yet, `DeterminismBroken` before
+    anything runs live that is not what was recorded.
     """
     if mode not in MODES:
         raise UsageError(f"there is no replay mode {mode!r}; one of {', '.join(MODES)}")
-    store = where.store if isinstance(where, Runtime) else where
+    execute, skip, check = tuple(execute), tuple(skip), tuple(check)
+    if mode != "full_replay" and (execute or skip or check):
+        raise UsageError("execute, skip and check are for full_replay: nothing is executed in the other modes")
+    if save and mode != "mock_replay":
+        raise UsageError(
+            "only a mock replay needs to be saved: a full replay is a run of its own, a dry run made nothing"
+        )
+    recording = load(where, run)
     skills = where.registry if isinstance(where, Runtime) else (registry or default_registry())
-    recording: Recording = load_recording(store, run)
-    return await mock_replay(recording, skills)
+    if mode == "dry_run":
+        return await dry_run(recording, skills)
+    if mode == "full_replay":
+        runtime = where if isinstance(where, Runtime) else Runtime(where, skills=skills)
+        return await full_replay(
+            runtime, recording, execute=execute, skip=skip, check=check, allow_breakers=allow_breakers
+        )
+    result = await mock_replay(recording, skills)
+    if save:
+        store = where.store if isinstance(where, Runtime) else where
+        await save_report(store, recording, result)
+    return result
+
+
+def load(where: Runtime | Store, run: str | Path) -> Recording:
+    """The recording under a run's id or prefix, or in a folder."""
+    if isinstance(run, Path) or is_folder(run):
+        return load_bundle(Path(run))
+    return load_recording(where.store if isinstance(where, Runtime) else where, run)
+
+
+def is_folder(text: str) -> bool:
+    """A path by its look, or a folder that is there; run ids hold no slash."""
+    return "/" in text or "\\" in text or text in (".", "..") or Path(text).is_dir()

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from reenact.contracts.facts import Facts
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Attempt
 from reenact.journal.fold import TraceFold
+from reenact.policy.budget import Spent
 from reenact.replay.recording import Recording
 from reenact.replay.stand_in import decision_meta, details_of, refused_by
 from reenact.runtime.gates.verdict import Approval, Approver, Refusal, Verdict
 from reenact.runtime.reader import RecordedStep
-from reenact.runtime.source import SAME, AttemptCall, AttemptResult, KeyVerdict
+from reenact.runtime.source import SAME, AttemptCall, AttemptResult, KeyVerdict, PersonSaid
 from reenact.runtime.steps import PlannedStep
+from reenact.values.canonical import canonicalize
 from reenact.values.clock import parse_ts
 
 
-class NothingRecorded(Exception):  # noqa: N818  # a finding of the replay, not an error of the program
+class NothingRecorded(Exception):
     """The replay asks for something that the recorded run never did: here it took another way."""
 
     def __init__(self, step: PlannedStep, asked: str, parameters: dict[str, object] | None = None) -> None:
@@ -37,7 +40,13 @@ class RecordedSource:
     recording: Recording
     supervisor: str
     """The plan's supervisor: `auto` decides again, anybody else's word is served."""
-    mode: str = "mock_replay"
+    strict: bool = False
+    """Serve an attempt only to the call that made it: with other parameters there is nothing to serve."""
+    outputs: Mapping[str, object] = field(default_factory=dict)
+    """Outputs that are put in the place of recorded ones, by step id."""
+
+    def is_live(self, step: PlannedStep) -> bool:  # noqa: ARG002  # no step is
+        return False
 
     async def attempt(self, call: AttemptCall) -> AttemptResult:
         recorded = self.recording.steps.get(call.step.step_id)
@@ -48,7 +57,14 @@ class RecordedSource:
             raise NothingRecorded(
                 call.step, f"attempt {call.attempt}, which the recorded run did not make", call.parameters
             )
-        return attempt_result(recorded, found)
+        if self.strict and canonicalize(recorded.parameters()) != canonicalize(call.parameters):
+            raise NothingRecorded(
+                call.step, "a call with parameters that the recorded run did not use", call.parameters
+            )
+        result = attempt_result(recorded, found)
+        if call.step.step_id in self.outputs and result.output is not None:
+            return replace(result, output=self.outputs[call.step.step_id], response=SAME)
+        return result
 
     async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | None:  # noqa: ARG002  # nothing is in doubt
         return None
@@ -57,9 +73,6 @@ class RecordedSource:
         recorded = self.recording.trace(trace.step_id)
         ahead = [] if recorded is None else recorded.attempts[len(trace.attempts) :]
         return sum(1 for _ in takewhile(lambda record: record.kind == "redispatch", ahead))
-
-    def back_off(self, seconds: float) -> bool:  # noqa: ARG002  # nobody waits for a recording
-        return False
 
     def missing_secret(self, step: PlannedStep, parameters: dict[str, object]) -> str | None:  # noqa: ARG002
         recorded = self.recording.steps.get(step.step_id)
@@ -82,6 +95,21 @@ class RecordedSource:
             return None
         value = recorded.parameters()
         return value if isinstance(value, dict) else None
+
+    def served_spending(self, step: PlannedStep) -> tuple[Spent, Spent] | None:
+        trace = self.recording.trace(step.step_id)
+        meta = {} if trace is None else decision_meta(trace)
+        day, model = meta.get("day_spent_exact"), meta.get("model_spent_exact")
+        return Spent(int(str(day or 0))), Spent(int(str(model or 0)))
+
+    def person_said(self, trace: TraceFold) -> PersonSaid | None:
+        """The recorded call ended here although no attempt ended it: a person did."""
+        recorded = self.recording.steps.get(trace.step_id)
+        if recorded is None or recorded.trace.effect is None or len(trace.attempts) < len(recorded.trace.attempts):
+            return None
+        if recorded.trace.trace_id not in self.recording.resolved:
+            return None
+        return PersonSaid(recorded.outcome().ok, recorded_output(recorded)[1])
 
     def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
         recorded = self.recording.steps.get(step.step_id)
@@ -156,7 +184,7 @@ def recorded_key_verdict(recorded: RecordedStep) -> KeyVerdict:
         meta = trace.effect.meta if isinstance(trace.effect.meta, dict) else {}
         served = recorded.outcome()
         return KeyVerdict(
-            outcome=replace(served, details=other_details(served)),
+            outcome=structs.replace(served, details=other_details(served)),
             output=recorded_output(recorded)[1],
             served_from=str(meta.get("served_from")),
         )

@@ -12,8 +12,9 @@ from reenact.journal.fold import TraceFold
 from reenact.runtime.reader import RecordedStep, RunReader
 from reenact.store.base import RunRow, Store
 from reenact.values.canonical import canonicalize
-from reenact.verify import Finding, Report, verify_lines
 from reenact.verify.render import place
+from reenact.verify.report import Finding, Report
+from reenact.verify.verifier import verify_lines
 from reenact.version import __version__
 
 
@@ -28,6 +29,8 @@ class Recording:
     document: dict[str, object]
     steps: dict[str, RecordedStep]
     """By step id, in the order of their requests."""
+    resolved: frozenset[str] = frozenset()
+    """Traces that a person ended, by id."""
 
     @property
     def run_id(self) -> str:
@@ -43,6 +46,9 @@ class Recording:
         if self.record.mode == "live" or self.record.parent_run is None:
             return self.record.run_id
         return self.record.parent_run
+
+    def plan_with(self, document: dict[str, object]) -> Plan:
+        return plan_from_document(document, source=f"the plan of run {self.run_id}")[0]
 
     def trace(self, step_id: str) -> TraceFold | None:
         step = self.steps.get(step_id)
@@ -81,13 +87,25 @@ def load_recording(store: Store, run: str) -> Recording:
     """
     row = store.find_run(run)
     verify_recording(store, row)
-    reader = RunReader(store, row.run_id)
-    steps = {step.step_id: step for step in reader.steps()}
+    return read_recording(store, row.run_id)
+
+
+def read_recording(store: Store, run_id: str) -> Recording:
+    """A run that was verified already."""
+    reader = RunReader(store, run_id)
+    steps = sorted(reader.steps(), key=lambda step: step.trace.step_index)
     seal = reader.fold.seal
     assert seal is not None, "the verifier saw it"
     plan, document = recorded_plan(reader)
     refuse_newer(reader.record())
-    return Recording(store, reader.record(), seal, plan, document, steps)
+    resolved = frozenset(
+        event.trace_id
+        for event in reader.fold.events
+        if event.type == "resolve" and event.reason is None and event.trace_id is not None
+    )
+    return Recording(
+        store, reader.record(), seal, plan, document, {step.step_id: step for step in steps}, resolved
+    )  # fmt: skip
 
 
 def recorded_plan(reader: RunReader) -> tuple[Plan, dict[str, object]]:

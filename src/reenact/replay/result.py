@@ -12,7 +12,7 @@ from reenact.replay.compare import Comparison, Difference
 from reenact.replay.content import ContentDifference
 from reenact.runtime.result import RunResult
 
-ReplayMode = Literal["mock_replay", "full_replay", "dry_run"]
+ReplayMode = Literal["mock_replay", "full_replay", "dry_run", "fork"]
 How = Literal["served", "live", "simulated", "skipped", "checked", "not reached"]
 ReplayVerdict = Literal["matched", "differed", "failed", "estimated"]
 
@@ -54,6 +54,27 @@ class Divergence(Struct, frozen=True, kw_only=True):
     explanation: str
 
 
+class StepEstimate(Struct, frozen=True, kw_only=True):
+    """What one step of a dry run would do. `time_ms` is None where it never ran."""
+
+    step_id: str
+    code: str
+    cost_exact: str
+    time_ms: int | None
+    side_effects: tuple[tuple[str, str], ...]
+    asks_person: bool
+
+
+class Estimate(Struct, frozen=True, kw_only=True):
+    """What a dry run adds up to. Tokens that nobody counted yet are priced at what would be reserved for them."""
+
+    steps: tuple[StepEstimate, ...]
+    cost_exact: str
+    cost_cents: int
+    time_ms: int | None
+    budget_stops_at: str | None
+
+
 @dataclass(frozen=True)
 class ReplayResult(RunResult):
     """A replay's run, and how it compares with its original."""
@@ -66,6 +87,7 @@ class ReplayResult(RunResult):
     content: tuple[ContentDifference, ...] = ()
     how: tuple[StepReport, ...] = ()
     breakers: tuple[Breaker, ...] = field(default=())
+    estimate: Estimate | None = None
 
     @property
     def matches(self) -> bool:
@@ -78,4 +100,6 @@ class ReplayResult(RunResult):
 
     @property
     def exit_code(self) -> int:
+        if self.status in ("waiting", "held"):
+            return 4
         return 0 if self.verdict in ("matched", "estimated") else 1

@@ -63,18 +63,31 @@ class StandIn(Skill):
 class ReplayPlan(RunPlan):
     """A pinned plan bound to the skills that are there, and to stand-ins for those that are only served."""
 
-    def __init__(self, recording: Recording, document: dict[str, object], registry: Registry, *, serve: bool) -> None:
+    def __init__(self, recording: Recording, document: dict[str, object], registry: Registry) -> None:
         super().__init__(plan_from_document(document)[0], document, registry)
         self._recording = recording
-        self._serve = serve
+        self.literal = recording.record.kind == "session"
         self._repeated = duplicated_skills(recording)
+        self._only: set[str] | None = None
+        self._cancelled = recording.status == "cancelled" and document is recording.document
+
+    def __len__(self) -> int:
+        """Somebody who cancelled the recorded run is served: its replay makes no step that it did not make."""
+        planned = super().__len__()
+        return min(planned, len(self._recording.steps)) if self._cancelled else planned
 
     def skill(self, step: Step) -> Skill | None:
         found = super().skill(step)
         recorded = self._recording.steps.get(step.step_id)
-        if found is not None or not self._serve or recorded is None or never_existed(recorded.trace):
+        if found is not None or recorded is None or never_existed(recorded.trace):
             return found
+        if self._only is not None and step.step_id not in self._only:
+            return None
         return self._stand_in(step, recorded)
+
+    def serve_only(self, step_ids: set[str] | None) -> None:
+        """Let stand-ins act for these steps and no others; None for all. Live steps need their code."""
+        self._only = step_ids
 
     def is_stand_in(self, step_id: str) -> bool:
         step = self.plan.steps[self.index[step_id]]

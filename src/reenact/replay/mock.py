@@ -1,0 +1,90 @@
+"""mock_replay: the recorded plan once more over its recorded attempts, in memory."""
+
+from __future__ import annotations
+
+from reenact.contracts.records import RunStatus
+from reenact.replay.breakers import Breaker, find_breakers
+from reenact.replay.compare import compare
+from reenact.replay.explain import explain
+from reenact.replay.instant import InstantDoor
+from reenact.replay.recorded_source import NothingRecorded, RecordedSource
+from reenact.replay.recording import Recording
+from reenact.replay.result import ReplayResult, StepReport
+from reenact.replay.stand_in import SERVED_PARTS, ReplayPlan
+from reenact.replay.steps import content, nobody, steps_of
+from reenact.replay.timeline import behaviour_of
+from reenact.runtime.execution import Execution, Parked
+from reenact.runtime.plan_run import run_plan
+from reenact.runtime.runtime import Runtime
+from reenact.skills.registry import Registry
+from reenact.store.sqlite import SqliteStore
+from reenact.values.clock import Door, SystemDoor
+
+
+async def mock_replay(
+    recording: Recording,
+    registry: Registry,
+    *,
+    document: dict[str, object] | None = None,
+    door: Door | None = None,
+) -> ReplayResult:
+    """Run the recorded plan again over its recorded attempts: nothing is called, slept for or written.
+
+    `document` puts another pinned plan in the place of the recorded one, to see what would have followed.
+    """
+    candidate = recording.document if document is None else document
+    plan = ReplayPlan(recording, candidate, registry)
+    runtime = Runtime(
+        SqliteStore(":memory:"), skills=registry, supervisor=nobody, door=InstantDoor(door or SystemDoor())
+    )
+    ex = runtime.open_run(
+        candidate,
+        RecordedSource(recording, plan.plan.context.supervisor),
+        mode="mock_replay",
+        parent_run=recording.run_id,
+        original_run_id=recording.seed_run_id,
+        bound=plan,
+    )
+    status, reason, stop = await to_the_end(ex)
+    if recording.status == "cancelled" and status in ("completed", "running"):
+        status = "cancelled"  # the one who cancelled the recorded run is served: nothing goes on behind it
+    steps = steps_of(runtime.store, ex.run_id)
+    comparison = compare(
+        (behaviour_of(step) for step in recording.steps.values()), (behaviour_of(step) for step in steps.values())
+    )
+    return ReplayResult(
+        run_id=ex.run_id,
+        status=status,
+        store=runtime.store,
+        reason=reason if comparison.first is not None else None,
+        mode="mock_replay",
+        original_run_id=recording.run_id,
+        verdict="matched" if comparison.matches else "differed",
+        comparison=comparison,
+        divergence=explain(recording, steps, comparison, stop),
+        content=content(recording.steps, steps),
+        how=tuple(served_step(plan, step_id) for step_id in recording.steps),
+        breakers=tuple(mock_breakers(recording, candidate, registry)),
+    )
+
+
+async def to_the_end(ex: Execution) -> tuple[RunStatus, str | None, NothingRecorded | None]:
+    """(status, why it stopped, what was asked for and not recorded)."""
+    try:
+        return await run_plan(ex), None, None
+    except NothingRecorded as nothing:
+        await ex.writer.flush()
+        return "running", f"step {nothing.step.step_id} asked for {nothing.asked}", nothing
+    except Parked as parked:
+        return parked.status, str(parked), None
+
+
+def served_step(plan: ReplayPlan, step_id: str) -> StepReport:
+    without_code = plan.is_stand_in(step_id) if step_id in plan.index else False
+    return StepReport(step_id=step_id, how="served", served_without_code=SERVED_PARTS if without_code else ())
+
+
+def mock_breakers(recording: Recording, candidate: dict[str, object], registry: Registry) -> list[Breaker]:
+    """A skill that is only served is not missed."""
+    found = find_breakers(recording.document, candidate, registry)
+    return [breaker for breaker in found if breaker.kind != "skill_missing"]

@@ -1,0 +1,26 @@
+"""What the modes share: the steps of a run as recorded, and where content differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from reenact.replay.content import ContentDifference, content_difference
+from reenact.runtime.gates.supervisor import Proposal
+from reenact.runtime.reader import RecordedStep, RunReader
+from reenact.store.base import Store
+
+
+def steps_of(store: Store, run_id: str) -> dict[str, RecordedStep]:
+    """By step id, in the order of their requests; also those that have not ended."""
+    steps = sorted(RunReader(store, run_id).steps(), key=lambda step: step.trace.step_index)
+    return {step.step_id: step for step in steps}
+
+
+def content(expected: Mapping[str, RecordedStep], got: Mapping[str, RecordedStep]) -> tuple[ContentDifference, ...]:
+    found = (content_difference(expected[step_id], got[step_id]) for step_id in expected if step_id in got)
+    return tuple(difference for difference in found if difference is not None)
+
+
+def nobody(proposal: Proposal) -> bool:
+    """No function is asked in a replay: what it said stands in the record."""
+    raise AssertionError(f"step {proposal.step_id}: a supervisor was asked in a replay")
