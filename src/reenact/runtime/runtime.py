@@ -256,11 +256,11 @@ class Runtime:
         """The plan of a run that goes on, with the skills that are there."""
         return RunPlan(plan, document, self.registry.freeze())
 
-    def source_for(self, fold: RunFold, bound: RunPlan) -> EffectSource:  # noqa: ARG002  # replays ask it
+    def source_for(self, fold: RunFold, bound: RunPlan) -> EffectSource:
         """Where a run that goes on gets its effects from; a replay that goes on needs to know its original."""
         if fold.record is not None and fold.record.mode != "live":
             raise UsageError(f"run {fold.run_id} is a {fold.record.mode}: go on with it through reenact.replay")
-        return LiveSource(self.door, self.secrets, on_progress=self._progress)
+        return self.live_source(bound)
 
     def step_of(self, ex: Execution, trace: TraceFold) -> PlannedStep:
         """The step behind an open trace, of a plan or a session."""
