@@ -135,7 +135,7 @@ def _cause(link: BaseException) -> BaseException | None:
 
 
 def _root(exception: BaseException) -> str:
-    return type(exception).__module__.partition(".")[0]
+    return str(type(exception).__module__).partition(".")[0]
 
 
 def _type_name(exception: BaseException) -> str:

@@ -7,27 +7,22 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 
-from msgspec.structs import replace
-
-from reenact.contracts.facts import ExceptionFact, Facts, Usage
-from reenact.errors import SecretError, SkillError
+from reenact.contracts.facts import Facts
+from reenact.errors import SecretError
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import Spent
-from reenact.policy.classify import facts_of
-from reenact.policy.repeat import STILL_RUNNING
+from reenact.runtime import reports
 from reenact.runtime.gates.verdict import Verdict
-from reenact.runtime.processes import ChildFailure, call_in_process
+from reenact.runtime.processes import call_in_process
 from reenact.runtime.references import secret_names, unescape
 from reenact.runtime.secrets import Secrets
 from reenact.runtime.source import SAME, AttemptCall, AttemptResult, KeyVerdict, PersonSaid
 from reenact.runtime.steps import PlannedStep
 from reenact.runtime.threads import SkillThreads
-from reenact.skills.context import Report, SkillContext
+from reenact.skills.context import SkillContext
 from reenact.skills.plain import to_plain
 from reenact.skills.skill import Skill
 from reenact.values.clock import Door
-
-MAX_MS = 2**53 - 1
 
 
 class LiveSource:
@@ -102,17 +97,17 @@ class LiveSource:
         if still_running:
             error = TimeoutError(f"no answer within {call.step.timeout_ms} ms; its thread still runs")
         return AttemptResult(
-            facts=facts(report, error, still_running=still_running),
+            facts=reports.facts(report, error, still_running=still_running),
             started_at=started_at,
             ended_at=self._door.timestamp(),
             latency_ms=max(0, int((self._door.monotonic() - began) * 1000)),
             output=output if error is None else None,
-            response=report.raw_response if report.has_raw_response else SAME,
-            side_effects=list(report.side_effects),
-            request_id=report.request_id,
-            retry_after_ms=bounded(report.retry_after_ms),
-            message=None if error is None else describe(error, call.step.timeout_ms),
-            details=details_of(error),
+            response=reports.plain(report.raw_response) if report.has_raw_response else SAME,
+            side_effects=reports.side_effects(report),
+            request_id=None if report.request_id is None else reports.text(report.request_id),
+            retry_after_ms=reports.whole(report.retry_after_ms),
+            message=None if error is None else reports.describe(error, call.step.timeout_ms),
+            details=reports.details_of(error),
         )
 
     async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | None:
@@ -139,7 +134,7 @@ class LiveSource:
             ended_at=self._door.timestamp(),
             latency_ms=max(0, int((self._door.monotonic() - began) * 1000)),
             output=to_plain(answer.get("output")),
-            side_effects=list(ctx.close().side_effects),
+            side_effects=reports.side_effects(ctx.close()),
         )
 
     async def _ask(
@@ -196,35 +191,3 @@ def detach(error: BaseException | None, ambient: BaseException | None) -> None:
 def being_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def facts(report: Report, error: BaseException | None, *, still_running: bool) -> Facts:
-    found = Facts() if error is None else error.facts if isinstance(error, ChildFailure) else facts_of(error)
-    if still_running:
-        found = replace(found, exceptions=(*found.exceptions, ExceptionFact(errno=None, type=STILL_RUNNING)))
-    return replace(
-        found,
-        http_status=found.http_status if found.http_status is not None else bounded(report.http_status),
-        usage=None if report.usage is None else Usage(
-            input_tokens=bounded(report.usage["input_tokens"]) or 0,
-            output_tokens=bounded(report.usage["output_tokens"]) or 0,
-        ),
-        finish_reason=report.finish_reason,
-    )  # fmt: skip
-
-
-def bounded(value: int | None) -> int | None:
-    """A number from outside, as a record may hold it."""
-    return None if value is None else max(0, min(int(value), MAX_MS))
-
-
-def describe(error: BaseException, timeout_ms: int) -> str:
-    if isinstance(error, TimeoutError) and not str(error):
-        return f"no answer within {timeout_ms} ms"
-    return str(error) or type(error).__name__
-
-
-def details_of(error: BaseException | None) -> dict[str, object] | None:
-    if isinstance(error, SkillError | ChildFailure) and error.details:
-        return dict(error.details)
-    return None

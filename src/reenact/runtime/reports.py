@@ -1,0 +1,76 @@
+"""What an attempt said about itself, as a record may hold it. A skill may say anything; nothing of it stops a run."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from reenact.contracts.facts import ExceptionFact, Facts, Usage
+from reenact.errors import SkillError
+from reenact.policy.classify import facts_of
+from reenact.policy.repeat import STILL_RUNNING
+from reenact.runtime.processes import ChildFailure
+from reenact.skills.context import Report
+from reenact.skills.plain import to_plain
+
+MOST = 2**53 - 1
+LONGEST_TEXT = 20_000
+
+
+def facts(report: Report, error: BaseException | None, *, still_running: bool) -> Facts:
+    found = Facts() if error is None else error.facts if isinstance(error, ChildFailure) else facts_of(error)
+    exceptions = tuple(ExceptionFact(errno=link.errno, type=text(link.type)) for link in found.exceptions)
+    if still_running:
+        exceptions = (*exceptions, ExceptionFact(errno=None, type=STILL_RUNNING))
+    return replace(
+        found,
+        exceptions=exceptions,
+        http_status=found.http_status if found.http_status is not None else whole(report.http_status),
+        usage=None if report.usage is None else Usage(
+            input_tokens=whole(report.usage["input_tokens"]) or 0,
+            output_tokens=whole(report.usage["output_tokens"]) or 0,
+        ),
+        finish_reason=None if report.finish_reason is None else text(report.finish_reason),
+    )  # fmt: skip
+
+
+def side_effects(report: Report) -> list[tuple[str, str]]:
+    return [(text(kind), text(target)) for kind, target in report.side_effects]
+
+
+def whole(value: object) -> int | None:
+    """A number from outside, within what a record may hold; None for what is no number."""
+    if not isinstance(value, int | float) or value != value:  # noqa: PLR0124  # NaN is the one that differs from itself
+        return None
+    return int(max(0, min(value, MOST)))
+
+
+def text(value: object) -> str:
+    """A text from outside: Unicode, and not endless."""
+    try:
+        found = value if isinstance(value, str) else str(value)
+    except Exception:  # noqa: BLE001  # a foreign object that cannot even be printed
+        found = type(value).__name__
+    clean = found.encode("utf-8", "replace").decode()
+    return clean if len(clean) <= LONGEST_TEXT else clean[: LONGEST_TEXT - 1] + "…"
+
+
+def describe(error: BaseException, timeout_ms: int) -> str:
+    said = text(error)
+    if isinstance(error, TimeoutError) and not said:
+        return f"no answer within {timeout_ms} ms"
+    return said or type(error).__name__
+
+
+def details_of(error: BaseException | None) -> dict[str, object] | None:
+    if isinstance(error, SkillError | ChildFailure) and error.details:
+        return {text(name): plain(value) for name, value in error.details.items()}
+    return None
+
+
+def plain(value: object) -> object:
+    """As JSON values where it can be said in them, else as a text."""
+    try:
+        found: object = to_plain(value)
+    except SkillError:
+        return text(value)
+    return found
