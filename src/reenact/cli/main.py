@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rerun": ("reenact.cli.rerun", "Run a report's recorded command again, at its commit."),
     "skills": ("reenact.cli.skills", "List the skills that plans may use."),
     "skill": ("reenact.cli.skill", "Show what one skill declares."),
+    "lint": ("reenact.cli.lint", "Find code that decides on what may differ between two runs."),
     "demo": ("reenact.cli.demo", "Run, kill, recover, replay, export, verify, tamper."),
 }
 

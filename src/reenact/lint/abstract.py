@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 EACH: Final = "[]"  # the path component for "some element"
+LENGTH: Final = "len()"  # and for "how many there are"
+ERROR_TEXT: Final = "an error's text"
+# Fields that are one text: to go through its characters, or to cut it, is to write it and not to decide on it.
+ONE_TEXT: Final = frozenset({"message", "timestamp", "trace_id", "span_id", ERROR_TEXT})
 MAX_LABELS: Final = 12
 MAX_DEPTH: Final = 4
 MAX_MEMBERS: Final = 48
 MAX_PATH: Final = 3
+MAX_KEPT: Final = 60
 
 
 class Source(NamedTuple):
@@ -69,11 +76,7 @@ class Order(NamedTuple):
     what: str
 
 
-NO_MEMBERS: Final[dict[str, Value]] = {}  # shared, since nearly every value has none; never changed
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(Struct, frozen=True):
     """What is known of one value. `members` are known keys, attributes or indices; `inside` any other element."""
 
     labels: Labels = frozenset()
@@ -82,7 +85,7 @@ class Value:
     texts: frozenset[str] = frozenset()  # the constants that it may be
     order: Order | None = None
     inside: Value | None = None
-    members: dict[str, Value] = field(default_factory=lambda: NO_MEMBERS)
+    members: dict[str, Value] = {}
     bound: Value | None = None  # the object that a method was read from
     same: Param | None = None  # the very thing that a caller passes there, not something made from it
 
@@ -168,10 +171,14 @@ def deep_labels(value: Value, depth: int = 0) -> Labels:
 def step_into(labels: Labels, component: str) -> Labels:
     """The labels of a part: of a forbidden field every part is forbidden, of a parameter a longer path."""
     return frozenset(
-        label._replace(path=(*label.path, component)) if isinstance(label, Param) else label
+        Param(label.function, label.position, (*label.path, component)) if isinstance(label, Param) else label
         for label in labels
-        if isinstance(label, Source) or len(label.path) < MAX_PATH
+        if (len(label.path) < MAX_PATH if isinstance(label, Param) else not _only_written(label, component))
     )
+
+
+def _only_written(source: Source, component: str) -> bool:
+    return component in (EACH, LENGTH) and source.name in ONE_TEXT
 
 
 def part_of(value: Value, component: str, found: Value) -> Value:
@@ -197,6 +204,9 @@ def at_path(value: Value, path: tuple[str, ...]) -> Value:
         if component == EACH:
             value = element(value)
             continue
+        if component == LENGTH:
+            value = part_of(value, LENGTH, UNKNOWN)
+            continue
         known = value.member(component)
         rest = UNKNOWN if value.inside is None else value.inside
         value = part_of(value, component, known if known is not None else rest)
@@ -205,6 +215,8 @@ def at_path(value: Value, path: tuple[str, ...]) -> Value:
 
 def map_labels(value: Value, change: Callable[[Label], Iterable[Label]], depth: int = 0) -> Value:
     """The same value with each label, at any depth, replaced by what `change` makes of it."""
+    if not value.labels and not value.members and value.inside is None:
+        return value
     if depth > MAX_DEPTH:
         return UNKNOWN
     return replace(
@@ -217,20 +229,29 @@ def map_labels(value: Value, change: Callable[[Label], Iterable[Label]], depth: 
 
 
 def only_sources(value: Value) -> Value:
-    """What may be kept across functions: a parameter means something only inside its own."""
-    if not value.members and value.inside is None and not any(isinstance(label, Param) for label in value.labels):
+    """What is kept on objects and in globals: a parameter means something only inside its own function.
+
+    An error's text is not followed there: what is stored for later is stored to be shown.
+    """
+    if not value.members and value.inside is None and not value.labels:
         return value
-    return map_labels(value, lambda label: (label,) if isinstance(label, Source) else ())
+    return map_labels(value, lambda label: (label,) if isinstance(label, Source) and label.name != ERROR_TEXT else ())
 
 
-def trimmed(value: Value, depth: int = 0) -> Value:
-    """The value with what lies too deep cut off, so that a structure that grows in a loop comes to an end."""
+def trimmed(value: Value) -> Value:
+    """The value as it is kept between functions: of a large or deep structure the first parts, and all labels."""
+    return _trimmed(value, [MAX_KEPT], 0)
+
+
+def _trimmed(value: Value, left: list[int], depth: int) -> Value:
+    """`left` holds how many more parts may be kept."""
     if not value.members and value.inside is None:
         return value
-    if depth >= MAX_DEPTH:
+    if depth >= MAX_DEPTH or left[0] <= 0:
         return replace(value, labels=deep_labels(value), members={}, inside=None)
+    left[0] -= len(value.members) + 1
     return replace(
         value,
-        inside=None if value.inside is None else trimmed(value.inside, depth + 1),
-        members={name: trimmed(member, depth + 1) for name, member in list(value.members.items())[:MAX_MEMBERS]},
+        inside=None if value.inside is None else _trimmed(value.inside, left, depth + 1),
+        members={name: _trimmed(member, left, depth + 1) for name, member in value.members.items()},
     )

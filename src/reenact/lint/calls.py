@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from reenact.lint import known
 from reenact.lint.abstract import (
@@ -59,6 +60,8 @@ class Calls(Library):
 
     def _arguments(self, node: ast.Call) -> Arguments:
         arguments = Arguments()
+        if isinstance(node.func, ast.Attribute) and node.func.attr in known.KEYED_METHODS:
+            self.tells_apart(*node.args)
         for item in node.args:
             value = self.evaluate(item)
             if isinstance(item, ast.Starred):
@@ -80,20 +83,28 @@ class Calls(Library):
 
     def apply(self, function: Value, arguments: list[Value], node: ast.AST) -> Value:
         """Call a value that was handed over as a function: a key, a predicate, a callback."""
-        call = node if isinstance(node, ast.Call) else ast.Call(func=ast.Name("f", ast.Load()), args=[], keywords=[])
-        ast.copy_location(call, node) if call is not node else None
-        return self.call_value(function, Arguments(positional=arguments), call)
+        given = Arguments(positional=arguments)
+        called = self.engine.functions.get(function.name) if function.name in self.lambdas else None
+        if called is not None and called not in self.functions:
+            return self.call_lambda(called, given)
+        if isinstance(node, ast.Call):
+            return self.call_value(function, given, node)
+        call = ast.Call(func=ast.Name("f", ast.Load()), args=[], keywords=[])
+        return self.call_value(function, given, ast.copy_location(call, node))
 
     def call_value(self, callee: Value, arguments: Arguments, node: ast.Call) -> Value:
         if callee.kind is Kind.NAMED:
             return self.call_named(callee.name, arguments, node)
         if callee.kind is Kind.FUNCTION and callee.name in self.engine.functions:
-            return self.invoke(self.engine.functions[callee.name], callee.bound, arguments, node)
+            function = self.engine.functions[callee.name]
+            if callee.name in self.uncalled:
+                return self.call_lambda(function, arguments)
+            return self.invoke(function, callee.bound, arguments, node)
         if callee.kind is Kind.CLASS:
             return self.construct(self.engine.program.classes[callee.name], arguments, node)
         if callee.kind is Kind.GETTER:
             return self._get(callee, arguments.first(), node)
-        result = self.call_unknown(arguments, node)
+        result = self.call_unknown(arguments)
         return labelled(result.labels | callee.labels)
 
     def _get(self, getter: Value, base: Value, node: ast.AST) -> Value:
@@ -131,8 +142,7 @@ class Calls(Library):
             inside = join_all([element(base), *(element(value) for value in arguments.positional)])
             return Value(kind=Kind.SET, inside=inside)
         for value in arguments.everything():
-            if value.kind is not Kind.SET:
-                self.consume(value, node, "passes on")
+            self.consume_sequence(value)
         labels = base.labels | (arguments.labels() if name in known.PURE_METHODS else frozenset())
         return labelled(labels)
 
@@ -155,7 +165,7 @@ class Calls(Library):
         key = arguments.keywords.get("key")
         item = element(base)
         compared = item if key is None else self.apply(key, [item], node)
-        self.decide("RN103", node, deep_labels(compared), "orders by")
+        self.decide("RN103", node, deep_labels(compared), "orders by", whole=True)
         self._replace_receiver(node, replace(base, order=None))
         return BLANK
 
@@ -205,6 +215,13 @@ class Calls(Library):
             self.consume(value, node, "joins")
         return Value(labels=limit(base.labels | arguments.labels()), kind=Kind.TEXT)
 
+    def split_text(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # methods share a signature
+        return Value(labels=base.labels, kind=Kind.LIST, inside=labelled(base.labels | arguments.labels()))
+
+    def writing_question(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # methods share a signature
+        """How a text can be written is asked to write it, not to decide on what it says."""
+        return BLANK
+
     def text_predicate(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:
         self.decide("RN102", node, base.labels | arguments.labels(), "compares")
         return BLANK
@@ -237,6 +254,9 @@ METHODS: Final[dict[str, Method]] = {
     "update": Calls.grow_by_all,
     "join": Calls.join_texts,
     **dict.fromkeys(known.TEXT_PREDICATES, Calls.text_predicate),
+    **dict.fromkeys(known.SPLITTING, Calls.split_text),
+    "isprintable": Calls.writing_question,
+    "isascii": Calls.writing_question,
     "call": Calls.session_call,
     "session": Calls.new_session,
 }

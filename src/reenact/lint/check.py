@@ -88,13 +88,19 @@ def _analyse_unit(engine: Engine, unit: Unit) -> None:
             return
         walker.run(unit.module.tree.body)
     except RecursionError:
-        node = unit.module.tree if unit.function is None else unit.function.node
-        message = "the code is nested too deeply and was not analysed"
-        place = Place(unit.module.shown, line_of(node), 1, line_of(node))
-        if unit.module.wanted:
-            engine.findings[unit.key][Finding(place, "RN005", message, Severity.ERROR)] = None
+        _not_analysed(engine, unit, "the code is nested too deeply and was not analysed")
+    except Exception as error:  # noqa: BLE001  # whatever the code looks like, the other files are still checked
+        reason = f"{type(error).__name__} in lint itself, please report it"
+        _not_analysed(engine, unit, f"the code was not analysed: {reason}")
     for name, value in walker.env.names.items():
-        engine.set_global(unit.module, name, value)
+        engine.define_global(unit.module, name, value)
+
+
+def _not_analysed(engine: Engine, unit: Unit, message: str) -> None:
+    if unit.module.wanted:
+        line = line_of(unit.module.tree if unit.function is None else unit.function.node)
+        place = Place(unit.module.shown, line, 1, line)
+        engine.findings[unit.key][Finding(place, "RN005", message, Severity.ERROR)] = None
 
 
 def _in_characters(finding: Finding, lines: dict[str, list[str]]) -> Finding:

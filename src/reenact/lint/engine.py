@@ -8,7 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from reenact.lint.abstract import UNKNOWN, Kind, Param, Value, join, only_sources, trimmed
+from reenact.lint.abstract import (
+    UNKNOWN,
+    Kind,
+    Param,
+    Value,
+    deep_labels,
+    join,
+    map_labels,
+    only_sources,
+    trimmed,
+)
 from reenact.lint.findings import Finding
 from reenact.lint.program import Class, Function, Module, Program, Sink
 
@@ -64,8 +74,20 @@ class Engine:
         self._read(f"global {module.name}:{name}", unit)
         return module.values.get(name)
 
-    def set_global(self, module: Module, name: str, value: Value) -> None:
-        self._store(module.values, name, value, f"global {module.name}:{name}")
+    def define_global(self, module: Module, name: str, value: Value) -> None:
+        """What a module's body makes of a name: it replaces what an earlier pass, which knew less, made of it."""
+        kept = trimmed(only_sources(value))
+        assigned = module.assigned.get(name)
+        after = kept if assigned is None else join(kept, assigned)
+        if after != module.values.get(name):
+            module.values[name] = after
+            self._changed(f"global {module.name}:{name}")
+
+    def assign_global(self, module: Module, name: str, value: Value) -> None:
+        """What a function makes of a name: one of the things that it may be."""
+        thing = f"global {module.name}:{name}"
+        self._store(module.assigned, name, value, thing)
+        self._store(module.values, name, value, thing)
 
     def read_attribute(self, owner: Class, name: str, unit: str) -> Value | None:
         """What the program stores under a name on objects of a class or of its bases."""
@@ -74,11 +96,21 @@ class Engine:
             self._read(f"attribute {one.key}:{name}", unit)
             value = one.attributes.get(name)
             if value is not None:
+                value = map_labels(value, lambda _: ()) if name in one.mixed else value
                 found = value if found is None else join(found, value)
         return found
 
     def set_attribute(self, owner: Class, name: str, value: Value) -> None:
-        self._store(owner.attributes, name, value, f"attribute {owner.key}:{name}")
+        """Something is stored under a name on an object of a class.
+
+        A class whose objects hold now a forbidden field and now something else (a text, a table) is a container:
+        what one object holds says nothing about the others. Starting values do not make it one.
+        """
+        thing = f"attribute {owner.key}:{name}"
+        if not deep_labels(value) and value.kind is not Kind.BLANK and not value.texts and name not in owner.mixed:
+            owner.mixed.add(name)
+            self._changed(thing)
+        self._store(owner.attributes, name, value, thing)
 
     def _store(self, table: dict[str, Value], name: str, value: Value, thing: str) -> None:
         kept = trimmed(only_sources(value))

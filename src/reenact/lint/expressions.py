@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final, cast
+
+from msgspec.structs import replace
 
 from reenact.lint import known
 from reenact.lint.abstract import (
     BLANK,
+    ERROR_TEXT,
     UNKNOWN,
     Kind,
     Label,
@@ -24,7 +26,6 @@ from reenact.lint.abstract import (
     text,
 )
 from reenact.lint.fields import Fields
-from reenact.lint.frame import ERROR_TEXT
 from reenact.lint.order import Ordering
 
 _SET_OPERATORS: Final = (ast.Sub, ast.BitAnd, ast.BitOr, ast.BitXor)
@@ -61,24 +62,26 @@ class Expressions(Fields, Ordering):
         elif isinstance(node, ast.Compare):
             self.compare(node, "RN101", action)
         else:
-            self.decide("RN101", node, self.evaluate(node).labels, action)
+            self.decide("RN101", node, self.evaluate(node).labels, action, bare=not isinstance(node, ast.Call))
 
     def compare(self, node: ast.Compare, rule: str = "RN102", action: str = "compares") -> Value:
         """A comparison decides on both sides; a look at whether something is there at all does not."""
         operands = [node.left, *node.comparators]
+        self.tells_apart(*operands)
         values = [self.evaluate(operand) for operand in operands]
         for index, operator in enumerate(node.ops):
             left, right = values[index], values[index + 1]
             if isinstance(operator, ast.Is | ast.IsNot) and _is_none(operands[index], operands[index + 1]):
                 continue
             if isinstance(operator, ast.In | ast.NotIn):
-                labels = left.labels | _contents(right)
                 self._membership_in_environment(right, node)
+                self.decide(rule, node, left.labels, action)
+                self.decide(rule, node, _contents(right), action, whole=True)
             else:
-                empty = _is_empty(operands[index]) or _is_empty(operands[index + 1])
-                labels = left.labels | right.labels if empty else deep_labels(left) | deep_labels(right)
-                self._compares_sequences(operator, left, right, empty=empty)
-            self.decide(rule, node, labels, action)
+                whole = not (_is_scalar(operands[index]) or _is_scalar(operands[index + 1]))
+                labels = deep_labels(left) | deep_labels(right) if whole else left.labels | right.labels
+                self._compares_sequences(operator, left, right, whole=whole)
+                self.decide(rule, node, labels, action, whole=whole)
             if _whole_outcomes(operator, left, right):
                 self.report("RN105", node, "compares whole outcomes, and so their timestamps, latencies and ids")
         return BLANK
@@ -87,11 +90,16 @@ class Expressions(Fields, Ordering):
         if right.kind is Kind.NAMED and right.name == "os.environ":
             self.report("RN209", node, "decides on the environment, which is no part of the plan")
 
-    def _compares_sequences(self, operator: ast.cmpop, left: Value, right: Value, *, empty: bool) -> None:
-        if isinstance(operator, ast.Eq | ast.NotEq) and not empty:
-            for value in (left, right):
-                if value.order is not None:
-                    self.consume(value, ast.Pass(), "compares")
+    def _compares_sequences(self, operator: ast.cmpop, left: Value, right: Value, *, whole: bool) -> None:
+        if isinstance(operator, ast.Eq | ast.NotEq) and whole:
+            self.consume_sequence(left)
+            self.consume_sequence(right)
+
+    def tells_apart(self, *nodes: ast.expr) -> None:
+        """An address that is only compared, kept or looked up in this process decides nothing beyond it."""
+        for node in nodes:
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "id":
+                self.identities.add(node.func)
 
     # names, attributes, items
 
@@ -114,6 +122,8 @@ class Expressions(Fields, Ordering):
             return
         if hazard.rule in ("RN204", "RN205") and self.functions and self.functions[-1].name in _QUIET_METHODS:
             return
+        if hazard.rule == "RN205" and node in self.identities:
+            return
         shown = value.name.removeprefix("builtins.")
         self.report(hazard.rule, node, f"{shown} {hazard.what}")
 
@@ -121,6 +131,7 @@ class Expressions(Fields, Ordering):
         base = self.evaluate(node.value)
         if isinstance(node.slice, ast.Slice):
             return self._slice(base, node, node.slice)
+        self.tells_apart(node.slice)
         index = self.evaluate(node.slice)
         if base.kind is Kind.NAMED and base.name == "os.environ":
             self.report("RN209", node, "reads the environment, which is no part of the plan")
@@ -165,6 +176,7 @@ class Expressions(Fields, Ordering):
         return Value(kind=Kind.LIST, inside=join_all(inside), order=order)
 
     def set_literal(self, node: ast.Set) -> Value:
+        self.tells_apart(*node.elts)
         return Value(kind=Kind.SET, inside=join_all(self.evaluate(item) for item in node.elts))
 
     def dict_literal(self, node: ast.Dict) -> Value:
@@ -176,6 +188,7 @@ class Expressions(Fields, Ordering):
                 members.update(value.members)
                 inside = join(inside or UNKNOWN, element(value) if value.inside is not None else UNKNOWN)
                 continue
+            self.tells_apart(key)
             names = _constant_keys(key) or sorted(self.evaluate(key).texts)
             if len(names) == 1 and len(members) < _LONGEST:
                 members[names[0]] = value
@@ -220,14 +233,15 @@ class Expressions(Fields, Ordering):
         return labelled(self.evaluate(node.operand).labels)
 
     def boolean(self, node: ast.BoolOp) -> Value:
-        """`a or b` for its value: with a constant as the fallback it only fills a gap, else it chooses."""
+        """`a or b` with a plain `b` fills a gap, and the result is as forbidden as `a`; all else chooses."""
         values = []
         for index, operand in enumerate(node.values):
             value = self.evaluate(operand)
             values.append(value)
             rest = node.values[index + 1 :]
-            if not all(isinstance(other, ast.Constant) or _is_empty(other) for other in rest):
-                self.decide("RN101", operand, value.labels, "branches on")
+            fills = isinstance(node.op, ast.Or) and not any(_has_effect(other) for other in rest)
+            if rest and not fills:
+                self.decide("RN101", operand, value.labels, "branches on", bare=True)
         return join_all(values)
 
     def conditional(self, node: ast.IfExp) -> Value:
@@ -253,9 +267,11 @@ class Expressions(Fields, Ordering):
                 for condition in generator.ifs:
                     self.test(condition, "filters by")
             if isinstance(node, ast.DictComp):
+                self.tells_apart(node.key)
                 self.evaluate(node.key)
                 inside = self.evaluate(node.value)
             else:
+                self.tells_apart(*([node.elt] if isinstance(node, ast.SetComp) else []))
                 inside = self.evaluate(node.elt)
         for inner in ast.walk(node):
             if isinstance(inner, ast.NamedExpr) and inner.target.id in env.names:
@@ -287,8 +303,16 @@ def _is_none(*nodes: ast.expr) -> bool:
     return any(isinstance(node, ast.Constant) and node.value is None for node in nodes)
 
 
-def _is_empty(node: ast.expr) -> bool:
-    return isinstance(node, _EMPTY) and not getattr(node, "elts", getattr(node, "keys", None))
+def _is_scalar(node: ast.expr) -> bool:
+    """A constant or an empty literal: compared with it, what stands in a collection plays no part."""
+    return isinstance(node, ast.Constant) or (
+        isinstance(node, _EMPTY) and not getattr(node, "elts", getattr(node, "keys", None))
+    )
+
+
+def _has_effect(node: ast.expr) -> bool:
+    effects = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
+    return any(isinstance(inner, effects) for inner in ast.walk(node))
 
 
 def _contents(value: Value) -> frozenset[Label]:

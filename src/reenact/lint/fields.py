@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
+from functools import lru_cache
 from typing import Final
+
+from msgspec.structs import replace
 
 from reenact.lint import known
 from reenact.lint.abstract import (
+    ERROR_TEXT,
     OUTCOME,
     UNKNOWN,
     Kind,
@@ -17,7 +20,7 @@ from reenact.lint.abstract import (
     limit,
     part_of,
 )
-from reenact.lint.frame import ERROR_TEXT, REASONS, Frame, by_name
+from reenact.lint.frame import REASONS, Frame, by_name
 from reenact.lint.program import Class, dotted
 
 FORBIDDEN: Final = frozenset(REASONS) - {ERROR_TEXT}
@@ -117,10 +120,7 @@ class Fields(Frame):
             return Value(kind=Kind.BLANK)
         if not isinstance(constant, str) or len(constant) > 400:
             return UNKNOWN
-        try:
-            return self.from_annotation(ast.parse(constant.strip(), mode="eval").body)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return UNKNOWN
+        return self.from_annotation(_parsed(constant.strip()))
 
     def _from_union(self, parts: list[ast.expr]) -> Value:
         """An outcome stays one beside None; of several types nothing is known, unless all are something else."""
@@ -130,6 +130,8 @@ class Fields(Frame):
     def _from_generic(self, node: ast.Subscript) -> Value:
         name = dotted(node.value).rsplit(".", 1)[-1]
         arguments = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if not arguments:
+            return Value(kind=Kind.OTHER)
         if name in known.TRANSPARENT_TYPES:
             return self._from_union(arguments if name == "Union" else arguments[:1])
         if name in known.SET_TYPES:
@@ -168,6 +170,14 @@ class Fields(Frame):
         if value is None or value.kind is not Kind.CLASS:
             return None
         return self.engine.program.classes.get(value.name)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(annotation: str) -> ast.expr | None:
+    try:
+        return ast.parse(annotation, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _of_outcome(base: Value, name: str) -> Value:

@@ -6,13 +6,14 @@ import ast
 import builtins
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from reenact.contracts.stability import FORBIDDEN_FIELDS
 from reenact.lint import known
 from reenact.lint.abstract import (
-    BLANK,
+    ERROR_TEXT,
     OUTCOME,
     UNKNOWN,
     Kind,
@@ -29,7 +30,6 @@ from reenact.lint.findings import Finding, Place, Severity
 from reenact.lint.program import Class, Function, Sink
 from reenact.lint.rules import RULES
 
-ERROR_TEXT: Final = "an error's text"
 REASONS: Final = {row.field.rsplit(".", 1)[-1]: row.reason for row in FORBIDDEN_FIELDS} | {
     ERROR_TEXT: "Human-readable, may have minor variations"
 }
@@ -89,9 +89,12 @@ class Frame:
         self.functions: list[Function] = []  # the one being analysed and those around it
         self.returned: list[list[Value]] = []
         self.classes: list[Class] = []
+        self.lambdas: dict[str, Env] = {}  # where each lambda of the unit was made
+        self.uncalled: dict[str, Function] = {}  # those of the current statement that nothing has called yet
         self.quiet = 0  # inside what only tells people
         self.noting = 0  # inside a branch that only tells people
         self.loops = 0
+        self.identities: set[ast.expr] = set()  # uses of id() that only tell objects apart
 
     def evaluate(self, node: ast.expr) -> Value:
         raise NotImplementedError
@@ -126,7 +129,7 @@ class Frame:
         value = by_name(name, value)
         declared = self.env.declared(name)
         if declared == "global":
-            self.engine.set_global(self.module, name, value)
+            self.engine.assign_global(self.module, name, value)
             return
         holder = self.env.holder(name) if declared == "nonlocal" else None
         if holder is not None:
@@ -139,7 +142,7 @@ class Frame:
         if self.env.get(name) is not None:
             self.env.names[name] = value
         elif name in self.module.values:
-            self.engine.set_global(self.module, name, value)
+            self.engine.assign_global(self.module, name, value)
 
     @contextmanager
     def branch(self) -> Iterator[Env]:
@@ -173,28 +176,44 @@ class Frame:
         finally:
             self.quiet -= 1
 
-    def decide(self, rule: str, node: ast.AST, labels: Iterable[Label], action: str) -> None:
-        """A decision is made with a value that has these labels."""
+    def decide(
+        self,
+        rule: str,
+        node: ast.AST,
+        labels: Iterable[Label],
+        action: str,
+        *,
+        whole: bool = False,
+        bare: bool = False,
+    ) -> None:
+        """A decision is made with a value that has these labels.
+
+        `whole`: on all that stands in it. `bare`: only on whether it is empty, which says nothing about an error.
+        """
         if self.quiet:
             return
         for label in labels:
-            if isinstance(label, Source):
+            if isinstance(label, Param):
+                if not self.noting:
+                    self.engine.add_sink(label, Sink(rule, action, self.module.shown, line_of(node), whole, bare))
+            elif not (bare and label.name == ERROR_TEXT):
                 self._decides_on(rule, node, label, action)
-            elif not self.noting:
-                self.engine.add_sink(label, Sink(rule, action, self.module.shown, line_of(node)))
 
     def _decides_on(self, rule: str, node: ast.AST, source: Source, action: str) -> None:
         rule = "RN106" if source.name == ERROR_TEXT else rule
-        here = (source.file, source.line) == (self.module.shown, line_of(node))
-        origin = () if here else ((Place(source.file, source.line), f"{source.name} is read here"),)
-        where = "" if here else f" (read in line {source.line})"
-        if source.file != self.module.shown:
-            where = f" (read in {source.file}:{source.line})"
-        message = f"{action} {source.name}{where}: {REASONS.get(source.name, 'may differ between two runs')}"
+        where = self.where_read(source, node)
+        origin = ((Place(source.file, source.line), f"{source.name} is read here"),) if where else ()
+        message = f"{action} {source.name}{where}: {REASONS[source.name]}"
         severity = RULES[rule].severity
         if not source.definite:
             severity = min(severity, Severity.WARNING)
         self.report(rule, node, message, severity, origin)
+
+    def where_read(self, source: Source, node: ast.AST) -> str:
+        """Where the value came from, unless the reader is looking at it."""
+        if source.file != self.module.shown:
+            return f" (read in {source.file}:{source.line})"
+        return "" if source.line == line_of(node) else f" (read in line {source.line})"
 
     def report(
         self,
@@ -247,4 +266,4 @@ def place_of(shown: str, node: ast.AST | Order) -> Place:
     return Place(shown, line_of(node), int(getattr(node, "col_offset", 0)) + 1, end)
 
 
-__all__ = ["BLANK", "ERROR_TEXT", "Env", "Frame", "by_name", "line_of", "place_of"]
+__all__ = ["Env", "Frame", "by_name", "line_of", "place_of"]

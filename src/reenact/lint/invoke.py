@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from reenact.lint.abstract import (
+    ERROR_TEXT,
     UNKNOWN,
     Kind,
     Label,
@@ -22,11 +25,9 @@ from reenact.lint.abstract import (
 from reenact.lint.expressions import Expressions
 from reenact.lint.fields import FORBIDDEN
 from reenact.lint.findings import Place, Severity
-from reenact.lint.frame import ERROR_TEXT, REASONS, Env, by_name, line_of
+from reenact.lint.frame import REASONS, Env, by_name
 from reenact.lint.program import Class, Function, FunctionNode, Sink, decorators
 from reenact.lint.rules import RULES
-
-_WHOLE = frozenset({"RN102", "RN103"})  # decisions that look at all of a value, not only at whether it is empty
 
 
 @dataclass(slots=True)
@@ -56,9 +57,10 @@ class Invocations(Expressions):
         given = _meet(function, bound, arguments)
         summary = function.summary
         for label, sink in list(summary.sinks.items()):
-            value = at_path(given.get(label.position, UNKNOWN), label.path)
-            labels = deep_labels(value) if sink.rule in _WHOLE else value.labels
-            self._pass_on(labels, sink, function, node)
+            passed = given.get(label.position)
+            if passed is not None and (passed.labels or passed.members or passed.inside is not None):
+                value = at_path(passed, label.path)
+                self._pass_on(deep_labels(value) if sink.whole else value.labels, sink, function, node)
         if function.owner is not None:
             for name, value in summary.attributes.items():
                 self.engine.set_attribute(function.owner, name, _filled_in(value, function, given))
@@ -71,16 +73,17 @@ class Invocations(Expressions):
             if isinstance(label, Param):
                 if not self.noting and label.function != function.key:
                     self.engine.add_sink(label, sink)
-                continue
-            self._report_passing(label, sink, function, node)
+            elif not (sink.bare and label.name == ERROR_TEXT):
+                self._report_passing(label, sink, function, node)
 
     def _report_passing(self, source: Source, sink: Sink, function: Function, node: ast.AST) -> None:
         rule = "RN106" if source.name == ERROR_TEXT else sink.rule
         severity = RULES[rule].severity if source.definite else min(RULES[rule].severity, Severity.WARNING)
-        read = "" if source.line == line_of(node) else f" (read in line {source.line})"
-        message = f"passes {source.name}{read} to {function.name}(), which {sink.action} it: {REASONS[source.name]}"
+        read = self.where_read(source, node)
+        callee = function.owner.node.name if function.owner and function.name == "__init__" else function.name
+        message = f"passes {source.name}{read} to {callee}(), which {sink.action} it: {REASONS[source.name]}"
         place = Place(sink.file, sink.line)
-        self.report(rule, node, message, severity, ((place, f"{function.name}() {sink.action} it here"),))
+        self.report(rule, node, message, severity, ((place, f"{callee}() {sink.action} it here"),))
 
     def construct(self, owner: Class, arguments: Arguments, node: ast.AST) -> Value:
         """A new object: its fields are the arguments, or what its `__init__` makes of them."""
@@ -102,7 +105,11 @@ class Invocations(Expressions):
     # bodies
 
     def make_closure(self, node: ast.Lambda | FunctionNode) -> Value:
-        """A function inside a function, analysed with the names around it as they are here."""
+        """A function inside a function, analysed with the names around it as they are here.
+
+        A lambda waits until it is called with something or its statement ends: what `sorted` hands to a key says
+        more about its parameter than nothing.
+        """
         for default in [*node.args.defaults, *(item for item in node.args.kw_defaults if item is not None)]:
             self.evaluate(default)
         key = f"{self.module.name}:{node.lineno}:{node.col_offset}"
@@ -113,8 +120,35 @@ class Invocations(Expressions):
             self.engine.functions[key] = function
             if function.owner is not None:
                 function.owner.methods[name] = function
-        self.analyse(function)
+        if isinstance(node, ast.Lambda):
+            self.lambdas[key] = self.env
+            self.uncalled[key] = function
+        else:
+            self.analyse(function)
         return Value(kind=Kind.FUNCTION, name=key)
+
+    def analyse_uncalled(self) -> None:
+        """At the end of a statement: lambdas that were only handed on are analysed for whatever they may get."""
+        while self.uncalled:
+            key, function = self.uncalled.popitem()
+            here, self.env = self.env, self.lambdas[key]
+            self.analyse(function)
+            self.env = here
+
+    def call_lambda(self, function: Function, arguments: Arguments) -> Value:
+        """The body of a lambda with these arguments for its parameters."""
+        assert isinstance(function.node, ast.Lambda)
+        self.uncalled.pop(function.key, None)
+        here, self.env = self.env, Env(self.lambdas[function.key], own=True)
+        self.functions.append(function)
+        try:
+            given = _meet(function, None, arguments)
+            for position, parameter in enumerate(function.parameters()):
+                self.env.names[parameter.arg] = by_name(parameter.arg, given.get(position, UNKNOWN))
+            return self.evaluate(function.node.body)
+        finally:
+            self.functions.pop()
+            self.env = here
 
     def analyse(self, function: Function) -> None:
         """Run a function's body with its parameters unknown, and keep what its callers must know."""

@@ -150,7 +150,7 @@ SCALARS: Final = frozenset(
 
 # Methods whose result is made from their arguments, whatever object they belong to.
 PURE_METHODS: Final = _words(
-    "match search fullmatch findall finditer sub subn split rsplit partition fromisoformat fromtimestamp strptime "
+    "match search fullmatch findall finditer sub subn fromisoformat fromtimestamp strptime "
     "loads decode encode join format replace format_map parse total_seconds removeprefix removesuffix"
 )
 # Methods of text that answer a question about it.
@@ -158,11 +158,12 @@ TEXT_PREDICATES: Final = _words(
     "startswith endswith isdigit isalpha isalnum isspace isupper islower isnumeric isdecimal isidentifier "
     "__eq__ __ne__ __lt__ __gt__ __le__ __ge__ __contains__"
 )
-PATTERN_PREDICATES: Final = frozenset({"match", "search", "fullmatch"})
+
+SPLITTING: Final = _words("split rsplit splitlines partition rpartition")
+# Methods of sets and dicts that take a key.
+KEYED_METHODS: Final = _words("add discard remove get pop setdefault append")
 
 SET_METHODS: Final = _words("union intersection difference symmetric_difference copy __or__ __and__ __sub__ __xor__")
-GROWING_METHODS: Final = _words("append add insert appendleft push put extend update setdefault extendleft")
-DICT_VIEWS: Final = frozenset({"keys", "items", "values"})
 
 # Types that say nothing about what fields mean, and types whose fields are an outcome's.
 VAGUE_TYPES: Final = _words(

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from reenact.lint import known
 from reenact.lint.abstract import (
     BLANK,
+    ERROR_TEXT,
+    LENGTH,
     OUTCOME,
     UNKNOWN,
     Kind,
+    Param,
     Value,
     deep_labels,
     element,
     join_all,
     labelled,
     limit,
+    step_into,
 )
 from reenact.lint.fields import FORBIDDEN
-from reenact.lint.frame import ERROR_TEXT
 from reenact.lint.invoke import Arguments, Invocations
 from reenact.lint.order import new_order
 
@@ -46,20 +50,19 @@ class Library(Invocations):
             return self._environment(name, node)
         last = name.rsplit(".", 1)[-1]
         if last[:1].isupper() and name not in known.SCALARS:
-            return self._made(name, last, arguments, node)
-        return self.call_unknown(arguments, node)
+            return self._made(name, last, arguments)
+        return self.call_unknown(arguments)
 
-    def call_unknown(self, arguments: Arguments, node: ast.AST) -> Value:
+    def call_unknown(self, arguments: Arguments) -> Value:
         """A function that nobody knows gives back something made from its arguments, in their order."""
         for value in arguments.everything():
-            self.consume(value, node, "passes on")
+            self.consume_sequence(value)
         return labelled(arguments.labels())
 
-    def _made(self, name: str, last: str, arguments: Arguments, node: ast.AST) -> Value:
+    def _made(self, name: str, last: str, arguments: Arguments) -> Value:
         """An object of a class outside: it has the fields that it was given by name."""
         for value in arguments.everything():
-            if value.kind is not Kind.SET:
-                self.consume(value, node, "passes on")
+            self.consume_sequence(value)
         inside = join_all(arguments.positional) if arguments.positional else None
         if known.OUTCOME_TYPE.match(last):
             members = {key: value for key, value in arguments.keywords.items() if key not in FORBIDDEN}
@@ -89,7 +92,7 @@ class Library(Invocations):
             items = [element(values[1])]
         for item in items:
             compared = item if key is None else self.apply(key, [item], node)
-            self.decide("RN103", node, deep_labels(compared), "orders by")
+            self.decide("RN103", node, deep_labels(compared), "orders by", whole=True)
             if key is None and item.kind is Kind.OUTCOME and name != "itertools.groupby":
                 self.report("RN105", node, "compares whole outcomes, and so their timestamps, latencies and ids")
         if name in known.KEEP_ORDER or name not in known.FORGET_ORDER:
@@ -100,7 +103,7 @@ class Library(Invocations):
         return Value(kind=Kind.LIST, inside=join_all(items)) if items else UNKNOWN
 
     def short_circuit(self, name: str, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # handlers share a signature
-        self.decide("RN101", node, element(arguments.first()).labels, "branches on")
+        self.decide("RN101", node, element(arguments.first()).labels, "branches on", bare=True)
         return BLANK
 
     def filtering(self, name: str, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # handlers share a signature
@@ -109,7 +112,7 @@ class Library(Invocations):
         function, values = arguments.positional[:2]
         item = element(values)
         chosen = item if function.kind is Kind.BLANK else self.apply(function, [item], node)
-        self.decide("RN101", node, chosen.labels, "filters by")
+        self.decide("RN101", node, chosen.labels, "filters by", bare=True)
         return Value(labels=values.labels, kind=Kind.LIST, inside=item, order=self.sequence_order(values, node))
 
     def mapping(self, name: str, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # handlers share a signature
@@ -164,11 +167,16 @@ class Library(Invocations):
         return replace(first, members={**first.members, **allowed}) if allowed else first
 
     def cast(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
-        position = 1 if name == "typing.cast" else 0
-        value = arguments.positional[position] if len(arguments.positional) > position else UNKNOWN
-        typed = node.args[0] if name == "typing.cast" and node.args else None
-        declared = self.from_annotation(typed)
-        return replace(value, kind=declared.kind, name=declared.name) if declared.kind is not Kind.UNKNOWN else value
+        """`cast(T, value)` and `convert(value, T)`: the value with the fields that it had, known as a T."""
+        typed, given = (0, 1) if name == "typing.cast" else (1, 0)
+        value = arguments.positional[given] if len(arguments.positional) > given else UNKNOWN
+        declared = self.from_annotation(node.args[typed] if len(node.args) > typed else None)
+        if declared.kind is Kind.UNKNOWN:
+            return value
+        record = declared.kind in (Kind.OUTCOME, Kind.INSTANCE)
+        members = {key: member for key, member in value.members.items() if not record or key not in FORBIDDEN}
+        labels = frozenset(label for label in value.labels if not record or isinstance(label, Param))
+        return replace(value, kind=declared.kind, name=declared.name, members=members, labels=labels)
 
     def get_attribute(self, name: str, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # handlers share a signature
         if len(arguments.positional) < 2:
@@ -181,11 +189,11 @@ class Library(Invocations):
 
     def text_of(self, name: str, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # handlers share a signature
         first = arguments.first()
-        self.consume(replace(first, kind=Kind.UNKNOWN), node, "writes")
+        self.consume_sequence(first)
         return Value(labels=limit(self.text_labels(first, node)), kind=Kind.TEXT, texts=first.texts)
 
     def length(self, name: str, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # handlers share a signature
-        return labelled(arguments.first().labels)
+        return labelled(step_into(arguments.first().labels, LENGTH))
 
     def summing(self, name: str, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # handlers share a signature
         return labelled(arguments.labels())
@@ -195,7 +203,7 @@ class Library(Invocations):
         return BLANK
 
     def comparing(self, name: str, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # handlers share a signature
-        self.decide("RN102", node, arguments.labels(), "compares")
+        self.decide("RN102", node, arguments.labels(), "compares", whole=True)
         return BLANK
 
     def next_of(self, name: str, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # handlers share a signature

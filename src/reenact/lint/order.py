@@ -27,6 +27,11 @@ class Ordering(Frame):
         elif value.order is not None and value.kind is not Kind.DICT:
             self.consume_order(value.order)
 
+    def consume_sequence(self, value: Value) -> None:
+        """`value` goes where nothing is known: its order with it. A set stays a set there."""
+        if value.kind is not Kind.SET:
+            self.consume(value, ast.Pass(), "")
+
     def consume_order(self, order: Order) -> None:
         self.report(order.rule, order, f"{order.what}: {_WHY[order.rule]}")
 

@@ -18,6 +18,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 # How far the imports of a checked file are followed, so that one file can be checked alone with its helpers known.
 MAX_IMPORT_DEPTH: Final = 3
 MAX_HELPER_MODULES: Final = 300
+BESIDE: Final = ""  # a script may import the scripts that lie beside it
 
 _RECORD_BASES: Final = frozenset({"Struct", "NamedTuple", "TypedDict", "BaseModel"})
 _FORBIDDEN_NAMES: Final = frozenset(row.field.rsplit(".", 1)[-1] for row in FORBIDDEN_FIELDS)
@@ -25,12 +26,14 @@ _FORBIDDEN_NAMES: Final = frozenset(row.field.rsplit(".", 1)[-1] for row in FORB
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """What a function decides with a parameter: the rule, the words for it, and where."""
+    """What a function decides with a parameter: the rule, the words for it, where, and on how much of it."""
 
     rule: str
     action: str
     file: str
     line: int
+    whole: bool = False
+    bare: bool = False
 
 
 @dataclass(slots=True)
@@ -77,6 +80,7 @@ class Class:
     fields: dict[str, ast.expr] = field(default_factory=dict)
     methods: dict[str, Function] = field(default_factory=dict)
     attributes: dict[str, Value] = field(default_factory=dict)  # what any code in the program stores under a name
+    mixed: set[str] = field(default_factory=set)  # names under which objects hold different things
     bases: list[Class] = field(default_factory=list)
 
     @property
@@ -121,6 +125,7 @@ class Module:
     wanted: bool
     is_package: bool
     values: dict[str, Value] = field(default_factory=dict)  # its global names
+    assigned: dict[str, Value] = field(default_factory=dict)  # what functions make of them
     functions: list[Function] = field(default_factory=list)
     classes: list[Class] = field(default_factory=list)
 
@@ -171,15 +176,14 @@ class Program:
 def load(sources: Iterable[SourceFile]) -> Program:
     """The program made of these files, and of the modules of their own packages that they import."""
     program = Program()
-    roots: list[Path] = []
+    roots: dict[tuple[Path, str], None] = {}  # where imports start, and the package that may be followed there
     for source in sources:
-        if source.tree is None:
-            continue
-        program.add(source, wanted=True)
-        root = module_name(source.path)[0]
-        if root not in roots:
-            roots.append(root)
-    _follow_imports(program, roots)
+        if source.tree is not None:
+            program.add(source, wanted=True)
+            root, name = module_name(source.path)
+            package = name.split(".")[0]
+            roots[root, package if "." in name or source.path.name == "__init__.py" else BESIDE] = None
+    _follow_imports(program, list(roots))
     for one in program.classes.values():
         one.bases = [base for name in one.node.bases if (base := _find_class(program, one.module, dotted(name)))]
     return program
@@ -196,7 +200,7 @@ def module_name(path: Path) -> tuple[Path, str]:
     return folder, ".".join(parts) or path.parent.name
 
 
-def _follow_imports(program: Program, roots: list[Path]) -> None:
+def _follow_imports(program: Program, roots: list[tuple[Path, str]]) -> None:
     pending = list(program.modules.values())
     helpers = 0
     for _ in range(MAX_IMPORT_DEPTH):
@@ -223,13 +227,17 @@ def _imported_names(module: Module) -> Iterator[str]:
             yield from (f"{base}.{alias.name}" for alias in node.names if alias.name != "*")
 
 
-def _find_module(name: str, roots: list[Path]) -> Path | None:
+def _find_module(name: str, roots: list[tuple[Path, str]]) -> Path | None:
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):
         return None
-    for root in roots:
+    for root, package in roots:
         stem = root.joinpath(*parts)
-        for candidate in (stem.with_suffix(".py"), stem / "__init__.py"):
+        if package == BESIDE:
+            candidates = [stem.with_suffix(".py")] if len(parts) == 1 else []
+        else:
+            candidates = [stem.with_suffix(".py"), stem / "__init__.py"] if parts[0] == package else []
+        for candidate in candidates:
             if candidate.is_file():
                 return candidate
     return None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
-from reenact.lint.abstract import UNKNOWN, Kind, Value, element, join, limit, part_of
+from msgspec.structs import replace
+
+from reenact.lint.abstract import UNKNOWN, Kind, Value, deep_labels, element, join, limit, part_of
 from reenact.lint.frame import Env
 from reenact.lint.patterns import Patterns
 from reenact.lint.program import Class, FunctionNode, new_class
@@ -21,7 +22,9 @@ class Statements(Patterns):
     def run(self, body: list[ast.stmt]) -> bool:
         for node in body:
             handler = RUNNERS.get(type(node))
-            if handler is not None and handler(self, node) is False:
+            goes_on = handler is None or handler(self, node) is not False
+            self.analyse_uncalled()
+            if not goes_on:
                 return False
         return True
 
@@ -51,16 +54,18 @@ class Statements(Patterns):
     def _store_attribute(self, target: ast.Attribute, value: Value) -> None:
         """What is stored on an object is found there again: here, and in any code that has such an object."""
         base = self.evaluate(target.value)
-        self.consume(value, target, "keeps")
+        self.consume_sequence(value)
         if isinstance(target.value, ast.Name) and base.kind not in (Kind.NAMED, Kind.MODULE):
             self.rebind(target.value.id, replace(base, members={**base.members, target.attr: value}))
         owner = self.engine.program.classes.get(base.name) if base.kind in (Kind.INSTANCE, Kind.CLASS) else None
         if owner is None:
             return
-        self.engine.set_attribute(owner, target.attr, value)
         function = self.functions[-1] if self.functions else None
         if function is not None and function.owner is owner and base.same is not None and base.same.position == 0:
             self.engine.add_stored(function, target.attr, value)
+        labels = deep_labels(value)
+        if not labels or self.sources(labels):  # else the callers say what it is
+            self.engine.set_attribute(owner, target.attr, value)
 
     def _store_item(self, target: ast.Subscript, value: Value) -> None:
         base = self.evaluate(target.value)
@@ -74,6 +79,7 @@ class Statements(Patterns):
         self.rebind(target.value.id, changed)
 
     def assignment(self, node: ast.Assign) -> None:
+        self.tells_apart(node.value)
         value = self.evaluate(node.value)
         for target in node.targets:
             self.assign(target, value)
@@ -198,8 +204,7 @@ class Statements(Patterns):
 
     def return_statement(self, node: ast.Return) -> bool:
         value = UNKNOWN if node.value is None else self.evaluate(node.value)
-        if value.kind is not Kind.SET:
-            self.consume(value, node, "returns")
+        self.consume_sequence(value)
         if self.returned:
             self.returned[-1].append(replace(value, order=None) if value.order is not None else value)
         return False

@@ -65,7 +65,7 @@ def read_comments(text: str, shown: str) -> tuple[list[Suppression], list[Findin
         unknown = [rule for rule in rules if rule not in RULES or rule.startswith("RN0")]
         if not rules:
             problems.append(_finding(shown, line, "RN002", f"the comment names no rule; {_HOW}"))
-        elif parsed is None or not parsed["reason"].strip(" .-#"):
+        elif parsed is None or not parsed["reason"].partition("#")[0].strip(" .-"):
             problems.append(_finding(shown, line, "RN002", f"the comment gives no reason; {_HOW}"))
         else:
             suppressions.append(Suppression(line, _spoken_line(tokens, index), rules))

@@ -1,0 +1,82 @@
+"""A report as text for people, and as JSON for programs. Both are the same bytes for the same report."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from reenact.lint.findings import Finding, Report, Severity
+
+
+def as_text(report: Report) -> str:
+    """One line for each finding, in the form that editors and terminals turn into links, and a summary."""
+    lines = [_line(finding) for finding in report.findings]
+    return "\n".join(_printable(line) for line in [*lines, summary(report)]) + "\n"
+
+
+def _line(finding: Finding) -> str:
+    place = finding.place
+    severity = "" if finding.severity is Severity.ERROR else f"[{finding.severity.word}] "
+    return f"{place.file}:{place.line}:{place.column}: {finding.rule} {severity}{finding.message}"
+
+
+def summary(report: Report) -> str:
+    files = _count(len(report.checked), "file")
+    if report.unreadable:
+        files += f", {len(report.unreadable)} could not be read"
+    if not report.findings:
+        return f"nothing found in {files}"
+    counts = Counter(finding.severity for finding in report.findings)
+    parts = [_count(counts[severity], severity.word) for severity in sorted(counts, reverse=True)]
+    return f"{', '.join(parts)} in {files}"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _printable(line: str) -> str:
+    """A file's name cannot forge a second line, or speak to the terminal."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in line)
+
+
+def as_json(report: Report, fail_on: Severity = Severity.WARNING) -> str:
+    """The report as one JSON object. Its shape is described in the reference, and only grows."""
+    document = {
+        "exit_code": report.exit_code(fail_on),
+        "checked": list(report.checked),
+        "findings": [_finding(finding) for finding in report.findings],
+        "unreadable": [{"file": one.file, "reason": one.reason} for one in report.unreadable],
+    }
+    return pretty(document)
+
+
+def _finding(finding: Finding) -> dict[str, object]:
+    return {
+        "file": finding.place.file,
+        "line": finding.place.line,
+        "column": finding.place.column,
+        "end_line": max(finding.place.line, finding.place.end_line),
+        "rule": finding.rule,
+        "severity": finding.severity.word,
+        "message": finding.message,
+        "related": [{"file": place.file, "line": place.line, "message": message} for place, message in finding.related],
+    }
+
+
+def pretty(document: object) -> str:
+    """JSON with two spaces of indent. A file's name that is no text is written with escapes."""
+    try:
+        data = msgspec.json.encode(document)
+    except UnicodeEncodeError:
+        data = msgspec.json.encode(_without_surrogates(document))
+    return msgspec.json.format(data, indent=2).decode() + "\n"
+
+
+def _without_surrogates(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _without_surrogates(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_without_surrogates(member) for member in value]
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

@@ -1,0 +1,103 @@
+"""The reference page, made from the rules, so that it cannot say anything else than the code does."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from reenact.contracts.stability import FORBIDDEN_FIELDS
+from reenact.lint.rules import RULES, Rule
+
+_HEAD: Final = """\
+# `reenact lint`
+
+Finds skill, planner and policy code that decides on what may differ between two runs: on a forbidden field of an
+outcome, or on chance. Such code breaks the promise that the same plan with the same responses behaves the same. The
+code is read, never imported and never run.
+
+```
+reenact lint PATH…
+```
+
+| option | meaning |
+|---|---|
+| `--format text`, `json`, `sarif` | how to print the report; `--json` is short for `--format json`; SARIF is 2.1.0 |
+| `--output FILE` | write the report to a file; the summary still goes to the terminal |
+| `--select RN1,RN203` | only these rules; the beginning of an id stands for all that begin so |
+| `--ignore RN209` | not these |
+| `--exclude GLOB` | leave out files and folders with such a name or path |
+| `--fail-on error`, `warning`, `note` | the least severity that makes the exit code 1; `warning` unless given |
+| `--rules` | list the rules |
+| `--explain RN101` | print what this page says about one rule |
+
+| exit code | meaning |
+|---|---|
+| 0 | nothing found |
+| 1 | something found, a syntax error among it |
+| 2 | the command was called wrongly |
+| 3 | a file or folder could not be read; what was found in the others is still printed |
+
+## What is followed
+
+A field's value is followed from where it is read to where it decides: through local variables, attributes, items,
+`get`, unpacking, the walrus, comprehensions, lambdas, closures, f-strings and other text, arithmetic, lists and
+dicts, fields of dataclasses, and through functions and methods of the same package, by their parameters and by what
+they return. To log, return, store or pass on such a value is fine; so is to ask whether it is there at all (`is
+None`, `in` for a key, `isinstance`). Where a helper decides with what it is given, the call that passes a forbidden
+field is reported.
+
+The severity is **error** where the value is known to come from an outcome: by its type (`StructuredOutcome`), by
+the call that returned it, by the name `outcome`, or by a class with an outcome's fields. It is **warning** where
+the type is not known: annotate it, and a field `message` of a `Commit` is no longer a question. A branch that does
+nothing but log is a **note**, which fails nothing.
+
+## Exceptions
+
+```python
+STARTED = time.time()  # reenact: ignore[RN203] shown on the status page, nothing reads it back
+```
+
+A comment silences the rules that it names on its line, or, alone on its line, on the statement below it. A reason is
+required, and a comment that silences nothing is reported.
+
+## At run time
+
+`reenact.contracts.stability.DecisionView(outcome)` is an outcome without its forbidden fields: reading one by
+attribute, subscript, `get` or `in` raises `DeterminismViolation`, which names the field and the reason. Two views
+are equal when the behaviour is.
+
+## pre-commit
+
+```yaml
+repos:
+  - repo: local
+    hooks:
+      - id: reenact-lint
+        name: reenact lint
+        entry: reenact lint
+        language: system
+        types: [python]
+        files: ^skills/
+```
+
+The same hook is in this repository's `.pre-commit-hooks.yaml`. It gets the names of changed files; the modules of
+their packages that they import are read too, so that helpers are known."""
+
+
+def reference() -> str:
+    """The whole page."""
+    fields = [f"| `{row.field}` | {row.reason} |" for row in FORBIDDEN_FIELDS]
+    table = ["## Forbidden fields", "", "| field | reason |", "|---|---|", *fields]
+    index = ["## Rules", "", "| rule | name | severity | |", "|---|---|---|---|"]
+    index += [
+        f"| [{rule.id}](#{rule.id.lower()}-{rule.name}) | {rule.name} | {rule.severity.word} | {rule.summary} |"
+        for rule in RULES.values()
+    ]
+    return "\n\n".join([_HEAD.rstrip(), "\n".join(table), "\n".join(index), *map(explain, RULES.values())]) + "\n"
+
+
+def explain(rule: Rule) -> str:
+    """What the page says about one rule."""
+    parts = [f"### {rule.id} {rule.name}", rule.summary, rule.why]
+    if rule.bad:
+        parts += [f"Bad:\n\n```python\n{rule.bad.rstrip()}\n```", f"Good:\n\n```python\n{rule.good.rstrip()}\n```"]
+    return "\n\n".join(parts)

@@ -1,0 +1,37 @@
+"""Through closures, lambdas in variables, partial, map and generators."""
+from functools import partial
+
+
+def closure(outcome):
+    text = outcome.message
+
+    def gone():
+        return text == "gone"  # expect: RN102
+
+    return gone()
+
+
+def in_variable(outcome):
+    slow = lambda ms: ms > 100
+    return slow(outcome.latency_ms)  # expect: RN102
+
+
+def mapped(outcomes):
+    return max(map(lambda outcome: outcome.latency_ms, outcomes))  # expect: RN103
+
+
+def over(limit, ms):
+    return ms > limit
+
+
+def partly(outcome):
+    return partial(over, 3)(outcome.latency_ms, outcome.latency_ms)  # expect: RN102
+
+
+def latencies(outcomes):
+    for outcome in outcomes:
+        yield outcome.latency_ms
+
+
+def generated(outcomes):
+    return max(latencies(outcomes))  # expect: RN103

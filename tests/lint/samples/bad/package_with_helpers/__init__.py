@@ -1,0 +1,1 @@
+"""A package whose planner decides through its helpers."""

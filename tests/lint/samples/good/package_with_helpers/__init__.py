@@ -1,0 +1,1 @@
+"""A package whose helpers read forbidden fields for people."""
