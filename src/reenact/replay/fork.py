@@ -21,7 +21,6 @@ from reenact.replay.stand_in import ReplayPlan
 from reenact.replay.steps import content, steps_of
 from reenact.replay.timeline import behaviour_of
 from reenact.runtime.execution import Execution, Parked
-from reenact.runtime.live import LiveSource
 from reenact.runtime.plan_run import run_plan, seal
 from reenact.runtime.runtime import Runtime
 from reenact.runtime.source import EffectSource
@@ -118,7 +117,7 @@ def fork_source(
     served = frozenset(before(plan, at))
     after: EffectSource = RecordedSource(recording, supervisor, strict=True, outputs=outputs)
     if go_on == "live":
-        after = LiveSource(runtime.door, runtime.secrets)
+        after = runtime.live_source(plan)
     return ForkSource(
         before=RecordedSource(recording, recording.plan.context.supervisor, outputs=outputs),
         after=after,

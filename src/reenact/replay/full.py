@@ -18,7 +18,6 @@ from reenact.replay.result import How, ReplayMode, ReplayResult, ReplayVerdict, 
 from reenact.replay.steps import content, steps_of
 from reenact.replay.timeline import ASPECTS, Aspect, behaviour_of
 from reenact.runtime.execution import Execution
-from reenact.runtime.live import LiveSource
 from reenact.runtime.runtime import Runtime
 from reenact.runtime.steps import RunPlan
 from reenact.store.base import Store
@@ -49,7 +48,7 @@ async def full_replay(
     breakers = full_breakers(recording, bound, actions)
     if breakers and not allow_breakers:
         raise DeterminismBroken(breakers[0].message, [breaker.message for breaker in breakers])
-    source = full_source(runtime, recording, actions)
+    source = full_source(runtime, recording, bound, actions)
     ex = runtime.open_run(
         document, source, mode="full_replay", parent_run=recording.run_id, original_run_id=recording.run_id, bound=bound
     )
@@ -73,9 +72,9 @@ async def conduct(
     return compared(runtime.store, ex.run_id, done.status, recording, actions, reason=done.reason, breakers=breakers)
 
 
-def full_source(runtime: Runtime, recording: Recording, actions: dict[str, Action]) -> FullReplaySource:
+def full_source(runtime: Runtime, recording: Recording, bound: RunPlan, actions: dict[str, Action]) -> FullReplaySource:
     return FullReplaySource(
-        live=LiveSource(runtime.door, runtime.secrets),
+        live=runtime.live_source(bound),
         recorded=RecordedSource(recording, recording.plan.context.supervisor),
         actions=actions,
         door=runtime.door,

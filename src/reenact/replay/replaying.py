@@ -73,7 +73,7 @@ class Runtime(PlainRuntime):
         recording = self.original_of(fold)
         told = directive_of(self.store, fold.run_id, fold)
         if record.mode == "full_replay":
-            return full.full_source(self, recording, parse_actions(told.get("actions")))
+            return full.full_source(self, recording, bound, parse_actions(told.get("actions")))
         assert isinstance(bound, ReplayPlan)
         outputs = cast("dict[str, object]", told.get("outputs") or {})
         go_on = cast("forking.GoOn", told["go_on"])
