@@ -28,6 +28,7 @@ from reenact.runtime.gates.verdict import Approval, Refusal
 from reenact.runtime.references import is_secret
 from reenact.runtime.steps import PlannedStep
 from reenact.values.canonical import canonicalize
+from reenact.values.clock import format_ts
 from reenact.values.digest import hmac_hex
 
 EXACT_KEYS = ("limit_exact", "spent_exact", "required_exact", "day_spent_exact", "model_spent_exact")
@@ -81,10 +82,13 @@ def args(step: PlannedStep, parameters: dict[str, object], commitment: str) -> d
     return shown
 
 
-def decision(ex: Execution, trace: TraceFold, step: PlannedStep, verdict: Approval | Refusal) -> Logged:
+def decision(
+    ex: Execution, trace: TraceFold, step: PlannedStep, parameters: dict[str, object], verdict: Approval | Refusal
+) -> Logged:
     request = trace.request
     assert request is not None
-    decision_id, now_ms, ts = ex.door.uuid7(), ex.door.now_ms(), ex.door.timestamp()
+    decision_id, now_ms = ex.door.uuid7(), ex.door.now_ms()
+    ts = format_ts(now_ms)
     approved = isinstance(verdict, Approval)
     meta: Meta = {
         "gate": "supervisor" if isinstance(verdict, Approval) else verdict.gate,
@@ -104,7 +108,7 @@ def decision(ex: Execution, trace: TraceFold, step: PlannedStep, verdict: Approv
             tool=step.tool,
             commitment=cast("str", request.proposal.args["$commit"]),
             targets=[resource.id for resource in request.resources],
-            read_only=request.risk_level == "READ",
+            read_only=step.tool_class(parameters) == "read",
             now_s=now_ms // 1000,
             nonce=ex.door.random_bytes(16).hex(),
         )
@@ -193,7 +197,7 @@ def tool_effect(
     effect_id = ex.door.uuid7()
     error: EffectError | msgspec.UnsetType = msgspec.UNSET
     if effect_status != "SUCCESS":
-        message = f"Step {outcome.step_id} ended with {outcome.code}"
+        message = f"Step {outcome.step_id} ended with {outcome.code}"[:200]
         error = EffectError(code=outcome.code, message=message, retryable=outcome.retryable)
     artifact = ToolEffect(
         content_hash_alg="sha256",

@@ -72,7 +72,7 @@ class Call:
                 self.ex.writer.checkpoint(self.trace)
                 await self.ex.writer.flush()
             raise Parked("waiting", verdict.reason)
-        logged = building.decision(self.ex, self.trace, self.step, verdict)
+        logged = building.decision(self.ex, self.trace, self.step, self.parameters, verdict)
         self.ex.writer.entry(logged)
         if isinstance(verdict, Refusal):
             self.ex.remember_output(self.step.step_id, None)

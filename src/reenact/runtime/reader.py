@@ -11,6 +11,7 @@ from reenact.contracts.plan import Plan, plan_from_document
 from reenact.contracts.records import RunRecord
 from reenact.errors import EvidenceError
 from reenact.journal.fold import TraceFold
+from reenact.journal.lines import decode_line, split_body
 from reenact.journal.run_fold import RunFold
 from reenact.runtime.dispatch import with_output
 from reenact.runtime.keys import StoredPayloads
@@ -105,10 +106,23 @@ class RunReader:
 
     def plan(self) -> tuple[Plan, dict[str, object]]:
         record = self.record()
-        if record.plan is None:
+        commitment = record.plan if record.kind == "plan" else self._assembled()
+        if commitment is None:
             raise EvidenceError(f"run {self.run_id} is a session: its plan is known when it ends")
         try:
-            document = self.payloads.get(record.plan, near=1)
+            document = self.payloads.get(commitment, near=1 if record.kind == "plan" else None)
         except LookupError:
             raise EvidenceError(f"the plan of run {self.run_id} was erased; it cannot be run again") from None
         return plan_from_document(document, source=f"the plan of run {self.run_id}")
+
+    def _assembled(self) -> str | None:
+        """The plan of a session that has ended: its finish event names it."""
+        row = self.store.find_run(self.run_id)
+        last = self.store.body(self.run_id, row.commits)
+        if last is None:
+            return None
+        for raw in split_body(last, where=f"run {self.run_id}, commit {row.commits}"):
+            line = decode_line(raw, where=f"run {self.run_id}, commit {row.commits}")
+            if line.event is not None and line.event.type == "finish":
+                return line.event.data
+        return None

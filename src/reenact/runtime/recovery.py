@@ -72,7 +72,7 @@ def confirm(fold: RunFold, body: bytes, n: int, where: str) -> None:
             checkpoint = line.run_checkpoint
             fold.apply_run_checkpoint(checkpoint, sha(body[:offset]))
             stated = (checkpoint.commits, checkpoint.open, checkpoint.spent_exact)
-            if stated != (n, sorted(fold.open), str(fold.spent_exact)):
+            if stated != (n, list(fold.open), str(fold.spent_exact)):
                 raise ChecksumMismatch(f"{where}: it is not the state that was kept beside it")
             return
         offset += len(raw) + 1

@@ -292,7 +292,7 @@ class RunWriter:
         staged.run_checkpoint = RunCheckpoint(
             commits=self.fold.commits + 1,
             duplicates=self.fold.duplicates,
-            open=sorted(self.fold.open),
+            open=list(self.fold.open),
             reserved_exact=str(self.reserved_exact()),
             root=self.fold.terminal_root(),
             run_head="",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -27,10 +28,12 @@ class Connection:
         self.db = open_database(path)
         self.codec = Codec()
         self.lock = threading.RLock()
+        self._pid = os.getpid()
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """BEGIN IMMEDIATE … COMMIT; any error rolls back, and a database error becomes a StoreError."""
+        self._check_process()
         with self.lock:
             try:
                 self.db.execute("BEGIN IMMEDIATE")
@@ -44,7 +47,13 @@ class Connection:
             except sqlite3.Error as error:
                 raise translate(error, self.path) from error
 
+    def _check_process(self) -> None:
+        """What SQLite remembers of its locks is wrong in a forked child, and to act on it damages the file."""
+        if self._pid != os.getpid():
+            raise StoreUnavailable(f"{self.path} was opened before this process was forked; open it again here")
+
     def query(self, sql: str, parameters: tuple[object, ...] = ()) -> list[Any]:
+        self._check_process()
         with self.lock:
             try:
                 return self.db.execute(sql, parameters).fetchall()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -30,6 +31,8 @@ class CommitRow:
     """None when the stored bytes cannot be unpacked; `problem` says why."""
     problem: str | None = None
     recoded: bool = False
+    same: bool = True
+    """Whether the body is the one whose digest was stored with it."""
     """True when the same content is packed in another way than this version packs it."""
 
 
@@ -112,26 +115,27 @@ class Evidence:
         """The rows of a run in order, read in small batches."""
         low = last = run_no * COMMITS_PER_RUN
         while rows := self.query(
-            f"SELECT id, body FROM commits WHERE id > ? AND id < ? ORDER BY id LIMIT {BATCH}",
+            f"SELECT id, body, digest FROM commits WHERE id > ? AND id < ? ORDER BY id LIMIT {BATCH}",
             (last, low + COMMITS_PER_RUN),
         ):
-            for row_id, stored in rows:
-                yield self._commit(row_id - low, stored)
+            for row_id, stored, digest in rows:
+                yield self._commit(row_id - low, stored, digest)
                 last = row_id
 
     def last_commit(self, run_no: int) -> CommitRow | None:
         low = run_no * COMMITS_PER_RUN
         rows = self.query(
-            "SELECT id, body FROM commits WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1",
+            "SELECT id, body, digest FROM commits WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1",
             (low, low + COMMITS_PER_RUN),
         )
-        return self._commit(rows[0][0] - low, rows[0][1]) if rows else None
+        return self._commit(rows[0][0] - low, rows[0][1], rows[0][2]) if rows else None
 
-    def _commit(self, n: int, stored: object) -> CommitRow:
+    def _commit(self, n: int, stored: object, digest: object) -> CommitRow:
         body = self._unpack(stored)
         if isinstance(body, str):
             return CommitRow(n, None, body)
-        return CommitRow(n, body, recoded=self.connection.codec.pack_body(body) != stored)
+        recoded = self.connection.codec.pack_body(body) != stored
+        return CommitRow(n, body, recoded=recoded, same=sha256(body).digest() == digest)
 
     def _unpack(self, stored: object) -> bytes | str:
         """The bytes that were packed, or what is wrong with the cell."""

@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 from reenact.contracts.records import RunStatus
@@ -142,7 +143,7 @@ class SqliteStore:
         body, seal_digest = unit.body(lambda: last_seal(db))
         commit_id = held.run_no << 24 | unit.n
         codec = self._writer.codec
-        db.execute("INSERT INTO commits VALUES (?, ?)", (commit_id, codec.pack_body(body)))
+        db.execute("INSERT INTO commits VALUES (?, ?, ?)", (commit_id, codec.pack_body(body), sha256(body).digest()))
         for k, payload in enumerate(unit.payloads):
             payload_id = commit_id << PAYLOAD_BITS | k
             commitment = bytes.fromhex(payload.commitment)

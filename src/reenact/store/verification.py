@@ -80,6 +80,8 @@ class _RunCheck:
             said = next(read_lines(row.body), {}).get("n")
             if said != row.n:
                 self.add("COMMIT_NUMBER", "integrity", "the row lies at another place", where, row.n, said)
+            if not row.same:
+                self.add("EVIDENCE_DAMAGED", "integrity", "the body is not the one whose digest lies beside it", where)
             if row.recoded:
                 self.recoded.append(f"commit {row.n}")
             self.rebuilt.take(row.n, row.body)

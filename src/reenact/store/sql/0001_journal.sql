@@ -26,7 +26,8 @@ CREATE TABLE runs (
 );
 CREATE INDEX runs_by_status ON runs (status);
 
-CREATE TABLE commits (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
+-- `digest` is the SHA-256 of the uncompressed body: it pins the last commit of a run that is not sealed yet.
+CREATE TABLE commits (id INTEGER PRIMARY KEY, body BLOB NOT NULL, digest BLOB NOT NULL);
 
 CREATE TABLE payloads (id INTEGER PRIMARY KEY, commitment BLOB NOT NULL, body BLOB NOT NULL);
 
