@@ -21,7 +21,7 @@ class Cursor:
         self.length = len(text)
         self.position = 0
         self.line_start = 0
-        # How many lines were skipped that hold nothing but white space with a tab in it.
+        # How many lines were skipped that hold no more than a comment, with a tab in front.
         self.tabbed_lines = 0
 
     @property
@@ -55,26 +55,28 @@ class Cursor:
 
     def skip_to_content(self) -> bool:
         """Over white space, line breaks and comments; whether a line break was among them."""
-        text, crossed = self.text, False
+        crossed = False
         while True:
             self.skip_blanks()
             char = self.char()
-            if char == "#":
-                if self.position > self.line_start and text[self.position - 1] not in " \t":
-                    self.fail("a comment needs white space before it")
-                match = _COMMENT.match(text, self.position)
-                assert match
-                self.position = match.end()
-            elif char == "\n":
-                if crossed and self.tab_before():
-                    self.tabbed_lines += 1
-                self.position += 1
-                self.line_start = self.position
-                crossed = True
-            else:
-                if crossed and not char and self.tab_before():
-                    self.tabbed_lines += 1
+            if char not in ("#", "\n", ""):
                 return crossed
+            if crossed and self.tab_before():
+                self.tabbed_lines += 1
+            if char == "#":
+                self._skip_comment()
+            if self.at_end():
+                return crossed
+            self.position += 1
+            self.line_start = self.position
+            crossed = True
+
+    def _skip_comment(self) -> None:
+        if self.position > self.line_start and self.text[self.position - 1] not in " \t":
+            self.fail("a comment needs white space before it")
+        match = _COMMENT.match(self.text, self.position)
+        assert match
+        self.position = match.end()
 
     def at_marker(self) -> bool:
         """Whether `---` or `...` stands here as a marker of the document's start or end."""

@@ -130,14 +130,15 @@ class FlowReader(Cursor):
             start_of_line = self.line_start
             self.position += 1
             self._flow_gap(indent)
-            if self.char() in (",", "]", "}") and self.line_start != start_of_line:
+            if self.char() == "," and self.line_start != start_of_line:
                 self.undecided("an explicit key without a value ends its line")
         key: Node = self.empty(Properties())
         adjacent = False
         if not self._at_flow_colon(adjacent=False) and not (explicit and self.char() in (",", "]", "}")):
-            adjacent = self.char() in ("'", '"', "[", "{")
-            key = yield self._flow_node(indent)
-            adjacent = adjacent or isinstance(key, Mapping | Sequence) or _is_quoted(key)
+            properties = Properties()
+            leaf = self._flow_leaf(indent, properties)
+            key = leaf if leaf is not None else (yield self.flow_collection(indent, properties))
+            adjacent = leaf is None or _is_quoted(leaf)
         key_end = self.position
         if (in_map or explicit) and not isinstance(key, Scalar | Alias):
             self._check_comment_behind()
@@ -153,7 +154,9 @@ class FlowReader(Cursor):
         self._flow_gap(indent)
         value: Node = self.empty(Properties())
         if self.char() not in (",", "]", "}"):
-            value = yield self._flow_node(indent)
+            properties = Properties()
+            leaf = self._flow_leaf(indent, properties)
+            value = leaf if leaf is not None else (yield self.flow_collection(indent, properties))
             self._check_comment_behind()
         return self._flow_pair(start, key, value, in_map=in_map)
 
@@ -177,23 +180,22 @@ class FlowReader(Cursor):
         if self.position - start > _MAX_IMPLICIT_KEY:
             self.fail("an implicit key is longer than 1024 characters")
 
-    def _flow_node(self, indent: int) -> Steps[Node]:
-        properties = Properties()
+    def _flow_leaf(self, indent: int, properties: Properties) -> Node | None:
+        """The alias or scalar here, maybe an empty one; None before a collection, with its properties read."""
         start_of_line = self.line_start
         while self.properties(properties, flow=True):
             self._flow_gap(indent)
         char = self.char()
+        if char in ("[", "{"):
+            return None
         if char in (",", "]", "}", "") or (properties and self._at_flow_colon(adjacent=False)):
             if not properties:
                 self.fail("a flow collection has no value where one is expected")
-            if self.line_start != start_of_line:
+            if char == "," and self.line_start != start_of_line:
                 self.undecided("a tag or an anchor of an empty node ends its line")
             return self.empty(properties)
         if char == "*":
             return self.alias(properties)
-        if char in ("[", "{"):
-            collection: Node = yield self.flow_collection(indent, properties)
-            return collection
         return self.scalar(indent, properties, flow=True)
 
 

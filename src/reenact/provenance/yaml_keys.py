@@ -20,7 +20,7 @@ _SAFE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,14}|-?(?:0|[1-9][0-9]{0,9})\.[0-9]{
 _KEPT_WORDS: Final = frozenset({"null", "~", "true", "false"})
 
 
-class NotPrintable(Exception):  # noqa: N818 - a signal inside this package, never shown
+class NotPrintable(Exception):
     """A key that prints in a way that our reader does not decide."""
 
 
@@ -49,12 +49,13 @@ def _collection(node: Sequence | Mapping) -> Steps[str]:
     parts: list[str] = []
     if isinstance(node, Sequence):
         for item in node.items:
-            parts.append((yield _node(item)))
+            shown: str = yield _node(item)
+            parts += [shown]
         return f"[ {', '.join(parts)} ]" if parts else "[]"
     for key, value in node.pairs:
         if not isinstance(key, Scalar) or key.style is Style.EMPTY:
             raise NotPrintable
-        shown: str = yield _node(key)
+        shown = yield _node(key)
         if isinstance(value, Scalar) and value.style in (Style.EMPTY, Style.ABSENT):
             if not node.flow or value.properties:
                 raise NotPrintable

@@ -77,8 +77,8 @@ class _Reader(FlowReader):
                 self.fail("a %YAML directive does not have one version")
             if not _VERSION.fullmatch(parts[1]):
                 self.fail("a %YAML directive has a malformed version")
-            if document.version:
-                self.undecided("a document has two %YAML directives")
+            if document.version not in ("", parts[1]):
+                self.undecided("a document asks for two versions of YAML")
             document.version = parts[1]
         elif parts[0] == "%TAG":
             if len(parts) != 3:
@@ -108,60 +108,71 @@ class _Reader(FlowReader):
         """
         outer = Properties()
         while True:
-            tabbed_lines = self.tabbed_lines
-            same_line = not self.skip_to_content() and same_line
-            if self.tabbed_lines > tabbed_lines or (indent < 0 and not same_line and self.tab_before()):
-                self.undecided("a tab stands where a value is expected")
-            if self.at_end() or (not same_line and self.at_marker()):
-                return self.empty(outer)
-            if not same_line and self.indentation <= indent:
-                if self.column != self.indentation:
-                    self.fail("a tab stands where the text is indented")
+            same_line = self._skip_to_value(indent, same_line=same_line)
+            if self.at_end() or (not same_line and self._lies_outside(indent)):
                 if indentless and self.column == indent and self.at_indicator("-"):
-                    node: Node = yield self._block_sequence(outer)
-                    return node
+                    return (yield self._block_sequence(outer))
                 return self.empty(outer)
             nests = compact or not same_line
             if self.at_indicator("-") or self.at_indicator("?") or self.at_indicator(":"):
-                self._check_block_start(nests=nests)
+                self._check_block_start(self.position, nests=nests)
                 is_sequence = self.char() == "-"
-                node = yield self._block_sequence(outer) if is_sequence else self._block_map(outer, None)
-                return node
+                return (yield self._block_sequence(outer) if is_sequence else self._block_map(outer, None))
             start, inner = self.position, Properties()
-            had_properties = self.properties(inner, flow=False)
-            if had_properties and nests and "\t" in self.text[self.line_start : start]:
-                self.undecided("a tab stands before a tag or an anchor")
-            if had_properties and self.char() in ("", "\n", "#"):
+            if self._reads_properties(inner, nests=nests) and self.char() in ("", "\n", "#"):
                 self._merge(outer, inner)
                 continue
-            node = yield self._content(indent, inner)
+            leaf = self._leaf(indent, inner)
+            node: Node = leaf if leaf is not None else (yield self.flow_collection(indent, inner))
+            self.skip_blanks()
             if not self.at_indicator(":") or _is_block_scalar(node):
                 self._merge(outer, inner)
                 return self._finished(node, outer)
-            end = self.position
-            self.move_back(start)
-            self._check_block_start(nests=nests)
-            self.move_to(end)
             self._check_implicit_key(start)
-            node = yield self._block_map(outer, node, start)
-            return node
+            self._check_block_start(start, nests=nests)
+            return (yield self._block_map(outer, node, start))
 
-    def _content(self, indent: int, properties: Properties) -> Steps[Node]:
-        """What stands behind a node's properties, up to where a colon may make it a key."""
+    def _skip_to_value(self, indent: int, *, same_line: bool) -> bool:
+        """Go to where a value may stand; whether that is still the line of its indicator."""
+        tabbed_lines = self.tabbed_lines
+        same_line = not self.skip_to_content() and same_line
+        if self.tabbed_lines > tabbed_lines or (indent < 0 and not same_line and self.tab_before()):
+            self.undecided("a tab stands where a value is expected")
+        return same_line
+
+    def _lies_outside(self, indent: int) -> bool:
+        """Whether what stands on this line belongs to a collection further out than the one at `indent`."""
+        if self.at_marker():
+            return True
+        if self.indentation > indent:
+            return False
+        if self.column != self.indentation:
+            self.fail("a tab stands where the text is indented")
+        return True
+
+    def _reads_properties(self, properties: Properties, *, nests: bool) -> bool:
+        start = self.position
+        found = self.properties(properties, flow=False)
+        if found and nests and "\t" in self.text[self.line_start : start]:
+            self.undecided("a tab stands before a tag or an anchor")
+        return found
+
+    def _leaf(self, indent: int, properties: Properties) -> Node | None:
+        """What stands behind a node's properties, up to a colon that makes it a key; None before a collection."""
         char = self.char()
         if char in ("|", ">"):
             start = self.position
             text, folded = yaml_scalars.block(self, indent)
             return Scalar(text, Style.FOLDED if folded else Style.LITERAL, start, properties)
         node: Node
+        if char in ("[", "{"):
+            return None
         if properties and self.at_indicator(":"):
             if self.text[self.position - 1] == "\t":
                 self.undecided("a tab stands behind a tag or an anchor")
             node = self.empty(properties)
         elif char == "*":
             node = self.alias(properties)
-        elif char in ("[", "{"):
-            node = yield self.flow_collection(indent, properties)
         else:
             node = self.scalar(indent, properties, flow=False)
         self.skip_blanks()
@@ -186,10 +197,10 @@ class _Reader(FlowReader):
         outer.tag = outer.tag if inner.tag is None else inner.tag
         outer.anchor = outer.anchor if inner.anchor is None else inner.anchor
 
-    def _check_block_start(self, *, nests: bool) -> None:
+    def _check_block_start(self, start: int, *, nests: bool) -> None:
         if not nests:
             self.fail("a block collection starts on the line of the key whose value it is")
-        if self.tab_before():
+        if "\t" in self.text[self.line_start : start]:
             self.fail("a tab stands where the text is indented")
 
     def _block_sequence(self, properties: Properties) -> Steps[Node]:
@@ -214,7 +225,7 @@ class _Reader(FlowReader):
                 pair = yield self._explicit_pair(column)
             else:
                 if key is None:
-                    key = yield self._implicit_key(column)
+                    key = self._implicit_key(column)
                 self.position += 1
                 value: Node = yield self._block_value(column, compact=False, indentless=True)
                 pair = (key, value)
@@ -239,7 +250,7 @@ class _Reader(FlowReader):
             self.undecided("a second colon stands under an explicit key")
         return key, value
 
-    def _implicit_key(self, column: int) -> Steps[Node]:
+    def _implicit_key(self, column: int) -> Node:
         """The key that starts here; afterwards its colon is here."""
         start, properties = self.position, Properties()
         if self.at_indicator(":"):
@@ -247,9 +258,9 @@ class _Reader(FlowReader):
         self.properties(properties, flow=False)
         if self.char() in ("", "\n", "#", "|", ">"):
             self.fail("a key of a map is not followed by a colon")
-        if self.char() in ("[", "{"):
+        node = self._leaf(column, properties)
+        if node is None:
             self.undecided("a flow collection stands as a key that is not the first")
-        node: Node = yield self._content(column, properties)
         if not self.at_indicator(":"):
             self.fail("a key of a map is not followed by a colon")
         self._check_implicit_key(start)

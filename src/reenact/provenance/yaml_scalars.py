@@ -139,8 +139,9 @@ def _plain_line_after(cursor: Cursor, indent: int, pattern: re.Pattern[str]) -> 
     match = pattern.match(cursor.text, blanks.end())
     if not match or not match.group():
         return None
-    if "\t" in gap.group().partition("\n")[2]:
-        cursor.undecided("a tab stands on an empty line inside a plain scalar")
+    for line in gap.group().split("\n")[1:]:
+        if line and len(line) - len(line.lstrip(" ")) <= indent and "\t" in line:
+            cursor.undecided("a tab stands on an empty line inside a plain scalar")
     return gap.group().count("\n"), match
 
 

@@ -8,14 +8,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final
+from urllib.parse import unquote
 
 from reenact.errors import Undecidable, Unparseable
 from reenact.provenance.javascript import JsonScalar
 from reenact.provenance.yaml_nodes import Node, Scalar, Style
 
 YAML_TAGS: Final = "tag:yaml.org,2002:"
-_TAG_CHARACTERS = re.compile(r"[0-9A-Za-z\-#;/?:@&=+$_.!~*'()]*")
-_NAMED_TAG = re.compile(r"(![0-9A-Za-z-]+!|!!|!)([^!]*)")
+_NAMED_TAG = re.compile(r"(![0-9A-Za-z-]+!|!!|!)((?:[^!%]|%[2-7][0-9A-Fa-f])*)")
 TIMESTAMP = re.compile(
     r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
     r"(?:(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}(?:\.[0-9]+)?"
@@ -64,8 +64,8 @@ def integer(text: str) -> JsonScalar | NoMatch:
     if _INTEGER.fullmatch(text):
         return float(text)
     if _OCTAL.fullmatch(text):
-        return whole(int(text[2:], 8))
-    return whole(int(text[2:], 16)) if _HEXADECIMAL.fullmatch(text) else NO_MATCH
+        return whole(int(text, 8))
+    return whole(int(text, 16)) if _HEXADECIMAL.fullmatch(text) else NO_MATCH
 
 
 def floating(text: str) -> JsonScalar | NoMatch:
@@ -107,16 +107,14 @@ class Schema:
         written = node.properties.tag if not _is_alias(node) else None
         if written is None or written == "!":
             return written
-        if not _TAG_CHARACTERS.fullmatch(written.removeprefix("!<").removesuffix(">")):
-            raise Undecidable("a tag has characters that our reader does not decide", line=self._line(node))
         if written.startswith("!<"):
             if len(written) < 5:
                 raise Undecidable("a verbatim tag is too short to mean anything", line=self._line(node))
             return written[2:-1]
         match = _NAMED_TAG.fullmatch(written)
         if not match:
-            raise Undecidable("a tag has more than one handle", line=self._line(node))
-        handle, suffix = match.groups()
+            raise Undecidable("a tag has more than one handle, or a malformed escape", line=self._line(node))
+        handle, suffix = match.group(1), unquote(match.group(2))
         prefix = self._handles.get(handle, {"!": "!", "!!": YAML_TAGS}.get(handle))
         if not suffix or prefix is None:
             raise Unparseable("a tag has no suffix, or a handle that no directive declares", line=self._line(node))

@@ -35,7 +35,7 @@ class _Anchored:
         self.text: str | None = None
         self.field: str | None = None
         self.count = 1
-        self.weight = 0
+        self.weight: int | None = None
 
 
 class _Printer:
@@ -52,7 +52,10 @@ class _Printer:
         self._has_merge = False
 
     def print(self) -> str:
-        text = run(self._node(self._document.root))
+        root = self._document.root
+        text = self._leaf(root)
+        if text is None:
+            text = run(self._collection(root))
         if self._has_merge and self._most_aliases > _MAX_ALIASES_WITH_MERGE:
             raise Undecidable("the document merges maps and uses many aliases")
         return text
@@ -63,18 +66,24 @@ class _Printer:
     def _line(self, node: Node) -> int:
         return self._line_of(node.position)
 
-    def _node(self, node: Node) -> Steps[str]:
+    def _leaf(self, node: Node) -> str | None:
+        """The JSON of an alias or a scalar; None for a collection."""
         if isinstance(node, Alias):
             return self._alias(node)
+        if not isinstance(node, Scalar):
+            return None
+        value = self._schema.scalar(node)
+        text = value.text if isinstance(value, Opaque) else javascript.scalar_text(value)
         anchored = self._anchor(node)
-        text: str
-        if isinstance(node, Scalar):
-            value = self._schema.scalar(node)
-            text = value.text if isinstance(value, Opaque) else javascript.scalar_text(value)
-            if anchored is not None and not isinstance(value, Opaque):
-                anchored.field = _field_name(value)
-        else:
-            text = yield self._sequence(node) if isinstance(node, Sequence) else self._mapping(node)
+        if anchored is not None:
+            anchored.text = text
+            anchored.field = None if isinstance(value, Opaque) else _field_name(value)
+        return text
+
+    def _collection(self, node: Node) -> Steps[str]:
+        assert isinstance(node, Sequence | Mapping)
+        anchored = self._anchor(node)
+        text: str = yield self._sequence(node) if isinstance(node, Sequence) else self._mapping(node)
         if anchored is not None:
             anchored.text = text
         return text
@@ -94,7 +103,7 @@ class _Printer:
             raise Unparseable("an alias stands inside the node that it names", line=self._line(alias))
         self._targets[id(alias)] = anchored
         anchored.count += 1
-        if anchored.weight == 0:
+        if anchored.weight is None:
             anchored.weight = run(self._weight(anchored.node))
         self._most_aliases = max(self._most_aliases, anchored.count * anchored.weight)
         if self._most_aliases > _MAX_ALIASES:
@@ -108,6 +117,7 @@ class _Printer:
         """How often the most used anchor inside a node counts; 1 for a scalar, 0 for an empty collection."""
         if isinstance(node, Alias):
             target = self._targets[id(node)]
+            assert target.weight is not None
             return target.count * target.weight
         if isinstance(node, Scalar):
             return 1
@@ -120,7 +130,8 @@ class _Printer:
         tag = self._collection_tag(node)
         items = []
         for item in node.items:
-            items.append((yield self._node(item)))
+            text = self._leaf(item)
+            items.append(text if text is not None else (yield self._collection(item)))
         if tag in ("omap", "pairs"):
             self._check_pairs(node, distinct=tag == "omap")
         return "{}" if tag == "omap" else "[" + ",".join(items) + "]"
@@ -133,12 +144,14 @@ class _Printer:
         for key, value in node.pairs:
             if self._is_merge(key):
                 self._has_merge = True
-                yield self._node(value)
+                if self._leaf(value) is None:
+                    yield self._collection(value)
                 for source in self._merge_sources(value):
                     merged = source | merged
                 continue
-            field: str = yield self._key(key, unique)
-            own[field] = yield self._node(value)
+            field = self._scalar_key(key, unique) if isinstance(key, Scalar) else (yield self._key(key))
+            text = self._leaf(value)
+            own[field] = text if text is not None else (yield self._collection(value))
             if tag == "set":
                 self._check_null(value)
         fields = merged | own
@@ -150,18 +163,17 @@ class _Printer:
             "{}" if tag == "set" else "{" + ",".join(f"{javascript.quote(name)}:{fields[name]}" for name in shown) + "}"
         )
 
-    def _key(self, key: Node, unique: set[tuple[str, object]]) -> Steps[str]:
-        """The name under which a JavaScript object holds what stands under this key."""
-        if isinstance(key, Scalar):
-            return self._scalar_key(key, unique)
-        yield self._node(key)
+    def _key(self, key: Alias | Sequence | Mapping) -> Steps[str]:
+        """The name under which a JavaScript object holds what stands under a key that is no scalar."""
         if isinstance(key, Alias):
+            self._alias(key)
             target = self._targets[id(key)]
             if target.field is not None:
                 return target.field
             if isinstance(target.node, Scalar):
                 raise Undecidable("an alias of a tagged scalar stands as a key", line=self._line(key))
             return f"*{key.name}"
+        yield self._collection(key)
         try:
             if self._is_1_1:
                 raise NotPrintable  # noqa: TRY301 - one place says what is undecided
@@ -209,6 +221,8 @@ class _Printer:
         return isinstance(key, Scalar) and self._schema.is_merge(key)
 
     def _merge_sources(self, value: Node) -> Iterator[dict[str, str]]:
+        if not isinstance(value, Alias) and value.properties.tag is not None:
+            raise Undecidable("a merge key has a value with a tag", line=self._line(value))
         for one in value.items if isinstance(value, Sequence) else (value,):
             source = self._targets[id(one)].node if isinstance(one, Alias) else one
             if not isinstance(source, Mapping):
@@ -218,7 +232,7 @@ class _Printer:
             yield self._fields[id(source)]
 
     def _is_plainly_named(self, key: Node) -> bool:
-        return isinstance(key, Scalar) and self._schema.scalar(key) is not None
+        return isinstance(key, Scalar) and (self._is_merge(key) or isinstance(self._schema.scalar(key), str))
 
 
 def _children(node: Sequence | Mapping) -> Iterator[Node]:
