@@ -2,37 +2,100 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reenact.cli.options import JsonOption, RunArgument, SkillsOption, StoreOption
+from reenact.cli.options import JsonOption, SkillsOption, StoreOption
+
+if TYPE_CHECKING:
+    from reenact.replay.replaying import Runtime
+    from reenact.replay.result import ReplayResult
+    from reenact.store.base import Store
+
+TargetArgument = Annotated[
+    str, typer.Argument(metavar="RUN|DIR", help="A run (id, beginning of one, `last`), or an exported folder.")
+]
+BreakersOption = Annotated[
+    bool, typer.Option("--allow-breakers", help="Go on although a skill, a policy or the taxonomy changed.")
+]
+Names = list[str] | None
 
 
 def replay(
-    run: RunArgument,
+    run: TargetArgument,
     mode: Annotated[
         str, typer.Option("--mode", metavar="MODE", help="mock_replay, full_replay or dry_run.")
     ] = "mock_replay",
+    execute: Annotated[
+        Names, typer.Option("--execute", metavar="STEP|read", help="full_replay: call it again; may be given again.")
+    ] = None,
+    skip: Annotated[
+        Names, typer.Option("--skip", metavar="STEP|read|write", help="full_replay: take the recorded effect.")
+    ] = None,
+    check: Annotated[
+        Names, typer.Option("--check", metavar="STEP|read|write", help="full_replay: ask the skill's read-back.")
+    ] = None,
+    allow_breakers: BreakersOption = False,
+    save: Annotated[bool, typer.Option("--save", help="mock_replay: keep the report in the store.")] = False,
     store: StoreOption = None,
     skills: SkillsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a recorded plan again. mock_replay serves every recorded attempt: no network, no sleep, no model, no write.
+    """Run a recorded plan again.
 
-    Exit codes: 0 it behaved the same; 1 it differed, or could not be carried to its end; 3 the store cannot be used;
-    4 the run has not ended.
+    mock_replay serves every recorded attempt: no network, no sleep, no model, no skill code needed, and nothing is
+    written. full_replay calls live, as a new run linked to the original; writes are skipped unless their step is named
+    with --execute. dry_run touches nothing and estimates.
+
+    Exit codes: 0 it behaved the same; 1 it differed, or something stands in its way; 3 the store or folder cannot be
+    used; 4 the recorded run has not ended, or the new one waits.
     """
+    from reenact.cli.options import load_registry
+    from reenact.replay.api import replay as replay_run
+
+    result = replay_run(
+        place(store, run, mode, save=save, skills=skills),
+        run,
+        mode=mode,
+        registry=load_registry(skills),
+        execute=execute or (),
+        skip=skip or (),
+        check=check or (),
+        allow_breakers=allow_breakers,
+        save=save,
+    )
+    show(result, as_json=as_json)
+    raise typer.Exit(result.exit_code)
+
+
+def place(store: str | None, run: str, mode: str, *, save: bool, skills: list[str] | None) -> Runtime | Store:
+    """Where the run lies, and where a new one is written; a folder that is only looked at needs no store."""
     from reenact.cli.options import existing_store, load_registry
+    from reenact.replay.api import is_folder
+    from reenact.replay.replaying import Runtime
+    from reenact.store.sqlite import SqliteStore
+
+    if mode == "full_replay":
+        if not is_folder(run):
+            existing_store(store).close()
+        return Runtime(store, skills=load_registry(skills))
+    if is_folder(run):
+        return SqliteStore(store if save else ":memory:")
+    return existing_store(store)
+
+
+def show(result: ReplayResult, *, as_json: bool) -> None:
     from reenact.cli.printing import one_line, print_json
-    from reenact.replay import replay as replay_run
     from reenact.replay.render import comparison_document, text_lines
 
-    registry = load_registry(skills)
-    result = replay_run(existing_store(store), run, mode=mode, registry=registry)
     if as_json:
-        print_json(comparison_document(result))
-    else:
-        for line in text_lines(result):
-            typer.echo(one_line(line))
-    raise typer.Exit(result.exit_code)
+        document = comparison_document(result)
+        if result.mode in ("full_replay", "fork"):
+            document["run_id"] = result.run_id
+        print_json(document)
+        return
+    for line in text_lines(result):
+        typer.echo(one_line(line))
+    if result.mode in ("full_replay", "fork"):
+        typer.echo(f"  the new run is {result.run_id} ({result.status})")

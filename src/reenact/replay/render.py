@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from reenact.policy.cost import PICODOLLARS_PER_CENT
 from reenact.replay.result import COMPUTED, SERVED, ReplayResult
 from reenact.replay.timeline import ASPECTS
 
@@ -28,6 +29,7 @@ def comparison_document(result: ReplayResult) -> dict[str, object]:
         "breakers": msgspec.to_builtins(result.breakers),
         "computed_again": list(COMPUTED),
         "served": list(SERVED) if result.mode == "mock_replay" else [],
+        "estimate": msgspec.to_builtins(result.estimate),
     }
 
 
@@ -63,11 +65,12 @@ def text_lines(result: ReplayResult) -> Iterator[str]:
         verdicts = document["verdicts"]
         assert isinstance(verdicts, dict)
         wrong = [aspect for aspect in ASPECTS if verdicts.get(aspect) == "mismatch"]
-        said = "differs in " + ", ".join(wrong) if wrong else "same"
+        said = "differs in " + ", ".join(wrong) if wrong else ("same" if verdicts else "")
         if "undecided" in verdicts.values() and not wrong:
             said = "not decided"
         note = f" ({document['note']})" if document["note"] else ""
-        yield f"  {document['step_id']!s:<{width}}  {document['how']!s:<11}  {said}{note}"
+        yield f"  {document['step_id']!s:<{width}}  {document['how']!s:<11}  {said}{note}".rstrip()
+    yield from estimate_lines(result)
     if result.comparison is not None:
         yield "  aspects: " + "  ".join(f"{aspect} {MARK[result.comparison.aspects[aspect]]}" for aspect in ASPECTS)
     if result.divergence is not None:
@@ -75,6 +78,26 @@ def text_lines(result: ReplayResult) -> Iterator[str]:
     for difference in result.content:
         yield f"  content differs (does not count): step {difference.step_id} at {', '.join(difference.pointers)}"
     yield from served_lines(result)
+
+
+def estimate_lines(result: ReplayResult) -> Iterator[str]:
+    estimate = result.estimate
+    if estimate is None:
+        return
+    for step in estimate.steps:
+        touches = ", ".join(f"{kind} → {target}" for kind, target in step.side_effects) or "nothing"
+        time = "unknown time" if step.time_ms is None else f"{step.time_ms} ms"
+        asks = "; a person would be asked" if step.asks_person else ""
+        yield f"  {step.step_id}: {step.code}, {cents_of(step.cost_exact)} cents, {time}, touches {touches}{asks}"
+    time = "unknown time" if estimate.time_ms is None else f"{estimate.time_ms} ms"
+    stop = "" if estimate.budget_stops_at is None else f"; the budget would stop it at step {estimate.budget_stops_at}"
+    yield f"  in all about {estimate.cost_cents} cents and {time}{stop}"
+
+
+def cents_of(exact: str) -> str:
+    """Picodollars as cents, exactly."""
+    whole, rest = divmod(int(exact), PICODOLLARS_PER_CENT)
+    return f"{whole}.{rest:010d}".rstrip("0").rstrip(".")
 
 
 def served_lines(result: ReplayResult) -> Iterator[str]:

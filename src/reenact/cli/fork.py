@@ -1,0 +1,77 @@
+"""`reenact fork`: the recording up to a step, then on with one thing changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reenact.cli.options import JsonOption, SkillsOption, StoreOption
+from reenact.cli.replay import BreakersOption, TargetArgument
+
+
+def fork(
+    run: TargetArgument,
+    at: Annotated[str, typer.Option("--at", metavar="STEP", help="The first step that is not taken from the record.")],
+    change: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PATH=VALUE",
+            help="steps.STEP.parameters.url=…, context.budget_cents=5, outputs.STEP.price=7; may be given again.",
+        ),
+    ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option("--policy", metavar="FILE", help="JSON with fields of a plan's context: budget, retry, …"),
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Call skills from that step on, writes too.")] = False,
+    allow_breakers: BreakersOption = False,
+    store: StoreOption = None,
+    skills: SkillsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Replay a run up to a step and go on from there with one thing changed, as a new run with its parent.
+
+    Without --live the recorded effects are served on; where a call comes that was never made, the fork ends and says
+    so.
+
+    Exit codes: 0 it behaved the same; 1 it differed, or something stands in its way; 2 no such step or path; 3 the
+    store cannot be used; 4 the recorded run has not ended, or the new one waits.
+    """
+    from reenact.cli.options import existing_store, load_registry
+    from reenact.cli.replay import show
+    from reenact.replay import fork as forking
+    from reenact.replay.api import is_folder, load
+    from reenact.replay.changes import apply_changes, parse_set
+    from reenact.replay.replaying import Runtime
+    from reenact.runtime.runtime import run_sync
+
+    if not is_folder(run):
+        existing_store(store).close()
+    runtime = Runtime(store, skills=load_registry(skills))
+    recording = load(runtime, run)
+    changes = apply_changes(recording, dict(parse_set(item) for item in change or ()), read_policy(policy))
+    result = run_sync(
+        forking.fork(
+            runtime, recording, at, changes=changes, go_on="live" if live else "mock", allow_breakers=allow_breakers
+        )
+    )
+    show(result, as_json=as_json)
+    raise typer.Exit(result.exit_code)
+
+
+def read_policy(path: Path | None) -> dict[str, object] | None:
+    from reenact.errors import StoreUnavailable, UsageError
+    from reenact.values.canonical import parse_json
+
+    if path is None:
+        return None
+    try:
+        document = parse_json(path.read_bytes(), what=str(path))
+    except OSError as error:
+        raise StoreUnavailable(f"{path}: {error.strerror}") from None
+    if not isinstance(document, dict):
+        raise UsageError(f"{path}: a policy is a JSON object with fields of a plan's context")
+    return document
