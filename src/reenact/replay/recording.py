@@ -11,7 +11,6 @@ from reenact.errors import DamagedRecord, EvidenceError, TornTail, UnknownVersio
 from reenact.journal.fold import TraceFold
 from reenact.runtime.reader import RecordedStep, RunReader
 from reenact.store.base import RunRow, Store
-from reenact.values.canonical import canonicalize
 from reenact.verify.render import place
 from reenact.verify.report import Finding, Report
 from reenact.verify.verifier import verify_lines
@@ -127,7 +126,11 @@ def verify_recording(store: Store, row: RunRow) -> None:
     """The verifier's word before anything is replayed."""
     refuse_cut(store, row)
     report = verify_lines(
-        store.bodies(row.run_id), _Envelopes(store, row.run_id), keys=store.public_keys(), erasures=erasures(store)
+        store.bodies(row.run_id),
+        _Envelopes(store, row.run_id),
+        keys=store.public_keys(),
+        erasures=store.erasures(),
+        whole_erasures=True,
     )
     refuse_broken(report, f"run {row.run_id}")
     if report.run_id != row.run_id:
@@ -182,8 +185,3 @@ def release(version: str) -> tuple[int, ...]:
     parts = version.split(".")[:2]
     return tuple(int(part) for part in parts if part.isdigit())
 
-
-def erasures(store: Store) -> list[bytes]:
-    """The store's erasure records in canonical form; a store that cannot erase has none."""
-    listed = getattr(store, "erasures", None)
-    return [] if listed is None else [canonicalize(record) for record in listed()]

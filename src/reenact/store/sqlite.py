@@ -91,6 +91,10 @@ class SqliteStore:
     def public_keys(self) -> dict[str, str]:
         return dict(self._reader().query("SELECT kid, public_key FROM keys ORDER BY kid"))
 
+    def erasures(self) -> list[bytes]:
+        """The canonical records of what was erased, in the order of their chain."""
+        return [bytes(row[0]) for row in self._reader().query("SELECT body FROM erasures ORDER BY id")]
+
     @property
     def writer(self) -> Connection:
         """The connection that writes, for what stands beside the journal."""
