@@ -24,13 +24,12 @@ class Settlement(NamedTuple):
 
 
 def tariff(prices: Mapping[str, object], reference: str, parameters: Mapping[str, object]) -> Tariff:
-    """The tariff that a plan's pinned price table gives a skill."""
+    """The tariff that a plan's pinned price table gives a skill; its row names the model that a call leaves out."""
     skills = prices.get("skills")
     entry = skills.get(reference) if isinstance(skills, dict) else None
-    if not isinstance(entry, dict):
-        return Tariff(0, by_tokens=False, model=None)
+    entry = entry if isinstance(entry, dict) else {}
     cents = entry.get("cost_estimate_cents")
-    model = parameters.get("model")
+    model = parameters.get("model", entry.get("model"))
     return Tariff(
         fixed_cents=cents if isinstance(cents, int) else 0,
         by_tokens=entry.get("cost_model") == "tokens",

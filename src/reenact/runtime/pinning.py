@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from reenact.contracts.plan import Plan, plan_from_document
+from reenact.contracts.skill import SkillMetadata
 from reenact.errors import PlanError, SkillNotFound, UnknownPrice, UsageError
 from reenact.policy.cost import DEFAULT_PRICES, PriceTable, price_from_genai
 from reenact.policy.retry import merge_retry, policy_to_dict
+from reenact.policy.settle import tariff
 from reenact.policy.taxonomy import TAXONOMY_VERSION
 from reenact.skills.registry import Registry
 from reenact.values.clock import Door
@@ -20,7 +22,7 @@ def pin(document: dict[str, object], registry: Registry, door: Door, *, source: 
     used = sorted({(step["skill_id"], step.get("skill_version")) for step in steps if step.get("skill_version")})
     pins = {
         "taxonomy": TAXONOMY_VERSION,
-        "prices": prices_for(plan, registry, used),
+        "prices": prices_for(plan, steps, registry, used),
         "retry": retry_for(registry, used),
         "skills": digests_for(registry, used),
         "salt": door.random_bytes(32).hex(),
@@ -65,23 +67,32 @@ def digests_for(registry: Registry, used: list[tuple[object, object]]) -> dict[s
     return {reference: known[reference] for reference in references if reference in known}
 
 
-def prices_for(plan: Plan, registry: Registry, used: list[tuple[object, object]]) -> dict[str, object]:
-    """Token prices of the models that the plan names, and the fixed price of each skill."""
-    models = sorted(
-        {str(step.parameters["model"]) for step in plan.steps if isinstance(step.parameters.get("model"), str)}
-    )
-    skills = {}
+def prices_for(
+    plan: Plan, steps: list[dict[str, object]], registry: Registry, used: list[tuple[object, object]]
+) -> dict[str, object]:
+    """Token prices of the models that the steps ask, and the fixed price of each skill."""
+    skills: dict[str, object] = {}
     for skill_id, version in used:
         reference = f"{skill_id}@{version}"
         if reference in registry:
-            meta = registry.resolve(str(skill_id), str(version)).metadata
-            skills[reference] = {"cost_estimate_cents": meta.cost_estimate_cents, "cost_model": meta.cost_model}
+            skills[reference] = price_row(registry.resolve(str(skill_id), str(version)).metadata)
+    models = set()
+    for step, given in zip(plan.steps, steps, strict=True):
+        rate = tariff({"skills": skills}, f"{step.skill_id}@{given.get('skill_version')}", step.parameters)
+        models |= {rate.model} if rate.by_tokens and rate.model is not None else set()
     try:
         table = DEFAULT_PRICES.extended(plan.context.prices)
     except UsageError as error:
         raise PlanError(f"$.context.prices: {error}") from None
-    named = {model: price for model in models if (price := price_of(model, table)) is not None}
+    named = {model: price for model in sorted(models) if (price := price_of(model, table)) is not None}
     return {"models": named, "version": table.version, "skills": skills}
+
+
+def price_row(meta: SkillMetadata) -> dict[str, object]:
+    """How a skill is priced; with the model that it asks where a call names none, so that replays need no code."""
+    row: dict[str, object] = {"cost_estimate_cents": meta.cost_estimate_cents, "cost_model": meta.cost_model}
+    default = meta.argument("model", {})
+    return {**row, "model": default} if meta.cost_model == "tokens" and isinstance(default, str) else row
 
 
 def price_of(model: str, table: PriceTable) -> dict[str, str] | None:

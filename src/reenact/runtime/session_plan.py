@@ -11,7 +11,7 @@ from reenact.journal.fold import TraceFold
 from reenact.policy.cost import DEFAULT_PRICES
 from reenact.policy.retry import merge_retry, policy_to_dict
 from reenact.policy.taxonomy import TAXONOMY_VERSION
-from reenact.runtime.pinning import price_of
+from reenact.runtime.pinning import price_of, price_row
 from reenact.runtime.reader import RecordedStep
 from reenact.runtime.steps import DEFAULT_TIMEOUT_MS, PlannedStep, RunPlan
 from reenact.skills.registry import Registry
@@ -99,11 +99,9 @@ class SessionPlan(RunPlan):
                 self.pins.retry[reference] = policy_to_dict(merge_retry(skill.metadata.retry))
             rows = self.pins.prices["skills"]
             assert isinstance(rows, dict)
-            rows[reference] = {
-                "cost_estimate_cents": skill.metadata.cost_estimate_cents,
-                "cost_model": skill.metadata.cost_model,
-            }
-        self.pin_model(parameters.get("model"))
+            rows[reference] = price_row(skill.metadata)
+        if skill.metadata.cost_model == "tokens":
+            self.pin_model(skill.metadata.argument("model", parameters))
 
     def pin_model(self, model: object) -> None:
         models = self.pins.prices["models"]
