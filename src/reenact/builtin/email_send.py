@@ -45,7 +45,7 @@ class EmailResult(TypedDict):
     tool_class="write",
     in_doubt="hold",  # nothing can be read back, and a second mail cannot be taken back
     side_effects=["email_queued"],
-    redact=["password", "username"],
+    redact=["password"],
     permissions=["network"],
     timeout_ms=60_000,
     failure_modes=[
