@@ -9,6 +9,7 @@ from reenact.version import __version__
 
 if TYPE_CHECKING:
     from reenact.contracts.outcome import StructuredOutcome
+    from reenact.errors import SkillError
     from reenact.policy.budget import check_budget
     from reenact.policy.classify import map_exception_to_code
     from reenact.policy.cost import calculate_cost
@@ -29,6 +30,7 @@ _HOME = {
     "RunResult": "reenact.runtime.result",
     "Runtime": "reenact.runtime.runtime",
     "SkillContext": "reenact.skills.context",
+    "SkillError": "reenact.errors",
     "StructuredOutcome": "reenact.contracts.outcome",
     "ToolDenied": "reenact.policy.replay_control",
     "ToolSpec": "reenact.policy.replay_control",
@@ -48,6 +50,7 @@ __all__ = [
     "RunResult",
     "Runtime",
     "SkillContext",
+    "SkillError",
     "StructuredOutcome",
     "ToolDenied",
     "ToolSpec",
