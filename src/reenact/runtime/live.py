@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping
 
@@ -18,7 +19,7 @@ from reenact.runtime.references import secret_names, unescape
 from reenact.runtime.secrets import Secrets
 from reenact.runtime.source import SAME, AttemptCall, AttemptResult, KeyVerdict, PersonSaid
 from reenact.runtime.steps import PlannedStep
-from reenact.runtime.threads import SkillThreads
+from reenact.runtime.threads import SkillThreads, leave_if_forked
 from reenact.skills.context import SkillContext
 from reenact.skills.plain import to_plain
 from reenact.skills.skill import Skill
@@ -77,7 +78,7 @@ class LiveSource:
         parameters = unescape(call.parameters, self._secrets.get)
         assert isinstance(parameters, dict)
         ctx = self._context(call)
-        ambient = sys.exc_info()[1]
+        ambient, process = sys.exc_info()[1], os.getpid()
         started_at, began = self._door.timestamp(), self._door.monotonic()
         output: object = None
         error: BaseException | None = None
@@ -92,6 +93,7 @@ class LiveSource:
             raise
         except BaseException as raised:  # noqa: BLE001  # whatever a skill raises is an outcome
             error = raised
+        leave_if_forked(process)
         detach(error, ambient)
         report = ctx.close()
         if still_running:

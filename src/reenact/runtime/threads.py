@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -35,6 +36,7 @@ class SkillThreads:
         return queue
 
     def _work(self, queue: SimpleQueue[Job]) -> None:
+        process = os.getpid()
         while True:
             function, future, loop = queue.get()
             result, error = None, None
@@ -42,10 +44,17 @@ class SkillThreads:
                 result = function()
             except BaseException as raised:  # noqa: BLE001  # a skill may raise anything, SystemExit too
                 error = raised
+            leave_if_forked(process)
             with self._lock:
                 self._idle.append(queue)
             tell(loop, future, result, error)
             del function, future, loop, result, error
+
+
+def leave_if_forked(process: int) -> None:
+    """A child that a skill forked and let return is not the runtime: nothing of the parent may run twice."""
+    if os.getpid() != process:
+        os._exit(1)
 
 
 def tell(
