@@ -220,7 +220,7 @@ class Dispatch:
         self.ex.tell(
             Fact(
                 kind="attempt", run_id=self.ex.run_id, step_id=self.step.step_id, step_index=self.step.index,
-                attempt=number, code=code, backoff_ms=attempt.backoff_ms,
+                attempt=number, code=code, backoff_ms=attempt.backoff_ms, skill_id=self.step.skill_id,
             )
         )  # fmt: skip
         return output

@@ -44,7 +44,8 @@ class Call:
         self.ex.tell(
             Fact(
                 kind="step_ended", run_id=self.ex.run_id, step_id=self.step.step_id, step_index=self.step.index,
-                code=outcome.code, status=outcome.status, outcome=outcome,
+                code=outcome.code, status=outcome.status, outcome=outcome, skill_id=self.step.skill_id,
+                tool_call_id=self.tool_call_id,
             )
         )  # fmt: skip
         return outcome
@@ -62,6 +63,10 @@ class Call:
             else:
                 outcome = recorded_outcome(self.ex, self.trace)
         return outcome
+
+    @property
+    def tool_call_id(self) -> str | None:
+        return None if self.trace.call is None else self.trace.call.tool_call_id
 
     # -- PENDING ---------------------------------------------------------------------------------------------------
 
@@ -185,6 +190,7 @@ class Call:
         self.ex.tell_now(
             Fact(
                 kind="step_started", run_id=self.ex.run_id, step_id=self.step.step_id, step_index=self.step.index,
+                skill_id=self.step.skill_id, tool_call_id=self.tool_call_id,
             )
         )  # fmt: skip
         outcome = await make_dispatch(self.ex, self.trace, self.step, self.parameters).run()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.plan import Context
@@ -44,6 +44,10 @@ class Fact:
     status: str | None = None
     outcome: StructuredOutcome | None = None
     message: str | None = None
+    skill_id: str | None = None
+    tool_call_id: str | None = None
+    mode: str = "live"
+    """A replay's facts carry its mode: what counts production leaves them out."""
 
 
 Listener = Callable[[Fact], None]
@@ -124,6 +128,8 @@ class Execution:
             self.writer.after_commit(lambda: self.tell_now(fact))
 
     def tell_now(self, fact: Fact) -> None:
+        mode = "live" if self.fold.record is None else self.fold.record.mode
+        fact = fact if mode == "live" else replace(fact, mode=mode)
         for listener in self.listeners:
             listener(fact)
 
