@@ -23,25 +23,36 @@ SECRET_NAMES: Final = frozenset(
     }
 )  # fmt: skip
 
+# Every alternative begins with a letter of its own, so that the search skips to where one may begin: a response may
+# have 50 MB.
 SHAPES: Final = re.compile(
     r"""
       sk-[A-Za-z0-9_-]{20,}                                 # model providers
-    | (?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,}           # payment providers
+    | sk_(?:live|test)_[A-Za-z0-9]{16,}                     # payment providers
+    | rk_(?:live|test)_[A-Za-z0-9]{16,}
+    | pk_(?:live|test)_[A-Za-z0-9]{16,}
     | gh[pousr]_[A-Za-z0-9]{36,} | github_pat_[A-Za-z0-9_]{50,}
     | glpat-[A-Za-z0-9_-]{20,}
     | xox[abposr]-[A-Za-z0-9-]{10,}
-    | (?:AKIA|ASIA)[0-9A-Z]{16}
+    | AKIA[0-9A-Z]{16} | ASIA[0-9A-Z]{16}
     | AIza[0-9A-Za-z_-]{35}
     | SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}
     | npm_[A-Za-z0-9]{36}
     | eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}   # JWT
     | -----BEGIN[ A-Z]*PRIVATE[ ]KEY-----[\s\S]*?(?:-----END[ A-Z]*PRIVATE[ ]KEY-----|\Z)
-    | (?<=[Bb]earer[ ])[A-Za-z0-9._~+/-]{16,}=*
-    | (?<=[Bb]asic[ ])[A-Za-z0-9+/]{16,}=*
-    | (?<=://)[^/\s:@]+:[^/\s:@]+(?=@)                      # user:password in an address
     """,
     re.VERBOSE,
 )
+INTRODUCED: Final = re.compile(
+    r"""
+      Bearer[ ][A-Za-z0-9._~+/-]{16,}=* | bearer[ ][A-Za-z0-9._~+/-]{16,}=*
+    | Basic[ ][A-Za-z0-9+/]{16,}=* | basic[ ][A-Za-z0-9+/]{16,}=*
+    | ://[^/\s:@]+:[^/\s:@]+(?=@)                          # user:password in an address
+    """,
+    re.VERBOSE,
+)
+"""Secrets by what stands before them, which is kept."""
+INTRODUCTION: Final = re.compile(r"://|\w+ ")
 
 Replace = Callable[[object], object]
 """Given a secret (a text, or the whole value of a secret field), what stands in its place."""
@@ -92,6 +103,8 @@ class SecretRules:
                 return replace(text)
             if pattern.search(text) is not None:
                 text = pattern.sub(REDACTED, text)
+        if len(text) >= SHORTEST_KNOWN and INTRODUCED.search(text) is not None:
+            text = INTRODUCED.sub(after_introduction, text)
         return text
 
     def is_secret_field(self, name: str, path: str) -> bool:
@@ -119,6 +132,11 @@ class SecretRules:
 
         look(value, "")
         return places
+
+
+def after_introduction(match: re.Match[str]) -> str:
+    introduction = INTRODUCTION.match(match[0])
+    return f"{introduction[0] if introduction else ''}{REDACTED}"
 
 
 def plain(name: str) -> str:
