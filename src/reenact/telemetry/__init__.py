@@ -1,0 +1,1 @@
+"""Facts as numbers and spans: Prometheus metrics and OpenTelemetry, as listeners and as a reader of the store."""

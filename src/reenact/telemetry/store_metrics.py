@@ -1,0 +1,127 @@
+"""The same numbers read from a store: what `reenact metrics` prints, and what a scraper gets from a process of its own.
+
+A run that has ended never changes, so it is read once; a scrape costs what happened since the last one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from reenact.errors import EvidenceError, StateError
+from reenact.replay.saving import saved_traces
+from reenact.runtime.reader import RecordedStep, RunReader
+from reenact.store.base import RunRow, Store
+from reenact.telemetry.metrics import MATCH, MISMATCH, aspect_label
+
+ENDED = ("completed", "failed", "cancelled")
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums by label values."""
+
+    runs: Counter[str] = field(default_factory=Counter)
+    steps: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    attempts: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    retries: Counter[str] = field(default_factory=Counter)
+    cost: Counter[str] = field(default_factory=Counter)
+    side_effects: Counter[str] = field(default_factory=Counter)
+    match: Counter[str] = field(default_factory=Counter)
+    mismatch: Counter[str] = field(default_factory=Counter)
+    unreadable: int = 0
+
+    def add_step(self, step: RecordedStep) -> None:
+        outcome = step.outcome()
+        skill = outcome.metadata.skill_id
+        self.steps[skill, outcome.status, outcome.code] += 1
+        self.retries[skill] += outcome.observability.backend_retries
+        self.cost[skill] += outcome.cost_cents
+        for attempt in step.trace.attempts:
+            self.attempts[skill, attempt.code or attempt.kind] += 1
+        for effect in outcome.side_effects:
+            self.side_effects[effect.type] += 1
+
+    def add_replay(self, behavior_match: object) -> None:
+        for aspect, matched in behavior_match.items() if isinstance(behavior_match, dict) else ():
+            (self.match if matched is True else self.mismatch)[aspect_label(str(aspect))] += 1
+
+
+class StoreCollector(Collector):
+    """Adds up the ended runs of a store. Replays are compared, never counted as runs."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._totals = Totals()
+        self._done: set[str] = set()
+        self._lock = threading.Lock()
+
+    def describe(self) -> list[Metric]:
+        """Nothing is read from the store when the collector is registered."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        with self._lock:
+            rows = self._store.runs()
+            for row in rows:
+                if row.status in ENDED and row.run_id not in self._done:
+                    self._add(row)
+                    self._done.add(row.run_id)
+            families = list(self._families(rows))
+        yield from families
+
+    def _add(self, row: RunRow) -> None:
+        try:
+            if row.mode == "live":
+                for step in RunReader(self._store, row.run_id).steps():
+                    if step.finished:
+                        self._totals.add_step(step)
+                self._totals.runs[row.status] += 1
+            else:
+                for trace in saved_traces(self._store, row.run_id):
+                    self._totals.add_replay(trace.get("behavior_match"))
+        except (StateError, EvidenceError):
+            self._totals.unreadable += 1  # a damaged run is for `reenact verify`; the others still count
+
+    def _families(self, rows: list[RunRow]) -> Iterator[Metric]:
+        totals = self._totals
+        yield counter("reenact_runs", "Runs that ended.", ["status"], {(k,): v for k, v in totals.runs.items()})
+        labels = ["skill", "status", "code"]
+        yield counter("reenact_steps", "Steps that ended.", labels, dict(totals.steps))
+        yield counter("reenact_attempts", "Dispatches.", ["skill", "code"], dict(totals.attempts))
+        for name, text, label, values in (
+            ("reenact_retries", "Retries.", "skill", totals.retries),
+            ("reenact_cost_cents", "Cents charged, rounded up per step.", "skill", totals.cost),
+            ("reenact_side_effects", "Touches of the world.", "type", totals.side_effects),
+            (MATCH, "Replays in which an aspect matched.", "aspect", totals.match),
+            (MISMATCH, "Replays in which an aspect differed.", "aspect", totals.mismatch),
+        ):
+            yield counter(name, text, [label], {(k,): v for k, v in values.items()})
+        unfinished = Counter(row.status for row in rows if row.status not in ENDED and row.mode == "live")
+        gauge = GaugeMetricFamily("reenact_runs_open", "Runs that have not ended.", labels=["status"])
+        for status, number in sorted(unfinished.items()):
+            gauge.add_metric([status], number)
+        yield gauge
+        unreadable = GaugeMetricFamily("reenact_runs_unreadable", "Ended runs whose journal cannot be read.")
+        unreadable.add_metric([], totals.unreadable)
+        yield unreadable
+
+
+def counter(name: str, text: str, labels: list[str], values: dict[tuple[str, ...], int]) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, text, labels=labels)
+    for key, value in sorted(values.items()):
+        family.add_metric(list(key), value)
+    return family
+
+
+def exposition(store: Store) -> bytes:
+    """The store's metrics in Prometheus' text format."""
+    registry = CollectorRegistry()
+    registry.register(StoreCollector(store))
+    return generate_latest(registry)
