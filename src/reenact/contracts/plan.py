@@ -76,6 +76,7 @@ class Context(PlanPart, frozen=True, kw_only=True):
     secret_fields: list[str] = []
     workspace: str | None = None
     shell: dict[str, object] | None = None
+    tool_registries: list[dict[str, object]] = []
     pins: Pins | None = None
 
 

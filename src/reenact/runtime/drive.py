@@ -90,7 +90,7 @@ class Call:
             validate.check(self.step, self.parameters, self.ex.plan.registry, self.unresolved)
             or self.literal_secret()
             or self.missing_secret()
-            or permission.check(self.step, self.ex.context, self.ex.fold.called)
+            or permission.check(self.step, self.ex.context, self.parameters, self.ex.fold.called)
             or await self.duplicate()
         )
         if refusal is not None:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from reenact.contracts.plan import Plan, parse_plan, plan_from_document, plan_hash
 from reenact.contracts.records import RunMode, RunRecord, RunStatus
+from reenact.contracts.tool_registry import read_tool_registry
 from reenact.errors import ConcurrentExecution, LockAcquireFailed, PlanError, UsageError, WaitingForPerson
 from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
@@ -181,6 +182,8 @@ class Runtime:
     def pin(self, document: dict[str, object], *, source: str) -> dict[str, object]:
         """A plan is stored as it is hashed, so no secret may stand in it."""
         plan, _ = plan_from_document(document, source=source)
+        for number, registry in enumerate(plan.context.tool_registries):
+            read_tool_registry(registry, source=f"{source}: $.context.tool_registries[{number}]")
         rules = SecretRules(self.secrets.known_values, plan.context.secret_fields)
         for index, step in enumerate(plan.steps):
             places = rules.find(step.parameters)

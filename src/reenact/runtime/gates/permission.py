@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from reenact.contracts.plan import Context
+from reenact.contracts.tool_registry import read_tool_registry
+from reenact.policy.tool_class import check_tool_class
 from reenact.runtime.gates.verdict import Refusal
 from reenact.runtime.steps import PlannedStep
 
 
-def check(step: PlannedStep, context: Context, dispatched: int) -> Refusal | None:
+def check(step: PlannedStep, context: Context, parameters: Mapping[str, object], dispatched: int) -> Refusal | None:
     """`dispatched` counts the calls that this run has already sent out."""
     if context.allowed_skills is not None and not named(step, context.allowed_skills):
         return refuse(f"{step.skill_id} is not among the plan's allowed_skills", {"allowed": context.allowed_skills})
+    refusal = by_registry(step, context, parameters)
+    if refusal is not None:
+        return refusal
     profile = context.profile
     if profile is None:
         return None
@@ -29,6 +36,21 @@ def check(step: PlannedStep, context: Context, dispatched: int) -> Refusal | Non
             f"this agent may make {profile.max_external_calls} external calls in a run",
             {"max_external_calls": profile.max_external_calls},
         )
+    return None
+
+
+def by_registry(step: PlannedStep, context: Context, parameters: Mapping[str, object]) -> Refusal | None:
+    """A server that has a registry offers what stands in it, as what it stands there for. Our calls have a key."""
+    for document in context.tool_registries:
+        registry = read_tool_registry(document)
+        if registry.server_id != step.server:
+            continue
+        declared = step.tool_class(parameters)
+        code = check_tool_class(
+            registry, step.tool, declared=declared, read_only=declared == "read", idempotency_key=step.step_id
+        )
+        if code is not None:
+            return Refusal("permission", code, f"{step.skill_id} is not registered as a {declared} of {step.server}")
     return None
 
 
