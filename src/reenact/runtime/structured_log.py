@@ -1,0 +1,56 @@
+"""A log that machines read: one JSON object a line, what must be the same in a replay apart from what may differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import IO
+
+from reenact.runtime.execution import Fact
+from reenact.values.canonical import canonicalize
+from reenact.values.clock import Door, SystemDoor
+
+
+class StructuredLog:
+    """A listener. `redact` takes secrets out of messages; by default nothing that a tool said is written at all."""
+
+    def __init__(
+        self, stream: IO[bytes], *, door: Door | None = None, redact: Callable[[str], str] | None = None
+    ) -> None:
+        self._stream = stream
+        self._door = door or SystemDoor()
+        self._redact = redact
+
+    def __call__(self, fact: Fact) -> None:
+        self._stream.write(canonicalize(line_of(fact, self._door.timestamp(), self._redact)) + b"\n")
+        self._stream.flush()
+
+
+def line_of(fact: Fact, ts: str, redact: Callable[[str], str] | None) -> dict[str, object]:
+    outcome = fact.outcome
+    deterministic: dict[str, object] = {
+        "event": fact.kind,
+        "step_id": fact.step_id,
+        "step_index": fact.step_index,
+        "attempt": fact.attempt,
+        "code": fact.code,
+        "status": fact.status,
+        "backoff_ms": fact.backoff_ms,
+        "retryable": None if outcome is None else outcome.retryable,
+        "cost_cents": None if outcome is None else outcome.cost_cents,
+        "backend_retries": None if outcome is None else outcome.observability.backend_retries,
+        "side_effects": None if outcome is None else [[effect.type, effect.target] for effect in outcome.side_effects],
+        "skill_id": None if outcome is None else outcome.metadata.skill_id,
+        "skill_version": None if outcome is None else outcome.metadata.skill_version,
+    }
+    other: dict[str, object] = {
+        "timestamp": ts,
+        "run_id": fact.run_id,
+        "trace_id": None if outcome is None else outcome.observability.trace_id,
+        "latency_ms": None if outcome is None else outcome.latency_ms,
+    }
+    if redact is not None and fact.message is not None:
+        other["message"] = redact(fact.message)
+    return {
+        "deterministic": {key: value for key, value in deterministic.items() if value is not None},
+        "other": {key: value for key, value in other.items() if value is not None},
+    }
