@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,7 +35,21 @@ def open_runtime(url: str | None, skills: list[str] | None, listeners: tuple[Lis
     from reenact.runtime.runtime import Runtime
 
     registry = load_registry(skills)
-    return Runtime(url, skills=registry, listeners=listeners)
+    return Runtime(url, skills=registry, listeners=(*listeners, *log_listener()))
+
+
+def log_listener() -> tuple[Listener, ...]:
+    """REENACT_LOG names a file that gets one JSON object per fact; none is written without it."""
+    path = os.environ.get("REENACT_LOG")
+    if not path:
+        return ()
+    from reenact.errors import UsageError
+    from reenact.runtime.structured_log import StructuredLog
+
+    try:
+        return (StructuredLog(Path(path).open("ab")),)
+    except OSError as error:
+        raise UsageError(f"REENACT_LOG={path}: {error.strerror}") from None
 
 
 def load_registry(skills: list[str] | None) -> Registry:
