@@ -20,12 +20,12 @@ from reenact.contracts.artifacts import (
     ToolEffect,
 )
 from reenact.contracts.outcome import StructuredOutcome
+from reenact.contracts.references import is_secret
 from reenact.journal.chain import Logged, log
 from reenact.journal.fold import TraceFold
 from reenact.policy.cost import cents
 from reenact.runtime.execution import Execution
 from reenact.runtime.gates.verdict import Approval, Refusal
-from reenact.runtime.references import is_secret
 from reenact.runtime.steps import PlannedStep
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import format_ts

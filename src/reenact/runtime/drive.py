@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from reenact.contracts.outcome import StructuredOutcome
+from reenact.contracts.references import UnresolvedReference, has_references, resolve, secret_names, unescape
 from reenact.errors import UnknownPrice
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import Spent
@@ -16,7 +17,6 @@ from reenact.runtime.execution import Execution, Fact, Parked
 from reenact.runtime.gates import budget, permission, supervisor, validate
 from reenact.runtime.gates.verdict import Approval, NeedsApproval, Refusal, Verdict
 from reenact.runtime.outcomes import denied_outcome_of, outcome_of
-from reenact.runtime.references import UnresolvedReference, has_references, resolve, secret_names, unescape
 from reenact.runtime.sealing import KEY_VARIABLE
 from reenact.runtime.steps import PlannedStep
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.plan import Context
 from reenact.contracts.records import RunStatus
+from reenact.contracts.references import MISSING
 from reenact.errors import ConcurrentExecution
 from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
@@ -17,7 +18,6 @@ from reenact.runtime.capability import Mint
 from reenact.runtime.gates.duplicate import DuplicateGate
 from reenact.runtime.gates.supervisor import SupervisorFunction
 from reenact.runtime.payload_book import PayloadBook
-from reenact.runtime.references import MISSING
 from reenact.runtime.source import AttemptResult, EffectSource
 from reenact.runtime.steps import RunPlan
 from reenact.runtime.trace_history import load_trace

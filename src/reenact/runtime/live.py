@@ -9,13 +9,13 @@ import sys
 from collections.abc import Callable, Mapping
 
 from reenact.contracts.facts import Facts
+from reenact.contracts.references import secret_names, unescape
 from reenact.errors import SecretError
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import Spent
 from reenact.runtime import reports
 from reenact.runtime.gates.verdict import Verdict
 from reenact.runtime.processes import call_in_process
-from reenact.runtime.references import secret_names, unescape
 from reenact.runtime.secrets import Secrets
 from reenact.runtime.source import SAME, AttemptCall, AttemptResult, KeyVerdict, PersonSaid
 from reenact.runtime.steps import PlannedStep

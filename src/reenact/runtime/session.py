@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.plan import STEP_ID
 from reenact.contracts.records import Event, EventType, RunStatus
+from reenact.contracts.references import escape
 from reenact.errors import ConcurrentExecution, StoreError, UsageError, WaitingForPerson
 from reenact.policy.cost import PriceTable
 from reenact.runtime import drive, session_history, verification
@@ -17,7 +18,6 @@ from reenact.runtime.execution import Execution, Fact, Parked
 from reenact.runtime.gates.duplicate import DuplicateGate
 from reenact.runtime.plan_run import note_cancel
 from reenact.runtime.reader import RecordedStep, RunReader
-from reenact.runtime.references import escape
 from reenact.runtime.session_plan import Document, SessionPlan
 from reenact.runtime.unrecorded import call_unrecorded
 from reenact.values.canonical import canonicalize, parse_json

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from reenact.contracts.outcome import Observability, OutcomeMetadata, StructuredOutcome
 from reenact.contracts.records import Event
+from reenact.contracts.references import unescape
 from reenact.errors import UsageError
 from reenact.journal.fold import TraceFold
 from reenact.policy.cost import cents
@@ -13,7 +14,6 @@ from reenact.policy.taxonomy import is_retryable
 from reenact.runtime import building, drive, keys
 from reenact.runtime.execution import Execution
 from reenact.runtime.reader import RecordedStep
-from reenact.runtime.references import unescape
 from reenact.runtime.session_plan import Document, SessionPlan
 from reenact.values.canonical import canonicalize
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from reenact.contracts.references import unescape
 from reenact.errors import SkillNotFound
 from reenact.runtime.gates.verdict import Refusal
-from reenact.runtime.references import unescape
 from reenact.runtime.steps import PlannedStep
 from reenact.skills.registry import Registry
 
