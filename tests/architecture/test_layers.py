@@ -100,8 +100,11 @@ def module_graph() -> dict[str, set[str]]:
     for name, path in modules.items():
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("reenact"):
-                targets = [f"{node.module}.{alias.name}" for alias in node.names] + [node.module]
-                graph[name] |= {target for target in targets if target in modules and target != name}
+                for alias in node.names:
+                    module = f"{node.module}.{alias.name}"
+                    target = module if module in modules else node.module
+                    if target in modules and target != name:
+                        graph[name].add(target)
     return graph
 
 
