@@ -216,7 +216,7 @@ class SqliteStore:
             now = self.door.now_ms()
             if holder is not None and now < expires and not owner_is_gone(holder):
                 raise LockAcquireFailed(
-                    f"run {run_id} is being worked on by {holder.split('|')[0]} process {holder.split('|')[1]}; "
+                    f"run {run_id} is being worked on by {' process '.join(holder.split('|')[:2])}; "
                     f"its lease ends in {(expires - now) / 1000:.0f} s unless renewed"
                 )
             lease = Lease(run_id=run_id, run_no=run_no, owner=owner, token=token + 1, expires_ms=now + LEASE_MS)
