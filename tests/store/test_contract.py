@@ -1,0 +1,294 @@
+"""What a store must do, one promise at a time."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reenact.errors import ConcurrentExecution, KeyTaken, LockAcquireFailed, RunNotFound, StoreError, UsageError
+from reenact.store.base import LateEffect, Lease, NewTrace
+from reenact.store.owner import owner_is_gone, owner_name, process_started
+from reenact.store.sqlite import LEASE_MS, SqliteStore
+from reenact.values.clock import FixedDoor
+from tests.crash.harness import in_child
+from tests.store.units import Run, completion, open_store, payload, reservation
+
+
+@pytest.fixture
+def door() -> FixedDoor:
+    return FixedDoor()
+
+
+@pytest.fixture
+def store(tmp_path: Path, door: FixedDoor) -> Iterator[SqliteStore]:
+    store = open_store(tmp_path, door)
+    yield store
+    store.close()
+
+
+def begin(store: SqliteStore, run_id: str = "run-1", owner: str = "a") -> tuple[Run, Lease]:
+    run = Run(run_id)
+    unit, taken = run.unit()
+    lease = store.append(unit, None, owner=owner)
+    taken()
+    return run, lease
+
+
+def append(store: SqliteStore, run: Run, lease: Lease, **parts: object) -> Lease:
+    unit, taken = run.unit(**parts)  # type: ignore[arg-type]
+    kept = store.append(unit, lease)
+    taken()
+    return kept
+
+
+def test_what_was_appended_is_given_back_byte_by_byte_after_opening_again(store: SqliteStore, tmp_path: Path) -> None:
+    run, lease = begin(store)
+    for number in range(70):  # more than one batch of the reader
+        append(store, run, lease, note=str(number))
+    store.close()
+    again = open_store(tmp_path)
+    assert list(again.bodies(run.run_id)) == run.bodies
+    assert list(again.bodies(run.run_id, after=69)) == run.bodies[69:]
+    assert [again.body(run.run_id, n) for n in (1, 71, 72)] == [run.bodies[0], run.bodies[70], None]
+    assert again.find_run("run").commits == 71
+    again.close()
+
+
+def test_a_commit_is_durable_when_append_returns(tmp_path: Path) -> None:
+    """The process dies at once; another one reads what it wrote."""
+
+    def write_and_die() -> None:
+        begin(open_store(tmp_path))
+        os.kill(os.getpid(), 9)
+
+    assert in_child(write_and_die) == 9
+    assert len(list(open_store(tmp_path).bodies("run-1"))) == 1
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 9])
+def test_a_commit_that_is_not_the_next_is_refused_and_nothing_of_it_is_written(store: SqliteStore, n: int) -> None:
+    run, lease = begin(store)
+    append(store, run, lease)
+    unit, _ = run.unit(n=n, new=False, payloads=[payload(b"lost")], reservations=[reservation("k")])
+    with pytest.raises(ConcurrentExecution):
+        store.append(unit, lease)
+    assert list(store.bodies(run.run_id)) == run.bodies
+    assert list(store.payloads(run.run_id)) == []
+    assert store.key_record("local", "mail", "k") is None
+
+
+def test_an_append_behind_a_taken_lease_is_refused(store: SqliteStore, door: FixedDoor) -> None:
+    run, old = begin(store)
+    door.advance(LEASE_MS / 1000)
+    new = store.acquire(run.run_id, "b")
+    with pytest.raises(ConcurrentExecution) as refused:
+        append(store, run, old)
+    assert refused.value.code == "STATE_CONCURRENT_EXECUTION"
+    append(store, run, new)
+    assert list(store.bodies(run.run_id)) == run.bodies
+
+
+def test_a_run_id_is_used_once(store: SqliteStore) -> None:
+    begin(store)
+    with pytest.raises(UsageError, match="run-1"):
+        begin(store)
+
+
+def test_a_refused_unit_is_taken_out_of_its_group_and_the_others_are_kept(store: SqliteStore, door: FixedDoor) -> None:
+    first, lease_1 = begin(store, "run-1")
+    second, lease_2 = begin(store, "run-2")
+    third, lease_3 = begin(store, "run-3")
+    door.advance(LEASE_MS / 1000)
+    store.acquire("run-2", "b")
+    units = [(run.unit(note="group"), lease) for run, lease in ((first, lease_1), (second, lease_2), (third, lease_3))]
+    again = Run("run-1")
+    units.append((again.unit(), None))  # type: ignore[arg-type]
+    units.append((third.unit(n=7, new=False), lease_3))
+    results = store.append_many([(unit, lease, "a") for (unit, _), lease in units])
+    assert [type(result) for result in results] == [Lease, ConcurrentExecution, Lease, UsageError, ConcurrentExecution]
+    for ((_, taken), _), result in zip(units, results, strict=True):
+        if isinstance(result, Lease):
+            taken()
+    for run in (first, second, third):
+        assert list(store.bodies(run.run_id)) == run.bodies
+
+
+def test_more_payloads_than_a_commit_can_number_are_refused(store: SqliteStore) -> None:
+    run, lease = begin(store)
+    with pytest.raises(StoreError, match="payloads"):
+        append(store, run, lease, payloads=[payload(b"%d" % number) for number in range(4096)])
+    append(store, run, lease, payloads=[payload(b"%d" % number) for number in range(4095)])
+    assert len(list(store.payloads(run.run_id))) == 4095
+
+
+@pytest.mark.parametrize("table", ["commits", "erasures", "late_effects", "keys"])
+def test_the_database_itself_refuses_to_change_evidence(store: SqliteStore, tmp_path: Path, table: str) -> None:
+    begin(store)
+    assert store.signing_key.kid
+    store.add_late_effect("run-1", LateEffect("t", b"{}"))
+    db = sqlite3.connect(store.path)
+    db.execute("INSERT INTO erasures VALUES (1, 1, x'00')")
+    db.commit()
+    (column,) = [row[1] for row in db.execute(f"PRAGMA table_info({table})")][-1:]
+    for statement in (f"UPDATE {table} SET {column} = x'01'", f"DELETE FROM {table}"):
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            db.execute(statement)
+    db.close()
+
+
+def test_payloads_may_be_deleted_and_never_changed(store: SqliteStore) -> None:
+    run, lease = begin(store)
+    append(store, run, lease, payloads=[payload(b"x")])
+    db = sqlite3.connect(store.path)
+    with pytest.raises(sqlite3.IntegrityError):
+        db.execute("UPDATE payloads SET body = x'00'")
+    db.execute("DELETE FROM payloads")
+    db.close()
+
+
+# -- leases --------------------------------------------------------------------------------------------------------
+
+
+def test_a_lease_is_not_given_twice_and_a_failed_try_leaves_the_holder_alone(store: SqliteStore) -> None:
+    run, lease = begin(store)
+    with pytest.raises(LockAcquireFailed) as refused:
+        store.acquire(run.run_id, "b")
+    assert refused.value.code == "STATE_LOCK_ACQUIRE_FAILED"
+    append(store, run, lease)
+    assert store.renew([lease])[0].token == lease.token
+
+
+def test_a_heartbeat_keeps_a_lease_and_a_lapsed_one_can_still_be_renewed_until_it_is_taken(
+    store: SqliteStore, door: FixedDoor
+) -> None:
+    run, lease = begin(store)
+    for _ in range(5):
+        door.advance(LEASE_MS / 1000 - 1)
+        (lease,) = store.renew([lease])
+    door.advance(LEASE_MS / 1000 + 1)
+    (lease,) = store.renew([lease])
+    with pytest.raises(LockAcquireFailed):
+        store.acquire(run.run_id, "b")
+    door.advance(LEASE_MS / 1000)
+    store.acquire(run.run_id, "b")
+    assert store.renew([lease]) == []
+
+
+def test_only_the_owner_releases(store: SqliteStore, door: FixedDoor) -> None:
+    run, old = begin(store)
+    door.advance(LEASE_MS / 1000)
+    new = store.acquire(run.run_id, "b")
+    store.release(old, "failed")
+    assert store.find_run("run-1").status == "running"
+    with pytest.raises(LockAcquireFailed):
+        store.acquire(run.run_id, "c")
+    store.release(new, "waiting")
+    assert store.find_run("run-1").status == "waiting"
+    assert store.acquire(run.run_id, "c").token == new.token + 1
+
+
+def test_a_dead_owner_on_this_host_counts_as_lapsed_at_once(store: SqliteStore, tmp_path: Path) -> None:
+    def begin_and_die() -> None:
+        begin(open_store(tmp_path), owner=owner_name("x"))
+        os.kill(os.getpid(), 9)
+
+    assert in_child(begin_and_die) == 9
+    assert store.acquire("run-1", "b").token == 2
+
+
+def test_an_owner_is_gone_only_when_it_surely_is() -> None:
+    alive = owner_name("nonce")
+    host, pid, started, nonce = alive.split("|")
+    assert not owner_is_gone(alive)
+    assert owner_is_gone(f"{host}|{pid}|1{started}|{nonce}")  # the number was given to another process since
+    assert not owner_is_gone(f"elsewhere|{pid}|1{started}|{nonce}")
+    assert not owner_is_gone("somebody")
+    assert process_started(2**22 + 1) is None
+
+
+# -- keys, payloads, late effects ----------------------------------------------------------------------------------
+
+
+def test_a_key_is_reserved_once_completed_once_and_free_again_after_a_failure(store: SqliteStore) -> None:
+    first, lease_1 = begin(store, "run-1")
+    second, lease_2 = begin(store, "run-2")
+    append(store, first, lease_1, reservations=[reservation("k", "t1")])
+    with pytest.raises(KeyTaken):
+        append(store, second, lease_2, reservations=[reservation("k", "t2")])
+    append(store, first, lease_1, completions=[completion("k", succeeded=False)])
+    append(store, second, lease_2, reservations=[reservation("k", "t2")])
+    record = store.key_record("local", "mail", "k")
+    assert record is not None
+    assert (record.trace_id, record.run_id, record.state) == ("t2", "run-2", "reserved")
+    append(store, second, lease_2, completions=[completion("k")])
+    with pytest.raises(KeyTaken):
+        append(store, first, lease_1, reservations=[reservation("k", "t3")])
+
+
+def test_a_unit_whose_key_is_taken_is_refused_alone(store: SqliteStore) -> None:
+    runs = [begin(store, f"run-{number}") for number in range(3)]
+    units = [run.unit(reservations=[reservation("k", run.run_id)]) for run, _ in runs]
+    results = store.append_many([(unit, lease, "a") for (unit, _), (_, lease) in zip(units, runs, strict=True)])
+    assert [type(result) for result in results] == [Lease, KeyTaken, KeyTaken]
+
+
+def test_large_content_is_found_again_and_every_envelope_is_given_back(store: SqliteStore) -> None:
+    run, lease = begin(store)
+    small, large = payload(b"small", key=b"s" * 16), payload(b"large" * 100, key=b"l" * 16)
+    append(store, run, lease, payloads=[small, large])
+    assert store.find_content(run.run_id, b"s" * 16) is None
+    found = store.find_content(run.run_id, b"l" * 16)
+    assert found is not None
+    assert found[0] == large.commitment
+    for kept in (small, large):
+        for near in (None, 1, 2, 3):
+            assert store.payload(run.run_id, kept.commitment, near=near) == kept.envelope
+    assert dict(store.payloads(run.run_id)) == {kept.commitment: kept.envelope for kept in (small, large)}
+    assert store.payload(run.run_id, "00" * 32) is None
+
+
+def test_late_effects_need_no_fence_and_keep_their_order(store: SqliteStore, door: FixedDoor) -> None:
+    begin(store)
+    door.advance(LEASE_MS / 1000)
+    store.acquire("run-1", "b")
+    for body in (b"1", b"2"):
+        store.add_late_effect("run-1", LateEffect("t", body))
+    assert [late.body for late in store.late_effects("run-1", "t")] == [b"1", b"2"]
+    assert store.late_effects("run-1", "other") == []
+
+
+def test_traces_are_found_by_id_and_by_step(store: SqliteStore) -> None:
+    run, lease = begin(store)
+    append(store, run, lease, traces=[NewTrace("t0", 0, "first"), NewTrace("t1", 1, "second")])
+    row = store.trace("t1", run_id="run-1")
+    assert row is not None
+    assert row == store.trace("t1") == store.trace_at("run-1", 1)
+    assert (row.step_id, row.step_index, row.commit_n) == ("second", 1, 2)
+    assert store.trace("t9") is None
+
+
+def test_a_run_is_found_by_the_beginning_of_its_id(store: SqliteStore) -> None:
+    begin(store, "abc-1")
+    begin(store, "abd-2")
+    assert store.find_run("abc").run_id == "abc-1"
+    assert store.find_run("last").run_id == "abd-2"
+    for prefix in ("ab", "x", ""):
+        with pytest.raises(RunNotFound):
+            store.find_run(prefix)
+
+
+def test_a_connection_is_of_no_use_in_a_forked_child(store: SqliteStore) -> None:
+    begin(store)
+    assert store.find_run("run-1").commits == 1
+
+    def use_it() -> None:
+        with pytest.raises(StoreError, match="forked"):
+            store.acquire("run-1", "b")
+        with pytest.raises(StoreError, match="forked"):
+            store.find_run("run-1")
+
+    assert in_child(use_it) == 0
