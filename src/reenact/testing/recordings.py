@@ -1,0 +1,108 @@
+"""Recordings in a test folder: exported runs, replayed with the network shut, made only when asked for."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from reenact.replay.breakers import Breaker, find_breakers
+from reenact.replay.bundle import load_bundle
+from reenact.replay.mock import mock_replay
+from reenact.replay.recording import Recording
+from reenact.replay.replaying import Runtime
+from reenact.replay.result import ReplayResult
+from reenact.runtime.gates.supervisor import SupervisorFunction
+from reenact.runtime.runtime import run_sync
+from reenact.skills.registry import Registry
+from reenact.skills.skill import Skill
+from reenact.store.export import export_run
+from reenact.testing.network import shut_network
+from reenact.testing.running import registry_of
+from reenact.values.clock import SystemDoor
+
+RecordMode = Literal["none", "missing", "all"]
+"""none: only replay; missing: record what there is no recording of; all: record everything anew."""
+
+
+class NoRecording(AssertionError):
+    """There is none, and none may be made."""
+
+
+class RecordingDiffers(AssertionError):
+    """The replay did not behave as the recording, or the test runs another plan than the recorded one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recordings:
+    """The recordings of one folder."""
+
+    folder: Path
+    mode: RecordMode = "none"
+
+    def run(
+        self,
+        name: str,
+        plan: Mapping[str, object],
+        *,
+        skills: Iterable[Skill] | Registry = (),
+        secrets: Mapping[str, str] | None = None,
+        supervisor: SupervisorFunction | None = None,
+    ) -> ReplayResult:
+        """Replay the recording `name` of this plan, network shut, and hold it to its behaviour.
+
+        A recording is made first where the mode allows it. One that is damaged is never taken for absent: it raises.
+        """
+        registry = registry_of(skills)
+        target = self.folder / name
+        if self.mode == "all" or (self.mode == "missing" and not target.exists()):
+            record(target, plan, registry, secrets, supervisor)
+        if not target.exists():
+            raise NoRecording(f"there is no recording {target}; make it with: pytest --reenact-record=missing")
+        recording = load_bundle(target)
+        changed = plan_changes(recording, plan, registry)
+        if changed:
+            said = "; ".join(breaker.message for breaker in changed)
+            raise RecordingDiffers(
+                f"{target} was recorded of another plan: {said}; record it again, or put the plan back"
+            )
+        with shut_network():
+            result = run_sync(mock_replay(recording, registry))
+        if not result.matches:
+            why = "" if result.divergence is None else result.divergence.explanation
+            raise RecordingDiffers(f"the replay of {target} differed: {why}")
+        return result
+
+
+def record(
+    target: Path,
+    plan: Mapping[str, object],
+    registry: Registry,
+    secrets: Mapping[str, str] | None,
+    supervisor: SupervisorFunction | None,
+) -> None:
+    """Run the plan live and export it. The recording that was there is replaced once the new one is whole."""
+    with tempfile.TemporaryDirectory(prefix="reenact-recording-") as scratch:
+        store = str(Path(scratch) / "record.db")
+        runtime = Runtime(store, skills=registry, secrets=secrets, supervisor=supervisor)
+        try:
+            run_id = runtime.run(plan).run_id
+        finally:
+            runtime.close()
+        fresh = Path(scratch) / "bundle"
+        export_run(store, run_id, fresh)
+        if target.exists():
+            shutil.rmtree(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(fresh, target)
+
+
+def plan_changes(recording: Recording, plan: Mapping[str, object], registry: Registry) -> list[Breaker]:
+    """In what the test's plan is not the recorded one; what was pinned when recording is the recording's."""
+    from reenact.runtime.pinning import pin
+
+    pinned = pin(dict(plan), registry, SystemDoor())
+    return [breaker for breaker in find_breakers(recording.document, pinned, None) if breaker.kind != "price_table"]
