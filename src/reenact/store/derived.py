@@ -19,7 +19,7 @@ from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, hmac_hex
 
 DEDUPE_KEY_BYTES = 32
-ENDED = ("completed", "failed", "cancelled")
+NOT_ENDED = ("pending", "running", "waiting", "held")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ def runs(evidence: Evidence, run_no: int, rebuilt: Rebuilt, plan: dict[str, Any]
     )
     if rebuilt.seal is not None:
         found += first_difference("runs", row, [("status", rebuilt.seal.get("status"), status)])
-    elif status in ENDED:
-        found.append(Difference("runs", row, "status", "a run without a seal has not ended", status))
+    elif status not in NOT_ENDED:
+        found.append(Difference("runs", row, "status", f"without a seal one of {', '.join(NOT_ENDED)}", told(status)))
     if not isinstance(token, int) or token < rebuilt.highest_fence:
         found.append(Difference("runs", row, "token", f"at least {rebuilt.highest_fence}", told(token)))
     return found
@@ -274,7 +274,7 @@ def run_checkpoints(evidence: Evidence, run_no: int, rebuilt: Rebuilt) -> list[D
     return [
         Difference("run_checkpoints", f"commit {n}", "frontier", frontier_text(expected.get(n)), frontier_text(got))
         for n in sorted({*stored, *expected})
-        if readable(got := stored.get(n)) != expected.get(n)
+        if (got := stored.get(n)) is None or expected.get(n) is None or readable(got) != expected[n]
     ]
 
 

@@ -6,7 +6,7 @@ given back as what is wrong with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -16,7 +16,7 @@ import msgspec
 from reenact.errors import DamagedRecord, RunNotFound
 from reenact.store.base import PAYLOAD_BITS
 from reenact.store.connection import Connection
-from reenact.store.deltas import base_of
+from reenact.store.deltas import HEAD, SALT, base_of
 from reenact.store.naming import read_lines
 
 COMMITS_PER_RUN = 1 << 24
@@ -31,9 +31,9 @@ class CommitRow:
     """None when the stored bytes cannot be unpacked; `problem` says why."""
     problem: str | None = None
     recoded: bool = False
+    """True when the same content is packed in another way than this version packs it."""
     same: bool = True
     """Whether the body is the one whose digest was stored with it."""
-    """True when the same content is packed in another way than this version packs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Evidence:
         self.close()
 
     def close(self) -> None:
-        self.connection.db.close()
+        self.connection.close()
 
     def query(self, sql: str, parameters: tuple[object, ...] = ()) -> list[Any]:
         return self.connection.query(sql, parameters)
@@ -131,22 +131,11 @@ class Evidence:
         return self._commit(rows[0][0] - low, rows[0][1], rows[0][2]) if rows else None
 
     def _commit(self, n: int, stored: object, digest: object) -> CommitRow:
-        body = self._unpack(stored)
+        body = unpacked(self.connection.codec.unpack, stored)
         if isinstance(body, str):
             return CommitRow(n, None, body)
         recoded = self.connection.codec.pack_body(body) != stored
         return CommitRow(n, body, recoded=recoded, same=sha256(body).digest() == digest)
-
-    def _unpack(self, stored: object) -> bytes | str:
-        """The bytes that were packed, or what is wrong with the cell."""
-        if not isinstance(stored, bytes):
-            return "the cell is not a blob"
-        try:
-            return self.connection.envelope(stored)
-        except DamagedRecord as error:
-            return str(error)
-        except MemoryError:
-            return "stored bytes claim a size that no record has"
 
     def payload_places(self, run_no: int) -> list[tuple[PayloadPlace, str]]:
         """Where each envelope of a run lies, and the commitment that it is kept under, in order."""
@@ -164,11 +153,18 @@ class Evidence:
         """
         rows = self.query("SELECT body FROM payloads WHERE id = ?", (payload_id,))
         stored = rows[0][0] if rows else b""
-        envelope = self._unpack(stored)
+        envelope = unpacked(self.connection.envelope, stored)
         if isinstance(envelope, str):
             return (stored if isinstance(stored, bytes) else str(stored).encode()), False
-        # An envelope that builds on another is packed after what was at hand when it was written.
-        return envelope, base_of(stored) is None and self.connection.codec.pack_envelope(envelope) != stored
+        return envelope, self._is_recoded(stored, envelope)
+
+    def _is_recoded(self, stored: bytes, envelope: bytes) -> bool:
+        pack = self.connection.codec.pack_envelope
+        if base_of(stored) is None:
+            return pack(envelope) != stored
+        # Which other envelope it builds on was chosen by what was at hand; only what is its own is packed again.
+        _, _, prefix, suffix = HEAD.unpack_from(stored, 1)
+        return pack(envelope[SALT + prefix : len(envelope) - suffix]) != stored[1 + HEAD.size + SALT :]
 
     # -- the evidence of the store ---------------------------------------------------------------------------------
 
@@ -179,6 +175,18 @@ class Evidence:
 
     def keys(self) -> dict[str, str]:
         return {str(kid): str(key) for kid, key in self.query("SELECT kid, public_key FROM keys ORDER BY kid")}
+
+
+def unpacked(unpack: Callable[[bytes], bytes], stored: object) -> bytes | str:
+    """The bytes that were packed, or what is wrong with the cell."""
+    if not isinstance(stored, bytes):
+        return "the cell is not a blob"
+    try:
+        return unpack(stored)
+    except DamagedRecord as error:
+        return str(error)
+    except (MemoryError, OverflowError):
+        return "stored bytes claim a size or a place that no record has"
 
 
 class StoredEnvelopes:
@@ -207,5 +215,5 @@ class StoredEnvelopes:
             return None
         try:
             return msgspec.json.decode(envelope[32:])
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             return None

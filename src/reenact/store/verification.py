@@ -119,7 +119,11 @@ class _RunCheck:
 
     def check_payload_places(self) -> None:
         """Each envelope lies with the commit that first names it, in the order of their making, without gaps."""
-        shared = set(self.evidence.query("SELECT payload_id FROM shared_payloads WHERE run_no = ?", (self.run_no,)))
+        shared = set(
+            self.evidence.query(
+                "SELECT payload_id, lower(hex(commitment)) FROM shared_payloads WHERE run_no = ?", (self.run_no,)
+            )
+        )
         named_in = self.rebuilt.named_in
         absent = Counter(n for commitment, n in named_in.items() if commitment not in self.envelopes.places)
         lying: dict[int, list[tuple[int, str]]] = {}
@@ -128,7 +132,7 @@ class _RunCheck:
             lying.setdefault(place.n, []).append((place.k, commitment))
             first = named_in.get(commitment)
             unnamed += first is None
-            if first not in (None, place.n) and (place.payload_id,) not in shared:
+            if first not in (None, place.n) and (place.payload_id, commitment) not in shared:
                 what = f"payload {commitment} lies with another commit than the one that names it"
                 self.misplaced(what, place.n, first, place.n)
         for n, rows in lying.items():
@@ -198,7 +202,7 @@ class _RunCheck:
     def merged(self, report: Report) -> Report:
         """The verifier's findings and ours, in the order of the run."""
         theirs = [replace(finding, where=in_tables(finding.where)) for finding in report.findings]
-        findings = sorted([*self.findings, *theirs], key=lambda finding: finding.where.commit or 0)
+        findings = sorted([*self.findings, *theirs], key=in_order_of_the_run)
         broken = {finding.breaks for finding in self.findings}
         return replace(
             report,
@@ -210,6 +214,11 @@ class _RunCheck:
             broken_in_total=report.broken_in_total + len(self.findings),
             notes=(*report.notes, *self.notes),
         )
+
+
+def in_order_of_the_run(finding: Finding) -> tuple[bool, int]:
+    """By commit; what belongs to none comes behind, since it may follow from what does."""
+    return finding.where.commit is None, finding.where.commit or 0
 
 
 def in_tables(where: Where) -> Where:

@@ -1,0 +1,1 @@
+"""Evidence that leaves its store, and evidence that somebody changed in it."""
