@@ -5,17 +5,23 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from reenact.errors import DamagedRecord, StoreBusy, StoreError, StoreUnavailable
 from reenact.store.compression import Codec
 from reenact.store.deltas import DEEPEST, SALT, base_of, put_together
 from reenact.store.migrations import migrate
+from reenact.store.turnstile import Turnstile
+
+T = TypeVar("T")
 
 BUSY_TIMEOUT_S = 60.0
+SHORTEST_PAUSE_S = 0.0002
+LONGEST_PAUSE_S = 0.01
 CHECKPOINT_PAGES = 4000
 """A commit writes about four pages where a bare row writes one: so they are copied back as often as it would be."""
 
@@ -29,6 +35,7 @@ class Connection:
         self.codec = Codec()
         self.lock = threading.RLock()
         self._pid = os.getpid()
+        self._turnstile: Turnstile | None = None
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -36,7 +43,7 @@ class Connection:
         self._check_process()
         with self.lock:
             try:
-                self.db.execute("BEGIN IMMEDIATE")
+                self._begin()
                 try:
                     yield self.db
                     self.db.execute("COMMIT")
@@ -47,6 +54,17 @@ class Connection:
             except sqlite3.Error as error:
                 raise translate(error, self.path) from error
 
+    def _begin(self) -> None:
+        if self._turnstile is None:  # most connections only read
+            self._turnstile = Turnstile(self.path)
+        with self._turnstile.next():
+            wait_for(lambda: self.db.execute("BEGIN IMMEDIATE"))
+
+    def close(self) -> None:
+        self.db.close()
+        if self._turnstile is not None:
+            self._turnstile.close()
+
     def _check_process(self) -> None:
         """What SQLite remembers of its locks is wrong in a forked child, and to act on it damages the file."""
         if self._pid != os.getpid():
@@ -56,7 +74,7 @@ class Connection:
         self._check_process()
         with self.lock:
             try:
-                return self.db.execute(sql, parameters).fetchall()
+                return wait_for(lambda: self.db.execute(sql, parameters).fetchall())
             except sqlite3.Error as error:
                 raise translate(error, self.path) from error
 
@@ -86,9 +104,27 @@ def open_database(path: str) -> sqlite3.Connection:
         db.execute("PRAGMA secure_delete = ON")  # an erased value leaves no bytes behind in free pages
         db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         migrate(db, path)
+        db.execute("PRAGMA busy_timeout = 0")  # from here on we wait ourselves
     except sqlite3.Error as error:
         raise translate(error, path) from error
     return db
+
+
+def wait_for(act: Callable[[], T]) -> T:
+    """What `act` gives, as soon as nobody is in its way. SQLite's own waiting sleeps through short transactions."""
+    began, pause = time.monotonic(), SHORTEST_PAUSE_S
+    while True:
+        try:
+            return act()
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() - began > BUSY_TIMEOUT_S:
+                raise
+        time.sleep(pause)
+        pause = min(pause * 1.2, LONGEST_PAUSE_S)
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    return (getattr(error, "sqlite_errorname", None) or "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
 
 
 def prepare_folder(path: str) -> None:
@@ -116,7 +152,7 @@ ADVICE = {
 def translate(error: sqlite3.Error, path: str) -> StoreError:
     """A database error as one line that says what to do next."""
     name = getattr(error, "sqlite_errorname", None) or ""
-    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+    if is_busy(error):
         return StoreBusy(f"{path} was busy for {BUSY_TIMEOUT_S:.0f} s; another process holds it; try again")
     for prefix, advice in ADVICE.items():
         if name.startswith(prefix):

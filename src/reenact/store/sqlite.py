@@ -409,7 +409,7 @@ class SqliteStore:
 
     def close(self) -> None:
         for connection in (self._writer, *self._readers):
-            connection.db.close()
+            connection.close()
         self._readers.clear()
 
 
