@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "reenact.cli.verify_replay",
         "Check the inputs of published reports against their replay blocks.",
     ),
+    "hash": ("reenact.cli.hash", "Print the hash by which a replay block names an input."),
     "backfill": ("reenact.cli.backfill", "Write sidecars for reports that were published without one."),
     "rerun": ("reenact.cli.rerun", "Run a report's recorded command again, at its commit."),
     "skills": ("reenact.cli.skills", "List the skills that plans may use."),

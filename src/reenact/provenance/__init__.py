@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from reenact.errors import HashingError, SidecarError, SidecarVersionError, Undecidable, Unparseable
 from reenact.provenance.block import BlockDifference, ParsedBlock, compare_block, insert_block, parse_block
+from reenact.provenance.capture import CaptureError, Input, ReplayBlock
 from reenact.provenance.hashing import hash_raw, hash_structured, hash_structured_with_warnings
+from reenact.provenance.recording import Recording, record_report
 from reenact.provenance.render import render_block
 from reenact.provenance.request_ids import request_id_from_headers
 from reenact.provenance.sidecar import (
+    Conditions,
+    Model,
+    ProviderRequest,
+    ReenactModel,
+    ReenactSampling,
     ReenactSidecar,
+    RunRef,
+    Sampling,
     Sidecar,
     parse_sidecar,
     serialize_sidecar,
@@ -17,9 +26,20 @@ from reenact.provenance.sidecar import (
 
 __all__ = [
     "BlockDifference",
+    "CaptureError",
+    "Conditions",
     "HashingError",
+    "Input",
+    "Model",
     "ParsedBlock",
+    "ProviderRequest",
+    "Recording",
+    "ReenactModel",
+    "ReenactSampling",
     "ReenactSidecar",
+    "ReplayBlock",
+    "RunRef",
+    "Sampling",
     "Sidecar",
     "SidecarError",
     "SidecarVersionError",
@@ -32,6 +52,7 @@ __all__ = [
     "insert_block",
     "parse_block",
     "parse_sidecar",
+    "record_report",
     "render_block",
     "request_id_from_headers",
     "serialize_sidecar",

@@ -86,6 +86,9 @@ def insert_block(markdown: str, block: str, kind: str) -> str:
 
     BlockError when the block could not be read back from the result, because a value in it ends its fence.
     """
+    mark = "\ufeff" if markdown.startswith("\ufeff") else ""
+    if mark:
+        return mark + insert_block(markdown[1:], block, kind)
     newline = "\r\n" if "\r\n" in markdown else "\n"
     lines = markdown.split("\n")
     found = parse_block(markdown)

@@ -151,7 +151,7 @@ def _own_lines(sidecar: ReenactSidecar) -> list[str]:
         f"  n: {javascript.number_text(sampling.n)}",
         f"  temperature: {_optional(sampling.temperature)}",
         f"  seed: {_optional(sampling.seed)}",
-        f"  seeds: {len(sampling.seeds)} kept",
+        f"  seeds: {sum(seed is not None for seed in sampling.seeds)} kept",
         "models:" if sidecar.models else "models: []",
     ]
     for model in sidecar.models:

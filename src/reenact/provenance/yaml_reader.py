@@ -31,8 +31,8 @@ class Document:
 
 def read_document(text: str) -> Document:
     """The one document of the text. Unparseable or Undecidable when it is none, or more than one."""
-    if re.match(r"\ufeff(?:[ \t]+[^ \t\r\n#]|-(?:[ \t\r\n]|\Z))", text):
-        raise Undecidable("a byte order mark stands before a sequence or white space", line=1)
+    if re.match(r"\ufeff(?:[ \t]+[^ \t\r\n#]|[-?:](?:[ \t\r\n]|\Z)|[^\r\n]*\t)", text):
+        raise Undecidable("a byte order mark stands before an indicator or white space", line=1)
     reader = _Reader(text.removeprefix("\ufeff").replace("\r\n", "\n"))
     odd = _ODD_CHARACTER.search(reader.text)
     if odd:
