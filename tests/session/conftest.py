@@ -49,7 +49,11 @@ class World:
             world.calls["priced"] += 1
             return x
 
-        return Registry([search, order, mail, priced])
+        @skill("http_call", version="1.2.0", tool_class="read")
+        async def http_call(url: str) -> str:
+            return url
+
+        return Registry([search, order, mail, priced, http_call])
 
 
 @pytest.fixture

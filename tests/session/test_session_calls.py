@@ -135,3 +135,16 @@ def test_a_session_verifies_as_a_plan_does(runtime: Runtime) -> None:
 
     run_id = asyncio.run(work())
     assert verify_run(runtime.store.path, run_id).exit_code == 0
+
+
+def test_an_agent_with_hosts_names_no_other_host(runtime: Runtime) -> None:
+    context = {"profile": {"hosts": ["api.example.com", "*.internal.example", "127.0.0.1:9"]}}
+    with runtime.session(context=context) as session:
+        urls = [
+            "https://api.example.com/x",
+            "https://evil.example.com/",
+            "https://a.internal.example:8443/",
+            "http://api.example.com@evil.example.com/",
+        ]
+        codes = [session.call("http_call", {"url": url}).code for url in urls]
+    assert [code == "ERR_BLOCKED_HOST" for code in codes] == [False, True, False, True]

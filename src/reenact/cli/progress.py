@@ -93,7 +93,9 @@ def told_above(fact: Fact) -> bool:
     """Worth a line of its own although a bar is there."""
     if fact.kind == "attempt":
         return fact.backoff_ms is not None
-    return fact.kind in ("run_started", "progress") or (fact.kind == "step_ended" and fact.status != "success")
+    return fact.kind in ("run_started", "recovered", "budget_alert", "progress") or (
+        fact.kind == "step_ended" and fact.status != "success"
+    )
 
 
 def fact_line(fact: Fact) -> str | None:
@@ -106,6 +108,10 @@ def fact_line(fact: Fact) -> str | None:
         if fact.status == "success" or fact.outcome is None:
             return f"{fact.step_id}: {fact.code}"
         return f"{fact.step_id}: {fact.status} {fact.code}: {one_line(fact.outcome.message)}"
+    if fact.kind == "recovered":
+        return f"run {fact.run_id}: {fact.message}"
+    if fact.kind == "budget_alert":
+        return f"{fact.step_id}: budget: {one_line(fact.message or '')}"
     if fact.kind == "progress" and fact.message:
         return f"{fact.step_id}: {one_line(fact.message)}"
     return None

@@ -51,6 +51,8 @@ class RunFold:
         self.turns = 0
         self.events: list[Event] = []
         self.votes: dict[str, Vote] = {}
+        self.parked: dict[str, int] = {}
+        """Open traces that left a checkpoint, and at which entry."""
         self.duplicates = EMPTY_DUPLICATES
         self.last_checkpoint: RunCheckpoint | None = None
 
@@ -96,6 +98,7 @@ class RunFold:
             self.votes[line.vote.trace_id] = line.vote
         elif line.kind == "checkpoint" and line.checkpoint is not None:
             check_checkpoint(self.trace(line.checkpoint.trace_id), line.checkpoint)
+            self.parked[line.checkpoint.trace_id] = line.checkpoint.checkpoint_sequence_number
         elif line.kind == "run_checkpoint" and line.run_checkpoint is not None:
             self.apply_run_checkpoint(line.run_checkpoint, sha(body_before))
         elif line.kind == "seal" and line.seal is not None:
@@ -129,6 +132,7 @@ class RunFold:
 
     def _finish(self, trace: TraceFold) -> None:
         del self.open[trace.trace_id]
+        self.parked.pop(trace.trace_id, None)
         self.done += 1
         self.settled_exact += trace.cost_exact
         if trace.state != "COMPLETED" and not trace.is_duplicate:

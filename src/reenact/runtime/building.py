@@ -56,8 +56,8 @@ def request(ex: Execution, step: PlannedStep, parameters: dict[str, object], com
         intent=f"Run {step.skill_id}@{step.skill_version or 'unknown'} for step {step.step_id}",
         meta=meta,
         plan_id=ex.plan.plan_id,
-        proposal=Proposal(args=args(step, parameters, commitment), tool_name=step.tool, tool_server=step.server),
-        resources=step.resources(parameters),
+        proposal=Proposal(args=args(ex, step, parameters, commitment), tool_name=step.tool, tool_server=step.server),
+        resources=step.resources(shown(ex, step, parameters)),
         risk_level=step.risk_level(parameters),
         trace_id=trace_id,
         ts=ts,
@@ -73,13 +73,21 @@ def request(ex: Execution, step: PlannedStep, parameters: dict[str, object], com
     )
 
 
-def args(step: PlannedStep, parameters: dict[str, object], commitment: str) -> dict[str, object]:
+def args(ex: Execution, step: PlannedStep, parameters: dict[str, object], commitment: str) -> dict[str, object]:
     """The commitment, and the fields that the skill declares public; a secret is never one of them."""
-    shown: dict[str, object] = {"$commit": commitment}
-    for name in step.skill.metadata.public if step.skill is not None else ():
-        if name in parameters and not is_secret(parameters[name]):
-            shown[name] = msgspec.Raw(canonicalize(parameters[name]))
-    return shown
+    public = {name: msgspec.Raw(canonicalize(value)) for name, value in shown(ex, step, parameters).items()}
+    return {"$commit": commitment, **public}
+
+
+def shown(ex: Execution, step: PlannedStep, parameters: dict[str, object]) -> dict[str, object]:
+    """The public parameters of a call, without what looks like a secret."""
+    names = step.skill.metadata.public if step.skill is not None else ()
+    public = {name: parameters[name] for name in names if name in parameters and not is_secret(parameters[name])}
+    if not public:
+        return public
+    marked = ex.book.sealer.mark(public, step.redact_hints)
+    assert isinstance(marked, dict)
+    return marked
 
 
 def decision(

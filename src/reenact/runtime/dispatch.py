@@ -8,6 +8,7 @@ from typing import cast
 from msgspec.structs import replace
 
 from reenact.contracts.artifacts import EffectStatus
+from reenact.contracts.facts import Facts
 from reenact.contracts.outcome import (
     Observability,
     OutcomeMetadata,
@@ -201,7 +202,7 @@ class Dispatch:
                 code=code,
                 cost_exact=str(cost),
                 ended_at=result.ended_at,
-                facts=result.facts,
+                facts=self.shown_facts(result.facts),
                 fence=self.fence,
                 kind="attempt",
                 ordinal=len(self.trace.attempts),
@@ -210,7 +211,7 @@ class Dispatch:
                 response=response[0],
                 retry_after_ms=result.retry_after_ms,
                 side_effects=[
-                    SideEffect(attempt=number, target=sealer.redact_text(target), type=kind)
+                    SideEffect(attempt=number, target=sealer.redact_text(target), type=sealer.redact_text(kind))
                     for kind, target in result.side_effects
                 ],
                 started_at=result.started_at,
@@ -224,6 +225,13 @@ class Dispatch:
             )
         )  # fmt: skip
         return output
+
+    def shown_facts(self, facts: Facts) -> Facts:
+        """Facts stand in the chain; the words in them are another's."""
+        mark = self.ex.book.sealer.redact_text
+        links = tuple(replace(link, type=mark(link.type)) for link in facts.exceptions)
+        reason = None if facts.finish_reason is None else mark(facts.finish_reason)
+        return replace(facts, exceptions=links, finish_reason=reason) if links or reason is not None else facts
 
     async def wait(self, wait_ms: int) -> None:
         """The failed attempt is durable before anybody sleeps."""
@@ -259,8 +267,9 @@ class Dispatch:
 
     def end(self, result: AttemptResult, code: str, output: tuple[str, int]) -> StructuredOutcome:
         good = code.startswith("OK")
-        message = f"Step {self.step.step_id} succeeded" if good else (result.message or code)
-        details = dict(result.details or {})
+        sealer = self.ex.book.sealer
+        message = f"Step {self.step.step_id} succeeded" if good else sealer.redact_text(result.message or code)
+        details = cast("dict[str, object]", sealer.mark(dict(result.details or {}), self.step.redact_hints))
         if not good and result.facts.http_status is not None:
             details["upstream_status"] = result.facts.http_status
         outcome = self.outcome(

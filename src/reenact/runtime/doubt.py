@@ -112,6 +112,13 @@ def late_result(ex: Execution, trace_id: str, number: int) -> AttemptResult | No
     return None
 
 
+def hints_of(ex: Execution, trace_id: str) -> tuple[str, ...]:
+    """The fields that the skill of an open call marks secret."""
+    trace = ex.fold.open.get(trace_id)
+    skill = None if trace is None else ex.plan.named(str(trace.meta("skill_id")), str(trace.meta("skill_version")))
+    return () if skill is None else skill.metadata.redact
+
+
 def keep_late(ex: Execution) -> int:
     """Leave what this executor got but may no longer record, for whoever holds the lease now."""
     kept = 0
@@ -132,7 +139,7 @@ def keep_late(ex: Execution) -> int:
             message=result.message,
             details=result.details,
         )
-        value = ex.book.sealer.redact(msgspec.to_builtins(late))
+        value = ex.book.sealer.redact(msgspec.to_builtins(late), hints_of(ex, trace_id))
         try:
             ex.store.add_late_effect(ex.run_id, LateEffect(trace_id, canonicalize(value)))
         except StoreError:

@@ -8,7 +8,7 @@ from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.references import UnresolvedReference, has_references, resolve, secret_names, unescape
 from reenact.errors import UnknownPrice
 from reenact.journal.fold import TraceFold
-from reenact.policy.budget import Spent
+from reenact.policy.budget import LedgerDecision, Spent
 from reenact.policy.cost import cents
 from reenact.policy.settle import tariff
 from reenact.runtime import building, keys
@@ -73,9 +73,7 @@ class Call:
     async def decide(self) -> StructuredOutcome | None:
         verdict = await self.ask_gates()
         if isinstance(verdict, NeedsApproval):
-            if self.ex.writer.has_staged:  # a trace that waits already has its checkpoint
-                self.ex.writer.checkpoint(self.trace)
-                await self.ex.writer.flush()
+            await self.park()
             raise Parked("waiting", verdict.reason)
         logged = building.decision(self.ex, self.trace, self.step, self.parameters, verdict)
         self.ex.writer.entry(logged)
@@ -142,7 +140,19 @@ class Call:
             model=rate.model,
             model_spent=on_model,
         )
+        if decision.alert or decision.warning:
+            self.warn(decision)
         return decision.meta(), refusal
+
+    def warn(self, decision: LedgerDecision) -> None:
+        """At the alert threshold, or over a soft limit: somebody should know, and the call goes on."""
+        reason = decision.reason if decision.warning else f"at {self.ex.budget.alert_percent} % of a budget or beyond"
+        self.ex.tell(
+            Fact(
+                kind="budget_alert", run_id=self.ex.run_id, step_id=self.step.step_id, step_index=self.step.index,
+                message=reason,
+            )
+        )  # fmt: skip
 
     def estimate(self) -> int:
         skill = self.step.skill
@@ -181,6 +191,11 @@ class Call:
         await self.ex.writer.flush()  # a callable may take its time: what is known so far is durable first
         return await supervisor.by_function(self.ex.supervisor, proposal)
 
+    async def park(self) -> None:
+        """What is known is durable, and a checkpoint says where the trace stands."""
+        self.ex.writer.checkpoint(self.trace)
+        await self.ex.writer.flush()
+
     # -- EXECUTING -------------------------------------------------------------------------------------------------
 
     async def execute(self) -> StructuredOutcome:
@@ -193,7 +208,11 @@ class Call:
                 skill_id=self.step.skill_id, tool_call_id=self.tool_call_id,
             )
         )  # fmt: skip
-        outcome = await make_dispatch(self.ex, self.trace, self.step, self.parameters).run()
+        try:
+            outcome = await make_dispatch(self.ex, self.trace, self.step, self.parameters).run()
+        except Parked:
+            await self.park()
+            raise
         keys.finish(self.ex, self.trace, self.step, outcome)
         return outcome
 

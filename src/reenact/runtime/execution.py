@@ -34,7 +34,7 @@ class Fact:
     """Something that is durable now. Listeners get it after its commit, never before."""
 
     kind: str
-    """run_started, step_started, attempt, step_ended, run_ended, progress"""
+    """run_started, recovered, step_started, attempt, budget_alert, step_ended, run_ended, progress"""
     run_id: str
     step_id: str | None = None
     step_index: int | None = None

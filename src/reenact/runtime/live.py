@@ -9,13 +9,14 @@ import sys
 from collections.abc import Callable, Mapping
 
 from reenact.contracts.facts import Facts
-from reenact.contracts.references import secret_names, unescape
+from reenact.contracts.references import has_sealed, secret_names, unescape
 from reenact.errors import SecretError
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import Spent
 from reenact.runtime import reports
 from reenact.runtime.gates.verdict import Verdict
 from reenact.runtime.processes import call_in_process
+from reenact.runtime.sealing import KEY_VARIABLE
 from reenact.runtime.secrets import Secrets
 from reenact.runtime.source import SAME, AttemptCall, AttemptResult, KeyVerdict, PersonSaid
 from reenact.runtime.steps import PlannedStep
@@ -55,7 +56,7 @@ class LiveSource:
                 self._secrets.get(name)
             except SecretError:
                 return name
-        return None
+        return KEY_VARIABLE if has_sealed(parameters) else None
 
     def served_decision(self, step: PlannedStep) -> Verdict | None:  # noqa: ARG002  # a live run decides for itself
         return None
@@ -176,6 +177,7 @@ class LiveSource:
         future = self._threads.run(lambda: skill.call_sync(ctx, parameters))
         done, _ = await asyncio.wait([future], timeout=limit_s)
         if not done:
+            future.cancel()  # what it may still raise is nobody's, and no log's
             return None, True
         return future.result(), False
 

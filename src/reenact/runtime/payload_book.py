@@ -39,7 +39,11 @@ class PayloadBook:
 
         `hints` name fields that a skill marks secret.
         """
-        content = canonicalize(self.sealer.redact(value, hints))
+        return self.put_as_it_is(self.sealer.redact(value, hints))
+
+    def put_as_it_is(self, value: object) -> tuple[str, int]:
+        """As `put`, for a plan: what its hash covers is what is stored, and no secret was let into it."""
+        content = canonicalize(value)
         content_key = blake2b(content, key=self._dedupe_key, digest_size=16).digest()
         size = len(content) + 32
         known = self._known(content_key, size)

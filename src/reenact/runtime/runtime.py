@@ -253,7 +253,9 @@ class Runtime:
         book = PayloadBook(self.store, run_id, self.door, self.store.dedupe_key(run_id), self.sealer(bound))
         writer = RunWriter(self.committer, fold, book, self.door, lease=lease, owner=self.owner)
         original = fold.record.parent_run if fold.record is not None and fold.record.mode != "live" else None
-        return self.execution(bound, writer, source, original or run_id)
+        ex = self.execution(bound, writer, source, original or run_id)
+        ex.tell_now(Fact(kind="recovered", run_id=run_id, message=str(recovered)))
+        return ex
 
     def bind(self, fold: RunFold, plan: Plan, document: dict[str, object]) -> RunPlan:  # noqa: ARG002  # replays ask it
         """The plan of a run that goes on, with the skills that are there."""

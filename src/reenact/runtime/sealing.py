@@ -8,13 +8,18 @@ from hashlib import blake2b
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from msgspec.structs import replace
 
+from reenact.contracts.outcome import StructuredOutcome
+from reenact.contracts.references import is_sealed
 from reenact.errors import SecretError
 from reenact.policy.redaction import REDACTED, SecretRules
 from reenact.runtime.secrets import Secrets
 from reenact.values.canonical import canonicalize, parse_canonical
 
 KEY_VARIABLE = "REENACT_SEAL_KEY"
+SHORTEST_KEY = 16
+DOMAIN = b"reenact.sealed.v1"
 
 
 class Sealer:
@@ -40,20 +45,52 @@ class Sealer:
         return cached[1]
 
     def redact(self, value: object, hints: tuple[str, ...] = ()) -> object:
-        return self.rules(hints).apply(value, self._replace)
+        """The value as it may be written. With a key nothing is lost: a text that holds a secret is sealed whole."""
+        if self._key is None:
+            return self.rules(hints).apply(value, lambda _: REDACTED)
+        return self.rules(hints).apply(value, self._seal, whole=True)
+
+    def mark(self, value: object, hints: tuple[str, ...] = ()) -> object:
+        """The value as it may be shown: on a screen, in a log or in the chain nothing is ever sealed."""
+        return self.rules(hints).apply(value, lambda _: REDACTED)
 
     def redact_text(self, text: str) -> str:
-        """For what stands in the chain or on a screen: there nothing is ever sealed."""
         return str(self.rules().apply_text(text, lambda _: REDACTED))
 
-    def _replace(self, secret: object) -> object:
-        return REDACTED if self._key is None else {"$sealed": seal(self._key, secret)}
+    def mark_outcome(self, outcome: StructuredOutcome, hints: tuple[str, ...] = ()) -> StructuredOutcome:
+        """The outcome as listeners get it."""
+        message, details = self.redact_text(outcome.message), self.mark(outcome.details, hints)
+        if message is outcome.message and details is outcome.details:
+            return outcome
+        return replace(outcome, message=message, details=details if isinstance(details, dict) else None)
+
+    def hide_known(self, outcome: StructuredOutcome) -> StructuredOutcome:
+        """The outcome as a caller gets it: a secret that was handed to a skill does not come back through it."""
+        rules = self.rules()
+        message, details = rules.take_out_known(outcome.message), rules.without_known(outcome.details)
+        if message is outcome.message and details is outcome.details:
+            return outcome
+        return replace(outcome, message=message, details=details if isinstance(details, dict) else None)
+
+    def _seal(self, secret: object) -> object:
+        assert self._key is not None
+        if is_sealed(secret):
+            assert isinstance(secret, dict)
+            try:
+                open_seal(self._key, secret["$sealed"])
+            except SecretError:
+                pass  # a tool that says {"$sealed": …} has sealed nothing: its words are kept as what they are
+            else:
+                return secret
+        return {"$sealed": seal(self._key, secret)}
 
     def unseal(self, value: object) -> object:
-        """What `redact` sealed, opened again; a mark stays a mark, and so does a seal without its key."""
+        """What `redact` sealed, opened again. Without the key a seal stays shut; SecretError for another key."""
+        if self._key is None:
+            return value
         if isinstance(value, dict):
-            if set(value) == {"$sealed"} and isinstance(value["$sealed"], str):
-                return value if self._key is None else open_seal(self._key, value["$sealed"])
+            if is_sealed(value):
+                return open_seal(self._key, value["$sealed"])
             return {key: self.unseal(item) for key, item in value.items()}
         if isinstance(value, list):
             return [self.unseal(item) for item in value]
@@ -62,22 +99,38 @@ class Sealer:
 
 def seal_key() -> bytes | None:
     text = os.environ.get(KEY_VARIABLE)
-    return blake2b(text.encode(), digest_size=32, person=b"reenact.seal").digest() if text else None
+    if not text:
+        return None
+    if len(text) < SHORTEST_KEY:
+        raise SecretError(f"{KEY_VARIABLE} is too short to keep a secret; make one with `openssl rand -base64 32`")
+    return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=32, person=b"reenact.seal").digest()
+
+
+def key_name(key: bytes) -> str:
+    """Tells one key from another, and nothing else about it."""
+    return blake2b(b"name", key=key, digest_size=4).hexdigest()
 
 
 def seal(key: bytes, secret: object) -> str:
     """Equal secrets give equal texts, so that a run stores them once; the nonce is a keyed hash of the content."""
     content = canonicalize(secret)
     nonce = blake2b(content, key=key, digest_size=12).digest()
-    return b64encode(nonce + ChaCha20Poly1305(key).encrypt(nonce, content, b"reenact.sealed.v1")).decode()
+    sealed = b64encode(nonce + ChaCha20Poly1305(key).encrypt(nonce, content, DOMAIN)).decode()
+    return f"v1.{key_name(key)}.{sealed}"
 
 
 def open_seal(key: bytes, text: str) -> object:
-    try:
-        data = b64decode(text, validate=True)
-        content = ChaCha20Poly1305(key).decrypt(data[:12], data[12:], b"reenact.sealed.v1")
-    except (InvalidTag, ValueError):
+    """The secret; SecretError when it was sealed with another key, or by nobody."""
+    version, _, rest = text.partition(".")
+    name, _, body = rest.partition(".")
+    if version == "v1" and name != key_name(key):
         raise SecretError(
-            f"a sealed value does not open with this {KEY_VARIABLE}; use the one it was sealed with"
-        ) from None
+            f"a sealed value was sealed with another key ({name[:8]}) than this {KEY_VARIABLE} ({key_name(key)}); "
+            "set the one it was sealed with"
+        )
+    try:
+        data = b64decode(body, validate=True)
+        content = ChaCha20Poly1305(key).decrypt(data[:12], data[12:], DOMAIN)
+    except (InvalidTag, ValueError):
+        raise SecretError(f"a sealed value does not open with this {KEY_VARIABLE}: it was changed") from None
     return parse_canonical(content, what="sealed value")

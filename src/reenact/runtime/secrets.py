@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from reenact.errors import SecretError, UsageError
@@ -13,11 +13,11 @@ FILE_VARIABLE = "REENACT_SECRETS_FILE"
 
 
 class Secrets:
-    """Looks a secret up by name, when a call is dispatched and never before."""
+    """Looks a secret up by name. Its value goes to a skill, and is from then on taken out of whatever comes back."""
 
     def __init__(self, bound: Mapping[str, str] | None = None) -> None:
         self._bound = dict(bound or {})
-        self._seen: set[str] = set()
+        self._seen = {value for value in self._bound.values() if value}
 
     def get(self, name: str) -> str:
         value = self._bound.get(name) or os.environ.get(name) or self._from_file(name)
@@ -28,6 +28,14 @@ class Secrets:
             )
         self._seen.add(value)
         return value
+
+    def learn(self, names: Iterable[str]) -> None:
+        """Know these values before anything is written; a name that nobody has yet is left alone."""
+        for name in names:
+            try:
+                self.get(name)
+            except SecretError:
+                continue
 
     def _from_file(self, name: str) -> str | None:
         path = os.environ.get(FILE_VARIABLE)
@@ -44,5 +52,5 @@ class Secrets:
 
     @property
     def known_values(self) -> frozenset[str]:
-        """Values that were handed out, so that they can be taken out of whatever comes back."""
+        """Values that the host bound or that were looked up."""
         return frozenset(self._seen)

@@ -116,10 +116,11 @@ class RunPlan:
         )
 
     def skill(self, step: Step) -> Skill | None:
-        if step.skill_version is None:
-            return None
+        return None if step.skill_version is None else self.named(step.skill_id, step.skill_version)
+
+    def named(self, skill_id: str, version: str) -> Skill | None:
         try:
-            return self.registry.resolve(step.skill_id, step.skill_version)
+            return self.registry.resolve(skill_id, version)
         except SkillNotFound:
             return None
 

@@ -156,7 +156,10 @@ class RunWriter:
         self._staged.votes.append(chain.vote_line(digested))
 
     def checkpoint(self, trace: TraceFold) -> None:
-        """A trace that parks leaves a checkpoint of where it stands."""
+        """A trace that parks leaves a checkpoint of where it stands; one that did so already does not again."""
+        if self.fold.parked.get(trace.trace_id) == trace.sequence:
+            return
+        self.fold.parked[trace.trace_id] = trace.sequence
         state = chain.state_of(trace.trace_id, trace.plan_id, trace.state, trace.sequence, trace.head)
         line = chain.checkpoint_line(chain.checkpoint_of(state, self.door.timestamp()))
         self._staged.checkpoints.append((trace.step_index, line))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from reenact.contracts.plan import Context
 from reenact.contracts.tool_registry import read_tool_registry
@@ -25,6 +26,9 @@ def check(step: PlannedStep, context: Context, parameters: Mapping[str, object],
         return refuse(f"{step.skill_id} is denied to this agent")
     if profile.allowed_skills is not None and not named(step, profile.allowed_skills):
         return refuse(f"{step.skill_id} is not among the skills of this agent", {"allowed": profile.allowed_skills})
+    refusal = by_host(parameters, profile.hosts)
+    if refusal is not None:
+        return refusal
     declared = step.skill.metadata.side_effects if step.skill is not None else ()
     forbidden = sorted(set(declared) & set(profile.disallowed_side_effects))
     if forbidden:
@@ -52,6 +56,32 @@ def by_registry(step: PlannedStep, context: Context, parameters: Mapping[str, ob
         if code is not None:
             return Refusal("permission", code, f"{step.skill_id} is not registered as a {declared} of {step.server}")
     return None
+
+
+def by_host(parameters: Mapping[str, object], hosts: list[str] | None) -> Refusal | None:
+    """An agent with a list of hosts names no other one in its arguments. `host`, `host:port`, `*.example.com`."""
+    if hosts is None:
+        return None
+    for name in ("url", "base_url", "host"):
+        value = parameters.get(name)
+        if not isinstance(value, str):
+            continue
+        parts = urlsplit(value if "//" in value else f"//{value}")
+        wanted = {parts.hostname or "", parts.netloc.rpartition("@")[2].lower()}
+        if not any(fits(host.lower(), wanted) for host in hosts):
+            return Refusal(
+                "permission",
+                "ERR_BLOCKED_HOST",
+                f"{parts.hostname} is not among the hosts of this agent",
+                {"hosts": hosts},
+            )
+    return None
+
+
+def fits(pattern: str, wanted: set[str]) -> bool:
+    if pattern.startswith("*."):
+        return any(name.partition(":")[0].endswith(pattern[1:]) for name in wanted)
+    return pattern in wanted
 
 
 def named(step: PlannedStep, skills: list[str]) -> bool:
