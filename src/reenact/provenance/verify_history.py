@@ -169,13 +169,13 @@ def check_version(sidecar: AnySidecar, tree: CommitTree | None) -> Check | None:
 
 
 def _manifest_version(tree: CommitTree, name: str) -> str | None:
-    """The version of the package `name` as of a commit, from `package.json` or `pyproject.toml`."""
-    package = _manifest(tree, "package.json")
-    if package.get("name") == name and isinstance(package.get("version"), str):
-        return str(package["version"])
-    project = _manifest(tree, "pyproject.toml").get("project")
-    if isinstance(project, dict) and project.get("name") == name and isinstance(project.get("version"), str):
-        return str(project["version"])
+    """The version of the package `name` as of a commit: what the first manifest says that states a name and a
+    version, if it is that package's."""
+    for file in ("package.json", "pyproject.toml"):
+        table = _manifest(tree, file)
+        stated, version = table.get("name"), table.get("version")
+        if isinstance(stated, str) and stated and isinstance(version, str) and version:
+            return version if stated == name else None
     return None
 
 
@@ -187,4 +187,5 @@ def _manifest(tree: CommitTree, file: str) -> dict[str, object]:
         decoded = msgspec.json.decode(data) if file.endswith(".json") else tomllib.loads(data.decode())
     except (FileRefused, ValueError, RecursionError):
         return {}
-    return decoded if isinstance(decoded, dict) else {}
+    table = decoded.get("project") if file == "pyproject.toml" and isinstance(decoded, dict) else decoded
+    return table if isinstance(table, dict) else {}

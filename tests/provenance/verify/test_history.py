@@ -196,3 +196,13 @@ def test_without_git_the_inputs_are_still_verified(repository: Repository, monke
     assert (report["exit"], report["checks"]["commit"]["status"]) == (0, "unknown commit")
     repository.write("briefs/b.yml", BRIEF + "more: x\n")
     assert repository.verified()["checks"]["brief"]["status"] == "drifted"
+
+
+def test_the_first_manifest_that_states_a_name_and_a_version_is_the_one_compared(repository: Repository) -> None:
+    repository.write("package.json", '{"name":"frontend","version":"1.0.0"}')
+    repository.write("pyproject.toml", '[project]\nname = "@adastracomputing/ahd"\nversion = "2.0.0"\n')
+    repository.recorded()
+    assert "version" not in repository.verified()["checks"]
+    repository.write("package.json", '{"name":"@adastracomputing/ahd","version":""}')
+    repository.recorded(ahd_version="2.0.0")
+    assert repository.verified()["checks"]["version"]["status"] == "ok"

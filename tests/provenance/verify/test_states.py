@@ -1,4 +1,4 @@
-"""What is recorded truthfully verifies, in whatever state the repository is."""
+"""What a capture accepted verifies, in whatever state the repository is."""
 
 from __future__ import annotations
 
@@ -6,25 +6,12 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from reenact.provenance.block import insert_block
-from reenact.provenance.hashing import hash_raw, hash_structured
-from reenact.provenance.render import render_block
-from reenact.provenance.sidecar import (
-    AnySidecar,
-    Conditions,
-    InputRef,
-    Model,
-    NamedInput,
-    ReenactModel,
-    ReenactSampling,
-    ReenactSidecar,
-    Sampling,
-    Sidecar,
-    serialize_sidecar,
-)
+from reenact.errors import HashingError
+from reenact.provenance.capture import CaptureError, ReplayBlock
+from reenact.provenance.sidecar import Conditions, Model, ReenactSampling
 from reenact.provenance.verify import Verifier
 from tests.provenance.verify.repository import PACKAGE, Repository
 
@@ -64,8 +51,8 @@ states = st.builds(
 )
 
 
-def lay_out(state: State, folder: Path) -> Repository:
-    """The repository, with a commit where the state has one."""
+def lay_out(state: State, folder: Path) -> tuple[Repository, Repository]:
+    """The repository, with a commit where the state has one, and the root in it that the run belongs to."""
     outer = Repository(folder)
     outer.git("init", "-q")
     outer.git("config", "filter.upper.clean", "tr a-z A-Z")
@@ -84,61 +71,47 @@ def lay_out(state: State, folder: Path) -> Repository:
         (inner.root / "link.yml").symlink_to(f"in/{state.structured[0]}.yml")
     if state.extra:
         inner.write("in/other/config.yml", "id: decoy\n")
-    return inner
+    return outer, inner
 
 
-def recorded(state: State, repository: Repository) -> AnySidecar:
-    """A truthful record of a run in this state."""
-    commit = repository.git("rev-parse", "HEAD") if state.tracked else None
-    dirty = None if commit is None else bool(repository.git("status", "--porcelain"))
+def capture(state: State, repository: Repository) -> ReplayBlock:
+    """What a run in this state captures before it starts."""
     structured = "link.yml" if state.linked else f"in/{state.structured[0]}.yml"
-    raw = f"in/{state.raw[0]}.md"
-    hashes = hash_structured(state.structured[1]), hash_raw(state.raw[1])
-    if not state.is_own:
-        return Sidecar(
-            kind="eval-live",
-            ahd_version="0.11.0",
-            ahd_commit=commit,
-            git_dirty=dirty,
-            node_version="v20",
-            platform="linux",
-            invoked_at="2026-04-27T05:00:00Z",
-            argv=("ahd", "it's"),
-            token=InputRef(structured, hashes[0]),
-            brief=InputRef(raw, hashes[1]),
-            sampling=Sampling(3),
-            models=(Model("@cf/m", "p", ("a", "b")),),
-            conditions=Conditions(("raw",), ("raw",)),
-        )
-    return ReenactSidecar(
-        kind="benchmark",
-        program="bench",
-        version="1",
-        reenact_version="0.1.0",
-        commit=commit,
-        dirty=dirty,
-        runtime="python",
-        platform="linux",
-        invoked_at="2026-04-27T05:00:00Z",
-        argv=("bench", "a\nb"),
-        inputs=(
-            NamedInput("config", structured, hashes[0], "structured"),
-            NamedInput("prose", raw, hashes[1], "raw"),
-        ),
-        sampling=ReenactSampling(1, seeds=(7,)),
-        models=(ReenactModel("m", "p"),),
-        conditions=Conditions(),
+    paths = {"token": repository.root / structured, "brief": repository.root / f"in/{state.raw[0]}.md"}
+    if state.is_own:
+        paths["package"] = repository.root / "package.json"
+    return ReplayBlock.capture(
+        "benchmark" if state.is_own else "eval-live",
+        ["tool", "it's", "--n=3"],
+        paths,
+        sampling=ReenactSampling(2, seeds=(7, 8)),
+        models=[Model("@cf/m", "p", ("a", "b"))],
+        conditions=Conditions(("raw",), ("raw",)),
+        report=repository.root / "docs/r.md",
+        schema_version=None if state.is_own else 1,
     )
 
 
 @given(state=states)
 @settings(max_examples=40, deadline=None)
-def test_a_truthful_record_verifies_without_a_failure(state: State) -> None:
-    with tempfile.TemporaryDirectory() as folder, Verifier() as verifier:
-        repository = lay_out(state, Path(folder) / "repository")
-        sidecar = recorded(state, repository)
-        repository.write("docs/r.replay.json", serialize_sidecar(sidecar))
-        repository.write("docs/r.md", insert_block("# r\n\nmore\n", render_block(sidecar), sidecar.kind))
-        report = verifier.verify(str(repository.root / "docs/r.md"))
-        assert report.verdict == "holds", report
-        assert {check.status.value for check in report.checks} <= {"ok", "not checked"}, report
+def test_what_was_captured_verifies_now_and_after_it_is_committed(state: State) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        outer, repository = lay_out(state, Path(folder) / "repository")
+        report = repository.write("docs/r.md", "# r\n\nmore\n")
+        try:
+            block = capture(state, repository)
+        except (CaptureError, HashingError):
+            reject()
+        block.write(report)
+        assert_holds(report)
+        outer.commit("publish")
+        assert_holds(report)
+        if block.sidecar.commit and not block.sidecar.dirty and not state.ignored and not state.attributes:
+            assert_holds(report, at_commit=True)
+
+
+def assert_holds(report: Path, *, at_commit: bool = False) -> None:
+    with Verifier(at_commit=at_commit) as verifier:
+        verified = verifier.verify(str(report))
+    assert verified.verdict == "holds", verified
+    assert {check.status.value for check in verified.checks} <= {"ok", "not checked"}, verified
