@@ -182,10 +182,9 @@ _STRICT_HASH = re.compile(r"sha256:[a-f0-9]{64}")
 _DIGEST = re.compile(r"[a-f0-9]{64}")
 _KIND = re.compile(r"[a-z][a-z0-9-]{0,63}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_NOT_INSIDE = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)|\A[A-Za-z]:|[\\\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _COMMIT = re.compile(r"[a-f0-9]{40}|[a-f0-9]{64}")
-_INSTANT = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]+)?)?Z"
-)
+_INSTANT = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})T(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]+)?)?Z")
 
 
 def is_utc_instant(text: str) -> bool:
@@ -202,12 +201,8 @@ def is_utc_instant(text: str) -> bool:
 
 
 def is_path_inside_root(path: str) -> bool:
-    """Relative to the root, with forward slashes, without `.` and `..` parts or control characters."""
-    parts = path.split("/")
-    bad = {"", ".", ".."}
-    return (
-        not bad & set(parts) and "\\" not in path and path.isprintable() and not re.match("[A-Za-z]:", path)
-    )
+    """Relative to the root, with forward slashes, without empty, `.` and `..` parts or control characters."""
+    return _NOT_INSIDE.search(path) is None
 
 
 _invoked_at = shape.validated("datetime", is_utc_instant, "invoked_at must be an ISO-8601 datetime string.")
@@ -236,17 +231,13 @@ V1_SHAPE = shape.closed(
         "token": _input,
         "brief": shape.nullable(_input),
         "sampling": shape.closed(_sampling),
-        "models": shape.array(
-            shape.closed({"id": _filled, "provider": _filled, "provider_request_ids": _strings})
-        ),
+        "models": shape.array(shape.closed({"id": _filled, "provider": _filled, "provider_request_ids": _strings})),
         "conditions": _conditions,
     },
     optional={"backfilled": shape.boolean},
 )
 
-_path_inside = shape.validated(
-    "path", is_path_inside_root, "must be a path inside the root, with forward slashes"
-)
+_path_inside = shape.validated("path", is_path_inside_root, "must be a path inside the root, with forward slashes")
 _request = shape.closed(
     {
         "id": _filled,
@@ -279,9 +270,7 @@ OWN_SHAPE = shape.closed(
             )
         ),
         "sampling": shape.closed({**_sampling, "seeds": shape.array(shape.nullable(_whole))}),
-        "models": shape.array(
-            shape.closed({"id": _filled, "provider": _filled, "requests": shape.array(_request)})
-        ),
+        "models": shape.array(shape.closed({"id": _filled, "provider": _filled, "requests": shape.array(_request)})),
         "conditions": _conditions,
         "run": shape.nullable(shape.closed({"run_id": _filled, "seal_digest": shape.pattern(_DIGEST)})),
     }
@@ -338,13 +327,9 @@ def _refuse_newer(value: dict[str, javascript.Json], *, own: bool, findings: sha
     issues = tuple(findings.issues)
     if own:
         schema = value["schema"]
-        match = (
-            re.fullmatch(r"reenact\.replay\.v([1-9][0-9]{0,8})", schema) if isinstance(schema, str) else None
-        )
+        match = re.fullmatch(r"reenact\.replay\.v([1-9][0-9]{0,8})", schema) if isinstance(schema, str) else None
         if match and int(match.group(1)) > 1:
-            message = (
-                f"the sidecar has schema {schema}, and this version reads up to {SCHEMA}: update reenact"
-            )
+            message = f"the sidecar has schema {schema}, and this version reads up to {SCHEMA}: update reenact"
             raise SidecarVersionError(message, issues=issues)
         return
     version = value.get("schema_version")

@@ -111,26 +111,29 @@ class _Reader(FlowReader):
             same_line = self._skip_to_value(indent, same_line=same_line)
             if self.at_end() or (not same_line and self._lies_outside(indent)):
                 if indentless and self.column == indent and self.at_indicator("-"):
-                    return (yield self._block_sequence(outer))
+                    node: Node = yield self._block_sequence(outer)
+                    return node
                 return self.empty(outer)
             nests = compact or not same_line
             if self.at_indicator("-") or self.at_indicator("?") or self.at_indicator(":"):
                 self._check_block_start(self.position, nests=nests)
                 is_sequence = self.char() == "-"
-                return (yield self._block_sequence(outer) if is_sequence else self._block_map(outer, None))
+                node = yield self._block_sequence(outer) if is_sequence else self._block_map(outer, None)
+                return node
             start, inner = self.position, Properties()
             if self._reads_properties(inner, nests=nests) and self.char() in ("", "\n", "#"):
                 self._merge(outer, inner)
                 continue
             leaf = self._leaf(indent, inner)
-            node: Node = leaf if leaf is not None else (yield self.flow_collection(indent, inner))
+            node = leaf if leaf is not None else (yield self.flow_collection(indent, inner))
             self.skip_blanks()
             if not self.at_indicator(":") or _is_block_scalar(node):
                 self._merge(outer, inner)
                 return self._finished(node, outer)
             self._check_implicit_key(start)
             self._check_block_start(start, nests=nests)
-            return (yield self._block_map(outer, node, start))
+            node = yield self._block_map(outer, node, start)
+            return node
 
     def _skip_to_value(self, indent: int, *, same_line: bool) -> bool:
         """Go to where a value may stand; whether that is still the line of its indicator."""

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from reenact.errors import Undecidable, Unparseable
 from reenact.provenance.javascript import JsonScalar
-from reenact.provenance.yaml_nodes import Node, Scalar, Style
+from reenact.provenance.yaml_nodes import Mapping, Node, Scalar, Sequence, Style
 
 YAML_TAGS: Final = "tag:yaml.org,2002:"
 _NAMED_TAG = re.compile(r"(![0-9A-Za-z-]+!|!!|!)((?:[^!%]|%[2-7][0-9A-Fa-f])*)")
@@ -102,9 +102,9 @@ class Schema:
         self._handles = handles
         self._line_of = line_of
 
-    def tag(self, node: Node) -> str | None:
+    def tag(self, node: Scalar | Sequence | Mapping) -> str | None:
         """The node's tag in full: None without one, `!` for the non-specific one."""
-        written = node.properties.tag if not _is_alias(node) else None
+        written = node.properties.tag
         if written is None or written == "!":
             return written
         if written.startswith("!<"):
@@ -168,7 +168,3 @@ class Schema:
 
     def _line(self, node: Node) -> int:
         return self._line_of(node.position)
-
-
-def _is_alias(node: Node) -> bool:
-    return not hasattr(node, "properties")
