@@ -42,6 +42,20 @@ def test_a_mistake_in_a_plan_is_told_with_line_and_column(reenact: Command, text
     assert not reenact.store.exists()
 
 
+def test_a_secret_in_a_plan_is_refused_with_its_place_and_what_to_write_instead(reenact: Command) -> None:
+    path = reenact.folder / "secret.json"
+    path.write_text(
+        HEAD + '  {"step_id": "a", "skill_id": "steady",\n   "parameters": {"api_key": "sk-live-0123456789abcdef"}}]}'
+    )
+    for command in ("run", "pin"):
+        done = reenact(command, path, "--skills", SKILLS)
+        assert done.code == 2, command
+        line = error_line(done)
+        assert '{"$secret": "NAME"}' in line
+        assert "(line 4, column 30)" in line
+        assert "sk-live" not in line
+
+
 def test_runs_that_are_not_there_or_not_clear_are_told(recorded: Command) -> None:
     assert recorded("run", recorded.plan({"skill_id": "steady"}, name="more.json"), "--skills", SKILLS).code == 0
     ids = sorted(item["run_id"] for item in recorded("ls", "--json").json)

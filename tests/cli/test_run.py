@@ -127,3 +127,13 @@ def test_the_store_is_the_option_then_the_variable_then_the_data_directory(reena
     wrong = reenact("ls", "--store", "mysql://somewhere/else")
     assert wrong.code == 2
     assert "sqlite:///PATH" in error_line(wrong)
+
+
+def test_a_long_run_lists_what_did_not_go_well_at_once(reenact: Command) -> None:
+    steps = [{"skill_id": "flaky", "parameters": {"failures": int(number == 17)}} for number in range(60)]
+    done = reenact("run", reenact.plan(*steps), "--skills", SKILLS)
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert lines[0].split() == ["s17", "OK", "2", "attempts"]
+    assert lines[1] == "  and 59 steps that went well at once"
+    assert "completed  60 steps" in lines[2]

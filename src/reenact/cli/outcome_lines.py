@@ -9,6 +9,8 @@ from reenact.cli.printing import Segment, one_line, plural, print_json, print_li
 if TYPE_CHECKING:
     from reenact.runtime.result import RunResult, StepResult
 
+LISTED = 40
+"""So many steps are listed one by one."""
 STATUS_STYLE = {"completed": "green", "success": "green", "failed": "red", "failure": "red", "cancelled": "red"}
 
 
@@ -44,7 +46,9 @@ def result_document(result: RunResult) -> dict[str, object]:
 def result_lines(result: RunResult) -> list[list[Segment]]:
     steps = list(result)
     width = max((len(step.step_id) for step in steps), default=0)
-    lines = [step_line(step, width) for step in steps]
+    lines = [step_line(step, width) for step in steps if len(steps) <= LISTED or worth_a_line(step)]
+    if len(lines) < len(steps):
+        lines.append([(f"  and {plural(len(steps) - len(lines), 'step')} that went well at once", "")])
     summary = f"  {plural(len(steps), 'step')}, {plural(sum(step.cost_cents for step in steps), 'cent')}"
     lines.append(
         [(f"run {result.run_id} ", ""), (result.status, STATUS_STYLE.get(result.status, "yellow")), (summary, "")]
@@ -53,6 +57,11 @@ def result_lines(result: RunResult) -> list[list[Segment]]:
         lines.append([(f"why  {one_line(result.reason)}", "")])
     lines += [[(line, "")] for line in next_steps(result.run_id, result.status)]
     return lines
+
+
+def worth_a_line(step: StepResult) -> bool:
+    """In a long run: what failed, was refused, or needed more than one attempt."""
+    return step.outcome.status != "success" or step.attempts > 1
 
 
 def step_line(step: StepResult, width: int) -> list[Segment]:

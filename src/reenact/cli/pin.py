@@ -31,10 +31,13 @@ def pin(
     from reenact.cli.printing import print_json
     from reenact.contracts.plan import plan_hash
     from reenact.runtime.pinning import pin as pin_plan
+    from reenact.runtime.plan_secrets import refuse_secrets
+    from reenact.runtime.secrets import Secrets
     from reenact.values.clock import SystemDoor
 
-    document, _ = read_plan(plan)
-    pinned = pin_plan(document, load_registry(skills), SystemDoor(), source=str(plan))
+    file, registry = read_plan(plan), load_registry(skills)
+    pinned = file.located(lambda: pin_plan(file.document, registry, SystemDoor(), source=str(plan)))
+    file.located(lambda: refuse_secrets(pinned, registry, Secrets(), source=str(plan)))
     digest = plan_hash(pinned)
     text = msgspec.json.format(msgspec.json.encode(pinned), indent=2) + b"\n"
     if output is not None:

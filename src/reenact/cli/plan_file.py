@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from reenact.errors import PlanError, StoreUnavailable
 
@@ -15,10 +17,28 @@ _PART: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
 _UNKNOWN_FIELD: Final = re.compile(r"unknown field `([^`]*)`")
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _DECODER: Final = json.JSONDecoder()
+T = TypeVar("T")
 
 
-def read_plan(path: Path) -> tuple[dict[str, object], int]:
-    """The plan's document and how many steps it has. A mistake in it is a UsageError with line and column."""
+@dataclass(frozen=True, slots=True)
+class PlanFile:
+    """A plan that could be read, and the text that it was read from."""
+
+    path: Path
+    text: str
+    document: dict[str, object]
+    steps: int
+
+    def located(self, work: Callable[[], T]) -> T:
+        """What `work` gives; a mistake that it finds in the plan is told with line and column."""
+        try:
+            return work()
+        except PlanError as error:
+            raise PlanError(with_place(str(error), self.text)) from None
+
+
+def read_plan(path: Path) -> PlanFile:
+    """The plan in a file. A mistake in it is a UsageError with line and column."""
     from reenact.contracts.plan import parse_plan
 
     try:
@@ -29,7 +49,7 @@ def read_plan(path: Path) -> tuple[dict[str, object], int]:
         plan, document = parse_plan(data, source=str(path))
     except PlanError as error:
         raise PlanError(with_place(str(error), data.decode())) from None
-    return document, len(plan.steps)
+    return PlanFile(path, data.decode(), document, len(plan.steps))
 
 
 def with_place(message: str, text: str) -> str:

@@ -30,9 +30,10 @@ def run(
     from reenact.cli.plan_file import read_plan
     from reenact.cli.progress import choose_progress
 
-    document, steps = read_plan(plan)
-    progress = choose_progress(as_json=as_json, steps=steps)
+    file = read_plan(plan)
+    progress = choose_progress(as_json=as_json, steps=file.steps)
     runtime = open_runtime(store, skills, (progress,))
-    result = conduct(lambda: runtime.run(document), progress)
+    pinned = file.located(lambda: runtime.pin(file.document, source=str(plan)))
+    result = conduct(lambda: runtime.run(pinned), progress)
     print_result(result, as_json=as_json)
     raise typer.Exit(exit_code(result.status))
