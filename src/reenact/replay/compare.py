@@ -107,7 +107,9 @@ def compare_step(
 
 
 def compare_aspect(aspect: Aspect, expected: Behaviour, got: Behaviour) -> Difference | None:
-    parted = part(told(expected, aspect), told(got, aspect), whole=got.ended)
+    parted = part(expected.of(aspect), got.of(aspect), whole=got.ended)
+    if parted is not None and aspect == "budget_stop" and nothing_stopped(parted):
+        return None
     if parted is None:
         return None
     left, right = parted
@@ -122,9 +124,9 @@ def compare_aspect(aspect: Aspect, expected: Behaviour, got: Behaviour) -> Diffe
     )
 
 
-def told(side: Behaviour, aspect: Aspect) -> list[Moment]:
-    """The moments that count. That a budget did not stop a step is no event: another attempt would add one more."""
-    return [moment for moment in side.of(aspect) if aspect != "budget_stop" or moment.value is not None]
+def nothing_stopped(parted: tuple[Moment | None, Moment | None]) -> bool:
+    """One side has more moments than the other, at which its budget did not stop it: that is another aspect's."""
+    return None in parted and all(moment is None or moment.value is None for moment in parted)
 
 
 def part(
@@ -190,7 +192,7 @@ def earliest(step: StepComparison, expected: Behaviour | None, got: Behaviour | 
     if expected is None or got is None:
         return step.differences[0]
     relevant = [
-        [moment for moment in side.moments if step.verdicts[moment.aspect] != "not compared"]
+        [moment for moment in side.moments if step.verdicts.get(moment.aspect, "not compared") != "not compared"]
         for side in (expected, got)
     ]
     parted = part(relevant[0], relevant[1], whole=got.ended)

@@ -9,6 +9,7 @@ from reenact.contracts.plan import Plan, plan_from_document
 from reenact.contracts.records import Attempt, RunRecord, RunStatus, Seal
 from reenact.errors import DamagedRecord, EvidenceError, TornTail, UnknownVersion, UnsealedRecording
 from reenact.journal.fold import TraceFold
+from reenact.replay.steps import in_order
 from reenact.runtime.reader import RecordedStep, RunReader
 from reenact.store.base import RunRow, Store
 from reenact.verify.render import place
@@ -92,7 +93,7 @@ def load_recording(store: Store, run: str) -> Recording:
 def read_recording(store: Store, run_id: str) -> Recording:
     """A run that was verified already."""
     reader = RunReader(store, run_id)
-    steps = sorted(reader.steps(), key=lambda step: step.trace.step_index)
+    steps = in_order(list(reader.steps()), reader.record())
     seal = reader.fold.seal
     assert seal is not None, "the verifier saw it"
     plan, document = recorded_plan(reader)
@@ -102,9 +103,7 @@ def read_recording(store: Store, run_id: str) -> Recording:
         for event in reader.fold.events
         if event.type == "resolve" and event.reason is None and event.trace_id is not None
     )
-    return Recording(
-        store, reader.record(), seal, plan, document, {step.step_id: step for step in steps}, resolved
-    )  # fmt: skip
+    return Recording(store, reader.record(), seal, plan, document, steps, resolved)
 
 
 def recorded_plan(reader: RunReader) -> tuple[Plan, dict[str, object]]:
@@ -184,4 +183,3 @@ def release(version: str) -> tuple[int, ...]:
     """Major and minor: between patches the rules are the same."""
     parts = version.split(".")[:2]
     return tuple(int(part) for part in parts if part.isdigit())
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from reenact.contracts.records import RunRecord
 from reenact.replay.content import ContentDifference, content_difference
 from reenact.runtime.gates.supervisor import Proposal
 from reenact.runtime.reader import RecordedStep, RunReader
@@ -12,7 +13,14 @@ from reenact.store.base import Store
 
 def steps_of(store: Store, run_id: str) -> dict[str, RecordedStep]:
     """By step id, in the order of their requests; also those that have not ended."""
-    steps = sorted(RunReader(store, run_id).steps(), key=lambda step: step.trace.step_index)
+    reader = RunReader(store, run_id)
+    return in_order(list(reader.steps()), reader.record())
+
+
+def in_order(steps: list[RecordedStep], record: RunRecord) -> dict[str, RecordedStep]:
+    """Steps of a plan end in the order in which they were made; calls of a session may end in any."""
+    if record.kind == "session":
+        steps = sorted(steps, key=lambda step: step.trace.step_index)
     return {step.step_id: step for step in steps}
 
 
