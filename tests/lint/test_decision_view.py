@@ -66,8 +66,7 @@ AS_STRUCT = StructuredOutcome(
     latency_ms=987654321,
     retryable=True,
     side_effects=[
-        OutcomeSideEffect(type="http_request", target="api.example.com", attempt=n, timestamp=SECRET)
-        for n in (0, 1)
+        OutcomeSideEffect(type="http_request", target="api.example.com", attempt=n, timestamp=SECRET) for n in (0, 1)
     ],
     metadata=OutcomeMetadata(skill_id="http_call", skill_version="1.2.0"),
     observability=Observability(trace_id=SECRET, span_id=SECRET, backend_retries=2),

@@ -30,9 +30,7 @@ def test_the_outcome_table_equals_the_specification(shared: Path) -> None:
 
 
 def test_the_plan_table_equals_the_specification(shared: Path) -> None:
-    assert [tuple(row) for row in PLAN_FIELDS] == table_under(
-        specification(shared), "### Plan Field Stability"
-    )
+    assert [tuple(row) for row in PLAN_FIELDS] == table_under(specification(shared), "### Plan Field Stability")
 
 
 def test_the_forbidden_fields_equal_the_specification(shared: Path) -> None:

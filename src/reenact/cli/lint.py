@@ -39,7 +39,10 @@ def lint(
     rules: Annotated[bool, typer.Option("--rules", help="List the rules.")] = False,
     explain: Annotated[str | None, typer.Option("--explain", metavar="RULE", help="Explain one rule.")] = None,
 ) -> None:
-    """Find code that decides on what may differ between two runs. It is read, never run."""
+    """Find code that decides on what may differ between two runs. It is read, never run.
+
+    Exit codes: 0 nothing found, 1 something found, 2 usage, 3 a file cannot be read.
+    """
     if rules or explain is not None:
         typer.echo(_about_rules(explain))
         return

@@ -10,15 +10,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 EACH: Final = "[]"  # the path component for "some element"
-LENGTH: Final = "len()"  # and for "how many there are"
+LENGTH: Final = "len()"  # for "how many there are"
+KEYS: Final = "keys()"  # and for "some key"
 ERROR_TEXT: Final = "an error's text"
-# Fields that are one text: to go through its characters, or to cut it, is to write it and not to decide on it.
+# Fields that are one text: a helper that goes through its characters or cuts it writes it, and decides nothing.
 ONE_TEXT: Final = frozenset({"message", "timestamp", "trace_id", "span_id", ERROR_TEXT})
 MAX_LABELS: Final = 12
 MAX_DEPTH: Final = 4
 MAX_MEMBERS: Final = 48
 MAX_PATH: Final = 3
-MAX_KEPT: Final = 60
+MAX_KEPT: Final = 60  # parts of a value that is kept between functions
+MAX_HELD: Final = 400  # and of one that a local name holds
 
 
 class Source(NamedTuple):
@@ -109,9 +111,12 @@ def labelled(labels: Iterable[Label]) -> Value:
 
 def limit(labels: Labels) -> Labels:
     """A bound on the work: what is reported first, in the order of the text, is enough."""
-    if len(labels) <= MAX_LABELS:
-        return labels
-    return frozenset(sorted(labels, key=_rank)[:MAX_LABELS])
+    return labels if len(labels) <= MAX_LABELS else frozenset(ranked(labels)[:MAX_LABELS])
+
+
+def ranked(labels: Iterable[Label]) -> list[Label]:
+    """The labels in an order that does not depend on the hash seed."""
+    return sorted(labels, key=_rank)
 
 
 def _rank(label: Label) -> tuple[object, ...]:
@@ -160,52 +165,78 @@ def join_all(values: Iterable[Value]) -> Value:
     return UNKNOWN if result is None else result
 
 
-def deep_labels(value: Value, depth: int = 0) -> Labels:
-    """The labels of a value and of all that is known to stand in it."""
+def deep_labels(value: Value, depth: int = 0, *, records: bool = True) -> Labels:
+    """The labels of a value and of all that is known to stand in it; without `records`, only in its sequences."""
     if depth > MAX_DEPTH or (not value.members and value.inside is None):
         return value.labels
-    parts = [*value.members.values(), *([] if value.inside is None else [value.inside])]
-    return limit(value.labels.union(*(deep_labels(part, depth + 1) for part in parts)))
+    parts = _parts(value, records=records)
+    return limit(value.labels.union(*(deep_labels(part, depth + 1, records=records) for part in parts)))
 
 
-def step_into(labels: Labels, component: str) -> Labels:
-    """The labels of a part: of a forbidden field every part is forbidden, of a parameter a longer path."""
+def step_into(labels: Labels, component: str, *, passed: bool = False) -> Labels:
+    """The labels of a part: of a forbidden field every part is forbidden, of a parameter a longer path.
+
+    `passed`: it is a helper that looks into what it was given.
+    """
     return frozenset(
         Param(label.function, label.position, (*label.path, component)) if isinstance(label, Param) else label
         for label in labels
-        if (len(label.path) < MAX_PATH if isinstance(label, Param) else not _only_written(label, component))
+        if (
+            len(label.path) < MAX_PATH
+            if isinstance(label, Param)
+            else not (passed and component in (EACH, LENGTH) and label.name in ONE_TEXT)
+        )
     )
 
 
-def _only_written(source: Source, component: str) -> bool:
-    return component in (EACH, LENGTH) and source.name in ONE_TEXT
-
-
-def part_of(value: Value, component: str, found: Value) -> Value:
+def part_of(value: Value, component: str, found: Value, *, passed: bool = False) -> Value:
     """`found`, read from `value` under `component`, with what it inherits from there."""
     if not value.labels:
         return found
-    labels = limit(found.labels | step_into(value.labels, component))
+    labels = limit(found.labels | step_into(value.labels, component, passed=passed))
     same = value.same
     if same is not None:
         same = same._replace(path=(*same.path, component)) if len(same.path) < MAX_PATH else None
     return replace(found, labels=labels, same=same)
 
 
-def element(value: Value) -> Value:
-    """Some element of a container, when nobody knows which."""
-    parts = [*value.members.values(), *([] if value.inside is None else [value.inside])]
-    return part_of(value, EACH, join_all(parts) if parts else UNKNOWN)
+def element(value: Value, *, passed: bool = False) -> Value:
+    """Some element of a container, when nobody knows which.
+
+    Of a forbidden field whose parts are not known, each is forbidden; parts that are known have their own labels.
+    `passed`: a helper that goes through all fields of a record, whatever they are, decides on none of them.
+    """
+    parts = _parts(value, records=not passed)
+    if not parts and not value.members:
+        return part_of(value, EACH, UNKNOWN, passed=passed)
+    return part_of(_only_parameters(value), EACH, join_all(parts), passed=passed)
+
+
+def _parts(value: Value, *, records: bool) -> list[Value]:
+    members = value.members.values() if records or value.kind in (Kind.LIST, Kind.SET) else ()
+    return [*members, *([] if value.inside is None else [value.inside])]
+
+
+def some_key(value: Value) -> Value:
+    """Some key of a dict: content where the dict as a whole is, else not."""
+    known = bool(value.members) or value.inside is not None
+    return part_of(_only_parameters(value) if known else value, KEYS, UNKNOWN)
+
+
+def _only_parameters(value: Value) -> Value:
+    if not any(isinstance(label, Source) for label in value.labels):
+        return value
+    return replace(value, labels=frozenset(label for label in value.labels if isinstance(label, Param)))
 
 
 def at_path(value: Value, path: tuple[str, ...]) -> Value:
     """The part of a value that a callee reads under `path`."""
     for component in path:
         if component == EACH:
-            value = element(value)
+            value = element(value, passed=True)
             continue
-        if component == LENGTH:
-            value = part_of(value, LENGTH, UNKNOWN)
+        if component in (LENGTH, KEYS):
+            value = some_key(value) if component == KEYS else part_of(value, LENGTH, UNKNOWN, passed=True)
             continue
         known = value.member(component)
         rest = UNKNOWN if value.inside is None else value.inside
@@ -222,25 +253,24 @@ def map_labels(value: Value, change: Callable[[Label], Iterable[Label]], depth: 
     return replace(
         value,
         labels=limit(frozenset(new for label in value.labels for new in change(label))),
-        same=None,
         inside=None if value.inside is None else map_labels(value.inside, change, depth + 1),
         members={name: map_labels(member, change, depth + 1) for name, member in value.members.items()},
     )
 
 
 def only_sources(value: Value) -> Value:
-    """What is kept on objects and in globals: a parameter means something only inside its own function.
-
-    An error's text is not followed there: what is stored for later is stored to be shown.
-    """
-    if not value.members and value.inside is None and not value.labels:
-        return value
-    return map_labels(value, lambda label: (label,) if isinstance(label, Source) and label.name != ERROR_TEXT else ())
+    """What is kept on objects and in globals: a parameter means something only inside its own function."""
+    return map_labels(value, lambda label: (label,) if isinstance(label, Source) else ())
 
 
-def trimmed(value: Value) -> Value:
-    """The value as it is kept between functions: of a large or deep structure the first parts, and all labels."""
-    return _trimmed(value, [MAX_KEPT], 0)
+def without_error_text(value: Value) -> Value:
+    """An error's text is not followed out of its function: what is stored or returned is there to be shown."""
+    return map_labels(value, lambda label: () if isinstance(label, Source) and label.name == ERROR_TEXT else (label,))
+
+
+def trimmed(value: Value, parts: int = MAX_KEPT) -> Value:
+    """The value as it is kept: of a large or deep structure the first parts, and all labels."""
+    return value if not value.members and value.inside is None else _trimmed(value, [parts], 0)
 
 
 def _trimmed(value: Value, left: list[int], depth: int) -> Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ from reenact.lint.abstract import (
     join_all,
     labelled,
     limit,
+    some_key,
 )
 from reenact.lint.invoke import Arguments
 from reenact.lint.library import Library
@@ -65,7 +67,8 @@ class Calls(Library):
         for item in node.args:
             value = self.evaluate(item)
             if isinstance(item, ast.Starred):
-                self.consume(value, item, "passes on")
+                if not (isinstance(node.func, ast.Attribute) and node.func.attr in known.SET_METHODS):
+                    self.consume(value, item, "passes on")
                 arguments.rest = join(arguments.rest or BLANK, element(value))
             elif arguments.rest is None:
                 arguments.positional.append(value)
@@ -149,7 +152,8 @@ class Calls(Library):
     def read_key(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:
         """`get`, `pop` and `setdefault` with a constant key read a field; a set's `pop` takes any element."""
         if not arguments.positional:
-            self.consume(base, node, "takes any element of")
+            if not self.has_one_element(node.func):
+                self.consume(base, node, "takes any element of")
             return element(base)
         key, *default = arguments.positional
         if key.texts:
@@ -161,6 +165,12 @@ class Calls(Library):
             return labelled(base.labels)
         return join_all([element(base), *default])
 
+    def has_one_element(self, func: ast.expr) -> bool:
+        """Whether the code around asks if the set has exactly one element: then there is no order to depend on."""
+        if not isinstance(func, ast.Attribute) or not self.functions:
+            return False
+        return ast.dump(func.value) in counted_to_one(self.functions[-1].node)
+
     def sort_in_place(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:
         key = arguments.keywords.get("key")
         item = element(base)
@@ -170,14 +180,14 @@ class Calls(Library):
         return BLANK
 
     def view_keys(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # methods share a signature
-        return Value(labels=base.labels, kind=Kind.VIEW, inside=BLANK, order=base.order)
+        return Value(kind=Kind.VIEW, inside=some_key(base), order=base.order)
 
     def view_values(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # methods share a signature
-        return Value(labels=base.labels, kind=Kind.VIEW, inside=element(base), order=base.order)
+        return Value(kind=Kind.VIEW, inside=element(base), order=base.order)
 
     def view_items(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # methods share a signature
-        pair = Value(kind=Kind.LIST, members={"0": BLANK, "1": element(base)})
-        return Value(labels=base.labels, kind=Kind.VIEW, inside=pair, order=base.order)
+        pair = Value(kind=Kind.LIST, members={"0": some_key(base), "1": element(base)})
+        return Value(kind=Kind.VIEW, inside=pair, order=base.order)
 
     def copy(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # methods share a signature
         return base
@@ -188,12 +198,11 @@ class Calls(Library):
         return UNKNOWN
 
     def grow_by_all(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:
+        extends = isinstance(node.func, ast.Attribute) and node.func.attr == "extend"
         for value in arguments.positional:
-            order = None if base.kind in (Kind.SET, Kind.DICT) else self.sequence_order(value, node)
+            order = base.order or (self.sequence_order(value, node) if extends else None)
             members = value.members if value.kind is Kind.DICT else {}
-            self._grow(
-                replace(base, order=base.order or order, members={**base.members, **members}), element(value), node
-            )
+            self._grow(replace(base, order=order, members={**base.members, **members}), element(value), node)
         if arguments.keywords:
             self._grow(replace(base, members={**base.members, **arguments.keywords}), BLANK, node)
         return UNKNOWN
@@ -233,6 +242,22 @@ class Calls(Library):
 
     def new_session(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # methods share a signature
         return Value(kind=Kind.SESSION)
+
+
+@lru_cache(maxsize=256)
+def counted_to_one(function: ast.AST) -> frozenset[str]:
+    """Of which expressions a function compares the length with 1."""
+    return frozenset(
+        ast.dump(node.left.args[0])
+        for node in ast.walk(function)
+        if isinstance(node, ast.Compare)
+        and isinstance(node.left, ast.Call)
+        and isinstance(node.left.func, ast.Name)
+        and node.left.func.id == "len"
+        and node.left.args
+        and isinstance(node.comparators[0], ast.Constant)
+        and node.comparators[0].value == 1
+    )
 
 
 Method = Callable[[Calls, Value, Arguments, ast.Call], Value]

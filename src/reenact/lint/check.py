@@ -12,7 +12,7 @@ from reenact.errors import UsageError
 from reenact.lint.engine import Engine, Unit
 from reenact.lint.files import SourceFile, find_files, read_source
 from reenact.lint.findings import Finding, Place, Report, Severity, Unreadable
-from reenact.lint.frame import line_of
+from reenact.lint.frame import TooMuch, line_of
 from reenact.lint.program import load
 from reenact.lint.rules import RULES
 from reenact.lint.statements import Statements
@@ -89,6 +89,8 @@ def _analyse_unit(engine: Engine, unit: Unit) -> None:
         walker.run(unit.module.tree.body)
     except RecursionError:
         _not_analysed(engine, unit, "the code is nested too deeply and was not analysed")
+    except TooMuch:
+        _not_analysed(engine, unit, "the code takes too much work and was not analysed to its end")
     except Exception as error:  # noqa: BLE001  # whatever the code looks like, the other files are still checked
         reason = f"{type(error).__name__} in lint itself, please report it"
         _not_analysed(engine, unit, f"the code was not analysed: {reason}")

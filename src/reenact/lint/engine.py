@@ -18,6 +18,7 @@ from reenact.lint.abstract import (
     map_labels,
     only_sources,
     trimmed,
+    without_error_text,
 )
 from reenact.lint.findings import Finding
 from reenact.lint.program import Class, Function, Module, Program, Sink
@@ -33,6 +34,7 @@ class Unit:
     key: str
     module: Module
     function: Function | None = None
+    size: int = 0  # how many nodes its tree has
 
 
 @dataclass(slots=True)
@@ -45,6 +47,7 @@ class Engine:
     seeded: set[str] = field(default_factory=set)  # names of modules that seed a library's own generator
     _readers: dict[str, dict[str, None]] = field(default_factory=dict)
     _queue: deque[str] = field(default_factory=deque)
+    _queued: set[str] = field(default_factory=set)
     _units: dict[str, Unit] = field(default_factory=dict)
     _runs: dict[str, int] = field(default_factory=dict)
 
@@ -52,20 +55,26 @@ class Engine:
         """Call `analyse` for each unit, module bodies first, and again for what depends on what it changed."""
         self.functions.update(self.program.functions)
         modules = list(self.program.modules.values())
-        units = [Unit(f"module {module.name}", module) for module in modules]
-        units += [Unit(function.key, module, function) for module in modules for function in module.functions]
+        units = [Unit(f"module {module.name}", module, None, _size(module.tree)) for module in modules]
+        units += [
+            Unit(function.key, module, function, _size(function.node))
+            for module in modules
+            for function in module.functions
+        ]
         self._units = {unit.key: unit for unit in units}
-        self._queue = deque(self._units)
+        self._queue, self._queued = deque(self._units), set(self._units)
         while self._queue:
             key = self._queue.popleft()
+            self._queued.discard(key)
             self._runs[key] = self._runs.get(key, 0) + 1
             self.findings[key] = {}
             analyse(self, self._units[key])
 
     def _changed(self, thing: str) -> None:
         for reader in self._readers.get(thing, ()):
-            if self._runs.get(reader, 0) in range(1, MAX_RUNS) and reader not in self._queue:
+            if self._runs.get(reader, 0) < MAX_RUNS and reader not in self._queued:
                 self._queue.append(reader)
+                self._queued.add(reader)
 
     def _read(self, thing: str, unit: str) -> None:
         self._readers.setdefault(thing, {})[unit] = None
@@ -76,7 +85,7 @@ class Engine:
 
     def define_global(self, module: Module, name: str, value: Value) -> None:
         """What a module's body makes of a name: it replaces what an earlier pass, which knew less, made of it."""
-        kept = trimmed(only_sources(value))
+        kept = trimmed(without_error_text(only_sources(value)))
         assigned = module.assigned.get(name)
         after = kept if assigned is None else join(kept, assigned)
         if after != module.values.get(name):
@@ -113,7 +122,7 @@ class Engine:
         self._store(owner.attributes, name, value, thing)
 
     def _store(self, table: dict[str, Value], name: str, value: Value, thing: str) -> None:
-        kept = trimmed(only_sources(value))
+        kept = trimmed(without_error_text(only_sources(value)))
         before = table.get(name)
         after = kept if before is None else join(before, kept)
         if after != before:
@@ -124,7 +133,7 @@ class Engine:
         self._read(f"summary {function.key}", unit)
 
     def set_returns(self, function: Function, value: Value) -> None:
-        kept = trimmed(value)
+        kept = trimmed(without_error_text(value))
         if kept != (function.summary.returns or UNKNOWN):
             function.summary.returns = kept
             self._changed(f"summary {function.key}")
@@ -155,6 +164,10 @@ class Engine:
                     module.values[function.name] = Value(kind=Kind.FUNCTION, name=function.key)
             if any(_is_seeding(node) for node in ast.walk(module.tree)):
                 self.seeded.add(module.name)
+
+
+def _size(node: ast.AST) -> int:
+    return sum(1 for _ in ast.walk(node))
 
 
 def _is_seeding(node: ast.AST) -> bool:

@@ -26,6 +26,7 @@ from reenact.lint.abstract import (
     text,
 )
 from reenact.lint.fields import Fields
+from reenact.lint.frame import TooMuch
 from reenact.lint.order import Ordering
 
 _SET_OPERATORS: Final = (ast.Sub, ast.BitAnd, ast.BitOr, ast.BitXor)
@@ -38,6 +39,9 @@ class Expressions(Fields, Ordering):
     """Evaluates expressions; calls are for a subclass."""
 
     def evaluate(self, node: ast.expr) -> Value:
+        self.steps_left -= 1
+        if self.steps_left < 0:
+            raise TooMuch
         handler = EVALUATORS.get(type(node))
         return UNKNOWN if handler is None else handler(self, node)
 
@@ -71,7 +75,7 @@ class Expressions(Fields, Ordering):
         values = [self.evaluate(operand) for operand in operands]
         for index, operator in enumerate(node.ops):
             left, right = values[index], values[index + 1]
-            if isinstance(operator, ast.Is | ast.IsNot) and _is_none(operands[index], operands[index + 1]):
+            if isinstance(operator, ast.Is | ast.IsNot) and _asks_identity(operands[index], operands[index + 1]):
                 continue
             if isinstance(operator, ast.In | ast.NotIn):
                 self._membership_in_environment(right, node)
@@ -299,8 +303,10 @@ class Expressions(Fields, Ordering):
         return labelled(label for part in parts for label in part.labels)
 
 
-def _is_none(*nodes: ast.expr) -> bool:
-    return any(isinstance(node, ast.Constant) and node.value is None for node in nodes)
+def _asks_identity(*nodes: ast.expr) -> bool:
+    """`is None` asks whether something is there, `a is b` whether two are one object; `is True` asks what it says."""
+    constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
+    return not constants or None in constants
 
 
 def _is_scalar(node: ast.expr) -> bool:

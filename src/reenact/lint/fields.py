@@ -52,7 +52,8 @@ class Fields(Frame):
 
     def _unlisted_member(self, base: Value, name: str, node: ast.AST) -> Value:
         if base.kind is Kind.NAMED:
-            return Value(kind=Kind.NAMED, name=f"{base.name}.{name}")
+            inner = f"{base.name}.{name}"
+            return Value(kind=Kind.MODULE if inner in self.engine.program.modules else Kind.NAMED, name=inner)
         if base.kind is Kind.MODULE:
             return self._of_module(base.name, name)
         found = self._of_object(base, name, node) if base.kind in (Kind.INSTANCE, Kind.CLASS) else None
@@ -80,8 +81,10 @@ class Fields(Frame):
             return self.apply(value, [], node) if method.is_property else value
         stored = self.engine.read_attribute(owner, name, self.unit.key)
         annotation = owner.all_fields().get(name)
-        declared = UNKNOWN if annotation is None else self.from_annotation(annotation)
-        return declared if stored is None else join(stored, declared)
+        declared = None if annotation is None else self.from_annotation(annotation)
+        if stored is None or declared is None:
+            return stored or declared or UNKNOWN
+        return join(stored, declared)
 
     def _is_forbidden(self, base: Value, name: str) -> bool:
         if name not in FORBIDDEN or self.sources(base.labels):

@@ -14,6 +14,7 @@ from reenact.contracts.stability import FORBIDDEN_FIELDS
 from reenact.lint import known
 from reenact.lint.abstract import (
     ERROR_TEXT,
+    MAX_HELD,
     OUTCOME,
     UNKNOWN,
     Kind,
@@ -24,6 +25,8 @@ from reenact.lint.abstract import (
     Value,
     join,
     join_all,
+    ranked,
+    trimmed,
 )
 from reenact.lint.engine import Engine, Unit
 from reenact.lint.findings import Finding, Place, Severity
@@ -78,6 +81,10 @@ class Env:
         return env
 
 
+class TooMuch(Exception):
+    """Ends the analysis of a unit that takes more work than its size explains: code that was made to."""
+
+
 class Frame:
     """Evaluating and running are for subclasses; names, reports and summaries are here."""
 
@@ -94,6 +101,7 @@ class Frame:
         self.quiet = 0  # inside what only tells people
         self.noting = 0  # inside a branch that only tells people
         self.loops = 0
+        self.steps_left = 20_000 + 40 * unit.size  # loops and lambdas are evaluated more than once, within bounds
         self.identities: set[ast.expr] = set()  # uses of id() that only tell objects apart
 
     def evaluate(self, node: ast.expr) -> Value:
@@ -126,7 +134,7 @@ class Frame:
         return by_name(name, UNKNOWN)
 
     def bind(self, name: str, value: Value) -> None:
-        value = by_name(name, value)
+        value = trimmed(by_name(name, value), MAX_HELD)
         declared = self.env.declared(name)
         if declared == "global":
             self.engine.assign_global(self.module, name, value)
@@ -139,6 +147,7 @@ class Frame:
 
     def rebind(self, name: str, value: Value) -> None:
         """Replace what a name in sight stands for, wherever it lives: its value was changed in place."""
+        value = trimmed(value, MAX_HELD)
         if self.env.get(name) is not None:
             self.env.names[name] = value
         elif name in self.module.values:
@@ -192,7 +201,7 @@ class Frame:
         """
         if self.quiet:
             return
-        for label in labels:
+        for label in ranked(labels):
             if isinstance(label, Param):
                 if not self.noting:
                     self.engine.add_sink(label, Sink(rule, action, self.module.shown, line_of(node), whole, bare))

@@ -21,6 +21,7 @@ from reenact.lint.abstract import (
     join_all,
     limit,
     map_labels,
+    ranked,
 )
 from reenact.lint.expressions import Expressions
 from reenact.lint.fields import FORBIDDEN
@@ -60,7 +61,8 @@ class Invocations(Expressions):
             passed = given.get(label.position)
             if passed is not None and (passed.labels or passed.members or passed.inside is not None):
                 value = at_path(passed, label.path)
-                self._pass_on(deep_labels(value) if sink.whole else value.labels, sink, function, node)
+                labels = deep_labels(value, records=False) if sink.whole else value.labels
+                self._pass_on(labels, sink, function, node)
         if function.owner is not None:
             for name, value in summary.attributes.items():
                 self.engine.set_attribute(function.owner, name, _filled_in(value, function, given))
@@ -69,7 +71,7 @@ class Invocations(Expressions):
     def _pass_on(self, labels: Iterable[Label], sink: Sink, function: Function, node: ast.AST) -> None:
         if self.quiet:
             return
-        for label in labels:
+        for label in ranked(labels):
             if isinstance(label, Param):
                 if not self.noting and label.function != function.key:
                     self.engine.add_sink(label, sink)
@@ -152,8 +154,8 @@ class Invocations(Expressions):
 
     def analyse(self, function: Function) -> None:
         """Run a function's body with its parameters unknown, and keep what its callers must know."""
-        outer, around = self.env, (self.quiet, self.noting, self.loops, self.classes)
-        self.env, self.quiet, self.noting, self.loops, self.classes = Env(outer, own=True), 0, 0, 0, []
+        outer, around = self.env, (self.quiet, self.noting, self.classes)
+        self.env, self.quiet, self.noting, self.classes = Env(outer, own=True), 0, 0, []
         self.functions.append(function)
         self.returned.append([])
         try:
@@ -166,7 +168,7 @@ class Invocations(Expressions):
             values = self.returned.pop()
             self.functions.pop()
             self.env = outer
-            self.quiet, self.noting, self.loops, self.classes = around
+            self.quiet, self.noting, self.classes = around
         declared = self.from_annotation(getattr(function.node, "returns", None))
         returns = join_all(values) if values else UNKNOWN
         if returns.kind is Kind.UNKNOWN and declared.kind is not Kind.BLANK:
@@ -175,8 +177,11 @@ class Invocations(Expressions):
 
     def _bind_parameters(self, function: Function) -> None:
         parameters = function.parameters()
+        defaults = _text_defaults(function.node.args)
         for index, parameter in enumerate(parameters):
             start = by_name(parameter.arg, self.from_annotation(parameter.annotation))
+            if parameter.arg in defaults:
+                start = replace(start, texts=frozenset({defaults[parameter.arg]}))
             if index == 0 and function.owner is not None and not function.is_static:
                 is_class = "classmethod" in decorators(function.node)
                 start = Value(kind=Kind.CLASS if is_class else Kind.INSTANCE, name=function.owner.key)
@@ -187,6 +192,20 @@ class Invocations(Expressions):
             if parameter_node is not None:
                 start = Value(kind=kind)
                 self.env.names[parameter_node.arg] = self.as_parameter(function, len(parameters) + offset, start)
+
+
+def _text_defaults(arguments: ast.arguments) -> dict[str, str]:
+    """Parameters whose default is a text: it may be the name of a field."""
+    positional = [*arguments.posonlyargs, *arguments.args]
+    pairs: list[tuple[ast.arg, ast.expr | None]] = list(
+        zip(reversed(positional), reversed(arguments.defaults), strict=False)
+    )
+    pairs += zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return {
+        parameter.arg: default.value
+        for parameter, default in pairs
+        if isinstance(default, ast.Constant) and isinstance(default.value, str)
+    }
 
 
 def _meet(function: Function, bound: Value | None, arguments: Arguments) -> dict[int, Value]:
@@ -229,4 +248,5 @@ def _filled_in(value: Value, function: Function, given: dict[int, Value]) -> Val
     if value.same is not None and value.same.function == function.key and value.same.position in given:
         passed = at_path(given[value.same.position], value.same.path)
         return replace(passed, labels=limit(passed.labels | map_labels(value, change).labels))
-    return map_labels(value, change)
+    filled = map_labels(value, change)
+    return filled if filled.same is None else replace(filled, same=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Final
 
-from reenact.lint.abstract import Kind, Order, Value
+from reenact.lint.abstract import MAX_DEPTH, Kind, Order, Value
 from reenact.lint.frame import Frame, line_of
 
 _WHY: Final = {
@@ -27,10 +27,13 @@ class Ordering(Frame):
         elif value.order is not None and value.kind is not Kind.DICT:
             self.consume_order(value.order)
 
-    def consume_sequence(self, value: Value) -> None:
-        """`value` goes where nothing is known: its order with it. A set stays a set there."""
-        if value.kind is not Kind.SET:
-            self.consume(value, ast.Pass(), "")
+    def consume_sequence(self, value: Value, depth: int = 0) -> None:
+        """`value` goes where nothing is known, and its order with it. A set stays a set there."""
+        if value.order is not None and value.kind is not Kind.DICT:
+            self.consume_order(value.order)
+        if depth < MAX_DEPTH:
+            for part in [*value.members.values(), *([] if value.inside is None else [value.inside])]:
+                self.consume_sequence(part, depth + 1)
 
     def consume_order(self, order: Order) -> None:
         self.report(order.rule, order, f"{order.what}: {_WHY[order.rule]}")

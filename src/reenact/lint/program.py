@@ -18,6 +18,8 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 # How far the imports of a checked file are followed, so that one file can be checked alone with its helpers known.
 MAX_IMPORT_DEPTH: Final = 3
 MAX_HELPER_MODULES: Final = 300
+MAX_HELPER_CHARACTERS: Final = 1_500_000
+MAX_LINEAGE: Final = 40
 BESIDE: Final = ""  # a script may import the scripts that lie beside it
 
 _RECORD_BASES: Final = frozenset({"Struct", "NamedTuple", "TypedDict", "BaseModel"})
@@ -98,7 +100,7 @@ class Class:
         """The class and its bases within the program, nearest first."""
         seen: list[Class] = []
         pending = [self]
-        while pending:
+        while pending and len(seen) < MAX_LINEAGE:
             current = pending.pop(0)
             if current not in seen:
                 seen.append(current)
@@ -202,18 +204,19 @@ def module_name(path: Path) -> tuple[Path, str]:
 
 def _follow_imports(program: Program, roots: list[tuple[Path, str]]) -> None:
     pending = list(program.modules.values())
-    helpers = 0
+    helpers = characters = 0
     for _ in range(MAX_IMPORT_DEPTH):
         wanted = dict.fromkeys(name for module in pending for name in _imported_names(module))
         pending = []
         for name in wanted:
             path = None if name in program.modules else _find_module(name, roots)
-            if path is None or helpers >= MAX_HELPER_MODULES:
+            if path is None or helpers >= MAX_HELPER_MODULES or characters >= MAX_HELPER_CHARACTERS:
                 continue
             source = read_source(path, path.as_posix())
             if isinstance(source, Unreadable) or source.tree is None:
                 continue
             helpers += 1
+            characters += len(source.text)
             pending.append(program.add(source, wanted=False))
 
 

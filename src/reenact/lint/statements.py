@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from reenact.lint.abstract import UNKNOWN, Kind, Value, deep_labels, element, join, limit, part_of
+from reenact.lint.abstract import MAX_DEPTH, UNKNOWN, Kind, Value, deep_labels, element, join, limit, part_of
 from reenact.lint.frame import Env
 from reenact.lint.patterns import Patterns
 from reenact.lint.program import Class, FunctionNode, new_class
@@ -69,6 +69,7 @@ class Statements(Patterns):
 
     def _store_item(self, target: ast.Subscript, value: Value) -> None:
         base = self.evaluate(target.value)
+        self.tells_apart(target.slice)
         keys = sorted(self.evaluate(target.slice).texts) if not isinstance(target.slice, ast.Slice) else []
         if not isinstance(target.value, ast.Name):
             return
@@ -206,7 +207,7 @@ class Statements(Patterns):
         value = UNKNOWN if node.value is None else self.evaluate(node.value)
         self.consume_sequence(value)
         if self.returned:
-            self.returned[-1].append(replace(value, order=None) if value.order is not None else value)
+            self.returned[-1].append(without_order(value))
         return False
 
     def raise_statement(self, node: ast.Raise) -> bool:
@@ -295,6 +296,18 @@ class Statements(Patterns):
         for name in [] if module is None else list(module.values):
             if module is not None and not name.startswith("_"):
                 self.bind(name, self._of_module(module.name, name))
+
+
+def without_order(value: Value, depth: int = 0) -> Value:
+    """What a caller gets: an order that was reported here is not reported there again."""
+    if depth > MAX_DEPTH or (value.order is None and not value.members and value.inside is None):
+        return value
+    return replace(
+        value,
+        order=None if value.kind is not Kind.DICT else value.order,
+        inside=None if value.inside is None else without_order(value.inside, depth + 1),
+        members={name: without_order(member, depth + 1) for name, member in value.members.items()},
+    )
 
 
 def _as_load(target: ast.expr) -> ast.expr:

@@ -33,9 +33,12 @@ class Suppression:
 def silence(findings: Iterable[Finding], text: str, shown: str) -> list[Finding]:
     """The findings that no comment of this file silences, and those about the comments themselves."""
     suppressions, problems = read_comments(text, shown)
+    by_line: dict[int, list[Suppression]] = {}
+    for one in suppressions:
+        by_line.setdefault(one.speaks_for, []).append(one)
     kept: list[Finding] = []
     for finding in findings:
-        matching = [one for one in suppressions if _speaks_about(one, finding)]
+        matching = _matching(by_line, finding)
         for one in matching:
             one.used.add(finding.rule)
         if not matching:
@@ -54,9 +57,8 @@ def read_comments(text: str, shown: str) -> tuple[list[Suppression], list[Findin
     problems: list[Finding] = []
     if "reenact:" not in text:
         return suppressions, problems
-    tokens = _tokens(text)
-    for index, token in enumerate(tokens):
-        found = _COMMENT.match(token.string) if token.type == tokenize.COMMENT else None
+    for token, spoken in _comments(text):
+        found = _COMMENT.match(token.string)
         if found is None:
             continue
         line = token.start[0]
@@ -68,7 +70,7 @@ def read_comments(text: str, shown: str) -> tuple[list[Suppression], list[Findin
         elif parsed is None or not parsed["reason"].partition("#")[0].strip(" .-"):
             problems.append(_finding(shown, line, "RN002", f"the comment gives no reason; {_HOW}"))
         else:
-            suppressions.append(Suppression(line, _spoken_line(tokens, index), rules))
+            suppressions.append(Suppression(line, spoken, rules))
         problems += [
             _finding(shown, line, "RN003", f"there is no rule {rule!a} to ignore; `reenact lint --rules` lists them")
             for rule in unknown
@@ -83,19 +85,24 @@ def _tokens(text: str) -> list[tokenize.TokenInfo]:
         return []
 
 
-def _spoken_line(tokens: list[tokenize.TokenInfo], index: int) -> int:
-    """A comment after code speaks for its own line; one that stands alone, for the next line with code."""
-    token = tokens[index]
-    if token.line[: token.start[1]].strip():
-        return token.start[0]
+def _comments(text: str) -> list[tuple[tokenize.TokenInfo, int]]:
+    """Each comment, with the line it speaks for: its own after code; alone on its line, the next one with code."""
     silent = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
-    following = (later.start[0] for later in tokens[index + 1 :] if later.type not in silent)
-    return next(following, token.start[0])
+    found: list[tuple[tokenize.TokenInfo, int]] = []
+    next_code = 0
+    for token in reversed(_tokens(text)):
+        if token.type not in silent:
+            next_code = token.start[0]
+        elif token.type == tokenize.COMMENT:
+            alone = not token.line[: token.start[1]].strip()
+            found.append((token, next_code if alone and next_code else token.start[0]))
+    return found[::-1]
 
 
-def _speaks_about(suppression: Suppression, finding: Finding) -> bool:
-    place = finding.place
-    return finding.rule in suppression.rules and place.line <= suppression.speaks_for <= max(place.line, place.end_line)
+def _matching(by_line: dict[int, list[Suppression]], finding: Finding) -> list[Suppression]:
+    lines = range(finding.place.line, max(finding.place.line, finding.place.end_line) + 1)
+    around = lines if len(lines) <= len(by_line) else [line for line in by_line if line in lines]
+    return [one for line in around for one in by_line.get(line, ()) if finding.rule in one.rules]
 
 
 def _finding(shown: str, line: int, rule: str, message: str) -> Finding:

@@ -28,4 +28,5 @@ def walk(value, seen=None):
         return 0
     seen.add(id(value))
     marks = {id(item): item for item in value}
+    marks[id(value)] = value
     return len(marks) + sum(walk(item, seen) for item in value if marks[id(item)])

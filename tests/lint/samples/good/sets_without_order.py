@@ -59,3 +59,17 @@ def only(names: set[str]):
 
 def subset(names):
     return {name for name in set(names) if name} <= {"a"}
+
+
+def single(names):
+    kinds = {name[0] for name in names}
+    return kinds.pop() if len(kinds) == 1 else "mixed"
+
+
+def merged(groups: set[frozenset[str]]):
+    return set().union(*groups)
+
+
+def updated(seen, names):
+    seen.update([name.upper() for name in set(names)])
+    return seen
