@@ -2,7 +2,8 @@
 
 Only what stands literally in the pinned plan is expanded: `{{step.path}}` when a step is requested, `{"$secret": NAME}`
 when it is dispatched. A value that is put in from outside has every key that begins with `$` prefixed by one more, and
-dispatch takes one off again.
+dispatch takes one off again. `{"$sealed": TEXT}` is a secret that a tool returned, encrypted: what was recorded may
+hold it, and it stays shut where its key is not there.
 """
 
 from __future__ import annotations
@@ -20,12 +21,20 @@ class UnresolvedReference(Exception):  # it becomes a refusal, nobody handles it
     """A reference that leads nowhere; the message says where it stands and why."""
 
 
-def escape(value: object) -> object:
-    """A value from outside, made inert."""
+class SealedReference(UnresolvedReference):
+    """A reference inside a longer text to a value that is sealed."""
+
+
+def escape(value: object, *, recorded: bool = False) -> object:
+    """A value from outside, made inert. In a recorded value a seal is ours, and stays one."""
     if isinstance(value, dict):
-        return {("$" + key if key.startswith("$") else key): escape(item) for key, item in value.items()}
+        if recorded and is_sealed(value):
+            return value
+        return {
+            ("$" + key if key.startswith("$") else key): escape(item, recorded=recorded) for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [escape(item) for item in value]
+        return [escape(item, recorded=recorded) for item in value]
     return value
 
 
@@ -33,11 +42,23 @@ def is_secret(value: object) -> bool:
     return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("$secret"), str)
 
 
+def is_sealed(value: object) -> bool:
+    return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("$sealed"), str)
+
+
+def has_sealed(value: object) -> bool:
+    if isinstance(value, dict):
+        return is_sealed(value) or any(has_sealed(item) for item in value.values())
+    return isinstance(value, list) and any(has_sealed(item) for item in value)
+
+
 def unescape(value: object, secret: Callable[[str], object] | None) -> object:
     """What the skill gets: secrets resolved, then one `$` taken off. Without `secret` the references stay."""
     if isinstance(value, dict):
         if is_secret(value):
             return value if secret is None else secret(value["$secret"])
+        if is_sealed(value):
+            return value
         return {(key.removeprefix("$")): unescape(item, secret) for key, item in value.items()}
     if isinstance(value, list):
         return [unescape(item, secret) for item in value]
@@ -79,10 +100,12 @@ def resolve(value: object, earlier: Mapping[str, int], output: Callable[[str], o
 def resolve_text(text: str, earlier: Mapping[str, int], output: Callable[[str], object], where: str) -> object:
     whole = REFERENCE.fullmatch(text.strip())
     if whole is not None:
-        return escape(look_up(whole[1], earlier, output, where))
+        return escape(look_up(whole[1], earlier, output, where), recorded=True)
 
     def put_in(match: re.Match[str]) -> str:
         found = look_up(match[1], earlier, output, where)
+        if has_sealed(found):
+            raise SealedReference(f"{where or '/'}: the value of {match[1]!r} is sealed")
         return found if isinstance(found, str) else canonicalize(found).decode()
 
     return REFERENCE.sub(put_in, text)

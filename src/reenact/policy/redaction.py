@@ -1,25 +1,32 @@
 """What is a secret in a value: by the name of its field, by its shape, or because it is one that was handed out.
 
-Pure: the same value and rules give the same places. `{"$secret": NAME}` is a reference, and never touched.
+Pure: the same value and rules give the same places. `{"$secret": NAME}` is a reference and `{"$sealed": TEXT}` is
+encrypted already: neither is touched.
 """
 
 from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
+
+from reenact.errors import UsageError
+from reenact.values.canonical import canonicalize
 
 REDACTED: Final = "[redacted]"
 SHORTEST_KNOWN: Final = 6
 """Shorter values are left alone inside longer texts: they would be found everywhere."""
+SHORTEST_WHOLE: Final = 4
+"""A text that is nothing but a secret is one from this length on."""
 
 SECRET_NAMES: Final = frozenset(
     {
         "authorization", "proxyauthorization", "cookie", "setcookie", "xapikey", "apikey", "xauthtoken", "password",
         "passwd", "clientsecret", "secretkey", "privatekey", "accesstoken", "refreshtoken", "idtoken", "sessiontoken",
-        "authtoken", "bearertoken", "smtppassword", "awssecretaccesskey",
+        "authtoken", "bearertoken", "smtppassword", "awssecretaccesskey", "xamzsecuritytoken", "xgoogapikey",
+        "xvaulttoken", "privatetoken", "xcsrftoken", "xaccesstoken",
     }
 )  # fmt: skip
 
@@ -65,97 +72,168 @@ class SecretRules:
         names = [field for field in fields if not field.startswith("/")]
         self._names = SECRET_NAMES | {plain(name) for name in names}
         self._pointers = frozenset(field for field in fields if field.startswith("/"))
-        self._known = known_pattern(known)
+        known = list(known)
+        self._whole = frozenset(secret for secret in known if len(secret) >= SHORTEST_WHOLE)
+        self._forms = tuple(sorted({form for secret in known for form in forms(secret)}, key=longest_first))
 
-    def apply(self, value: object, replace: Replace, path: str = "") -> object:
-        """The value with every secret replaced; the very same object where there is none."""
+    def apply(self, value: object, replace: Replace, path: str = "", *, whole: bool = False) -> object:
+        """The value with every secret replaced; the very same object where there is none.
+
+        `whole` hands `replace` all of a text that holds a secret, and all of an object that has one among its names, so
+        that nothing is lost; a seal is handed over too.
+        """
         if isinstance(value, str):
-            return self.apply_text(value, replace)
+            return self.apply_text(value, replace, whole=whole)
         if isinstance(value, dict):
-            return self._apply_dict(value, replace, path)
+            return self._apply_dict(value, replace, path, whole=whole)
         if isinstance(value, list):
-            items = [self.apply(item, replace, f"{path}/{index}") for index, item in enumerate(value)]
+            items = [self.apply(item, replace, f"{path}/{index}", whole=whole) for index, item in enumerate(value)]
             return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+        if self._whole and type(value) is int and str(value) in self._whole:
+            return replace(value)
         return value
 
-    def _apply_dict(self, value: dict[str, object], replace: Replace, path: str) -> object:
-        if set(value) == {"$secret"}:
-            return value
+    def _apply_dict(self, value: dict[str, object], replace: Replace, path: str, *, whole: bool) -> object:
+        if is_mark(value):
+            return replace(value) if whole and "$sealed" in value else value
         changed, found = False, {}
         for key, item in value.items():
-            where = f"{path}/{key}"
+            where = f"{path}/{pointer_part(key)}"
             if self.is_secret_field(key, where) and holds_something(item):
                 new: object = replace(item)
             else:
-                new = self.apply(item, replace, where)
+                new = self.apply(item, replace, where, whole=whole)
             name = self.apply_text(key, lambda _: REDACTED)
+            if whole and name is not key:
+                return replace(value)
             changed = changed or new is not item or name is not key
             found[str(name)] = new
         return found if changed else value
 
-    def apply_text(self, text: str, replace: Replace) -> object:
-        """A text that is a secret as a whole is replaced; one that holds a secret keeps the rest."""
-        for pattern in (self._known, SHAPES):
-            if pattern is None or len(text) < SHORTEST_KNOWN:
-                continue
-            whole = pattern.fullmatch(text)
-            if whole is not None:
-                return replace(text)
-            if pattern.search(text) is not None:
-                text = pattern.sub(REDACTED, text)
-        if len(text) >= SHORTEST_KNOWN and INTRODUCED.search(text) is not None:
-            text = INTRODUCED.sub(after_introduction, text)
+    def apply_text(self, text: str, replace: Replace, *, whole: bool = False) -> object:
+        """A text that is a secret as a whole is replaced; one that holds a secret keeps the rest, unless `whole`."""
+        if text in self._whole or (len(text) >= SHORTEST_KNOWN and SHAPES.fullmatch(text) is not None):
+            return replace(text)
+        left = self.take_out_shapes(self.take_out_known(text))
+        return replace(text) if whole and left is not text else left
+
+    def take_out_known(self, text: str) -> str:
+        """The text without the secrets that were handed out, in any of their forms."""
+        for form in self._forms:
+            if form in text:
+                text = text.replace(form, REDACTED)
         return text
+
+    def take_out_shapes(self, text: str) -> str:
+        return SHAPES.sub(REDACTED, text) if SHAPES.search(text) is not None else text
+
+    def without_known(self, value: object) -> object:
+        """The value without the secrets that were handed out; the very same object where there is none."""
+        if not self._whole:
+            return value
+        if isinstance(value, str):
+            return REDACTED if value in self._whole else self.take_out_known(value)
+        if isinstance(value, dict):
+            pairs = {self.take_out_known(key): self.without_known(item) for key, item in value.items()}
+            same = all(pairs.get(key, pairs) is item for key, item in value.items())
+            return value if same else pairs
+        if isinstance(value, list):
+            items = [self.without_known(item) for item in value]
+            return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+        return REDACTED if type(value) is int and str(value) in self._whole else value
 
     def is_secret_field(self, name: str, path: str) -> bool:
         return plain(name) in self._names or path in self._pointers
 
     def find(self, value: object) -> list[str]:
         """JSON pointers of the secrets in a value, for a message that says where and not what."""
-        places: list[str] = []
+        return list(self._find(value, ""))
 
-        def look(item: object, path: str) -> None:
-            if isinstance(item, str):
-                # A mark is where a secret was: no call can be made with it, in a replay any more than before.
-                if REDACTED in item or self.apply_text(item, lambda _: REDACTED) is not item:
-                    places.append(path or "/")
-            elif isinstance(item, dict) and set(item) != {"$secret"}:
-                for key, inner in item.items():
-                    where = f"{path}/{key}"
-                    if self.is_secret_field(key, where) and holds_something(inner):
-                        places.append(where)
-                    else:
-                        look(inner, where)
-            elif isinstance(item, list):
-                for index, inner in enumerate(item):
-                    look(inner, f"{path}/{index}")
+    def _find(self, value: object, path: str) -> Iterator[str]:
+        if isinstance(value, dict):
+            if not is_mark(value):
+                yield from self._find_in(value, path)
+        elif isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from self._find(item, f"{path}/{index}")
+        elif self.apply(value, lambda _: REDACTED) is not value or (isinstance(value, str) and REDACTED in value):
+            # A mark is where a secret was: no call can be made with it, in a replay any more than before.
+            yield path or "/"
 
-        look(value, "")
-        return places
+    def _find_in(self, value: dict[str, object], path: str) -> Iterator[str]:
+        for key, item in value.items():
+            where = f"{path}/{pointer_part(key)}"
+            if self.apply_text(key, lambda _: REDACTED) is not key:
+                yield f"{path}/{REDACTED}"
+            elif self.is_secret_field(key, where) and holds_something(item):
+                yield where
+            else:
+                yield from self._find(item, where)
 
 
-def after_introduction(match: re.Match[str]) -> str:
-    introduction = INTRODUCTION.match(match[0])
-    return f"{introduction[0] if introduction else ''}{REDACTED}"
+def is_mark(value: dict[str, object]) -> bool:
+    """A reference to a secret, or one that is sealed: what may be written as it stands."""
+    return len(value) == 1 and (isinstance(value.get("$secret"), str) or isinstance(value.get("$sealed"), str))
+
+
+def holds_mark(value: object) -> bool:
+    """Whether something was taken out of a value: with what is left nothing can be called."""
+    if isinstance(value, str):
+        return REDACTED in value
+    if isinstance(value, dict):
+        return any(holds_mark(item) for pair in value.items() for item in pair)
+    return isinstance(value, list) and any(holds_mark(item) for item in value)
 
 
 def plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
+def pointer_part(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1") if "~" in key or "/" in key else key
+
+
 def holds_something(value: object) -> bool:
     """A reference, nothing, or what was redacted already is no secret."""
-    if isinstance(value, dict) and set(value) <= {"$secret", "$sealed"} and value:
+    if isinstance(value, dict) and is_mark(value):
         return False
-    return value not in (None, "", REDACTED, True, False)
+    return value not in (None, "", REDACTED, True, False, [], {})
 
 
-def known_pattern(known: Iterable[str]) -> re.Pattern[str] | None:
-    """Handed-out secrets, also as they look inside a URL or in base64."""
-    forms: set[str] = set()
-    for secret in known:
-        if len(secret) >= SHORTEST_KNOWN:
-            forms |= {secret, quote(secret, safe=""), b64encode(secret.encode()).decode().rstrip("=")}
-    if not forms:
-        return None
-    return re.compile("|".join(re.escape(form) for form in sorted(forms, key=lambda form: (-len(form), form))))
+def longest_first(form: str) -> tuple[int, str]:
+    return -len(form), form
+
+
+def forms(secret: str) -> Iterator[str]:
+    """How a secret may look inside a longer text: as it is, in a URL, inside JSON, in hex, in base64."""
+    for text in {secret, secret.strip()}:
+        if len(text) < SHORTEST_KNOWN:
+            continue
+        data = text.encode("utf-8", "surrogatepass")
+        yield text
+        yield canonical_text(text)
+        yield data.hex()
+        yield data.hex().upper()
+        for encode in (quote, quote_plus):
+            for safe in ("", "/"):
+                encoded = encode(text, safe=safe, errors="surrogatepass")
+                yield encoded
+                yield re.sub("%[0-9A-F]{2}", lambda match: match[0].lower(), encoded)
+        yield from base64_forms(data)
+
+
+def canonical_text(text: str) -> str:
+    try:
+        return canonicalize(text).decode()[1:-1]
+    except UsageError:
+        return text
+
+
+def base64_forms(data: bytes) -> Iterator[str]:
+    """The characters that stand for the secret alone, wherever it begins in what was encoded."""
+    for before in range(3):
+        encoded = b64encode(bytes(before) + data).decode()
+        core = encoded[-(-8 * before // 6) : 8 * (before + len(data)) // 6]
+        if len(core) >= SHORTEST_KNOWN:
+            yield core
+            yield core.replace("+", "-").replace("/", "_")

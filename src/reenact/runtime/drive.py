@@ -5,11 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from reenact.contracts.outcome import StructuredOutcome
-from reenact.contracts.references import UnresolvedReference, has_references, resolve, secret_names, unescape
+from reenact.contracts.references import (
+    SealedReference,
+    UnresolvedReference,
+    has_references,
+    has_sealed,
+    resolve,
+    secret_names,
+    unescape,
+)
 from reenact.errors import UnknownPrice
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import LedgerDecision, Spent
 from reenact.policy.cost import cents
+from reenact.policy.redaction import holds_mark
 from reenact.policy.settle import tariff
 from reenact.runtime import building, keys
 from reenact.runtime.dispatch import make_dispatch, with_output
@@ -44,11 +53,17 @@ class Call:
         self.ex.tell(
             Fact(
                 kind="step_ended", run_id=self.ex.run_id, step_id=self.step.step_id, step_index=self.step.index,
-                code=outcome.code, status=outcome.status, outcome=outcome, skill_id=self.step.skill_id,
+                code=outcome.code, status=outcome.status, outcome=self.shown(outcome), skill_id=self.step.skill_id,
                 tool_call_id=self.tool_call_id,
             )
         )  # fmt: skip
         return outcome
+
+    def shown(self, outcome: StructuredOutcome) -> StructuredOutcome | None:
+        """What listeners may print, count and send away."""
+        if not self.ex.listeners:
+            return None
+        return self.ex.book.sealer.mark_outcome(outcome, self.step.redact_hints)
 
     async def until_terminal(self) -> StructuredOutcome:
         outcome: StructuredOutcome | None = None
@@ -106,11 +121,15 @@ class Call:
         sealer = self.ex.book.sealer
         if sealer.can_seal:
             return None
-        places = sealer.rules(self.step.redact_hints).find(self.parameters)
+        rules = sealer.rules(self.step.redact_hints)
+        places = rules.find(self.parameters)
+        if self.step.caller_key is not None and rules.find(self.step.caller_key):
+            places.append("idempotency_key")
         if not places:
             return None
-        advice = f'{places[0]} looks like a secret; write {{"$secret": "NAME"}} there, or set {KEY_VARIABLE}'
-        return Refusal("validate", "ERR_VALIDATION_FAILED", advice, {"secret_at": places[:20]})
+        return Refusal(
+            "validate", "ERR_VALIDATION_FAILED", literal_advice(self.ex, places[0]), {"secret_at": places[:20]}
+        )
 
     def missing_secret(self) -> Refusal | None:
         if not secret_names(self.parameters):
@@ -217,9 +236,20 @@ class Call:
         return outcome
 
 
+def literal_advice(ex: Execution, place: str) -> str:
+    """What to write instead: a plan names the secret where it stands, the host of a session binds it."""
+    instead = f'secrets={{"{place}": "NAME"}}' if ex.plan.literal else '{"$secret": "NAME"} there'
+    return (
+        f"{place} holds or held a secret, which is not written to disk: write {instead}, "
+        f"or set {KEY_VARIABLE} so that it can be sealed"
+    )
+
+
 def start(ex: Execution, step: PlannedStep) -> Call:
     """A fresh step: its parameters resolved, its request staged."""
-    parameters, unresolved = dict(step.parameters), None
+    opened, unresolved = ex.book.sealer.unseal(step.parameters), None
+    assert isinstance(opened, dict)
+    parameters = opened
     if not ex.plan.literal and has_references(parameters):
         earlier = {name: number for name, number in ex.plan.index.items() if number < step.index}
         try:
@@ -227,13 +257,21 @@ def start(ex: Execution, step: PlannedStep) -> Call:
             assert isinstance(resolved, dict)
             parameters = resolved
         except UnresolvedReference as error:
+            if isinstance(error, SealedReference) and ex.source.is_live(step):
+                raise sealed_shut(step) from None
             served = ex.source.served_parameters(step)
             unresolved = str(error) if served is None else None
             parameters = parameters if served is None else served
+    if has_sealed(parameters) and ex.source.is_live(step):
+        raise sealed_shut(step)
     commitment, _ = ex.book.put(parameters, hints=step.redact_hints)
     call = Call(ex, step, parameters, unresolved=unresolved)
     call.trace = ex.writer.entry(building.request(ex, step, parameters, commitment))
     return call
+
+
+def sealed_shut(step: PlannedStep) -> Parked:
+    return Parked("held", f"step {step.step_id} needs a value that is sealed: set {KEY_VARIABLE} to go on")
 
 
 def resume(ex: Execution, trace: TraceFold, step: PlannedStep, *, near: int | None = None) -> Call:
@@ -245,6 +283,8 @@ def resume(ex: Execution, trace: TraceFold, step: PlannedStep, *, near: int | No
     except LookupError:
         raise Parked("held", f"step {step.step_id}: its arguments are gone; nothing can be dispatched") from None
     assert isinstance(parameters, dict)
+    if ex.source.is_live(step) and trace.state != "PENDING" and holds_mark(parameters):
+        raise Parked("held", f"step {step.step_id}: a secret was taken out of its arguments; nothing can be dispatched")
     # An envelope that holds the parameters as planned says that a reference in them led nowhere.
     as_planned = parameters == step.parameters and has_references(step.parameters) and not ex.plan.literal
     unresolved = "its reference could not be resolved" if as_planned else None

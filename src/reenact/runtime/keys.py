@@ -121,7 +121,7 @@ def serve(ex: Execution, trace: TraceFold, step: PlannedStep, record: KeyRecord)
     """The recorded effect of the key, marked as served from the record; nothing is dispatched."""
     first, commits = recorded_trace(ex.store, record)
     outcome, output = outcome_of(StoredPayloads(ex.store, record.run_id), first, near=commits.get("tool_effect"))
-    return serve_effect(ex, trace, step, outcome, output, record.trace_id)
+    return serve_effect(ex, trace, step, outcome, ex.book.sealer.unseal(output), record.trace_id)
 
 
 def serve_effect(
@@ -133,8 +133,8 @@ def serve_effect(
             attempt=0, backoff_ms=None, code=outcome.code, cost_exact="0", ended_at=now, facts=None,
             fence=1 if ex.writer.lease is None else ex.writer.lease.token, kind="served",
             ordinal=len(trace.attempts), prev=trace.attempts_head, request_id=None,
-            response=ex.book.put(output)[0], retry_after_ms=None, side_effects=[], started_at=now,
-            trace_id=trace.trace_id,
+            response=ex.book.put(output, hints=step.redact_hints)[0], retry_after_ms=None, side_effects=[],
+            started_at=now, trace_id=trace.trace_id,
         )
     )  # fmt: skip
     served = replace(
@@ -148,7 +148,7 @@ def serve_effect(
         details={**(outcome.details or {}), "served_from": served_from},
         timestamp=now,
     )
-    kept = ex.book.put(output)
+    kept = ex.book.put(output, hints=step.redact_hints)
     ex.writer.entry(
         building.tool_effect(
             ex, trace, served, effect_status="SUCCESS", output=kept, outcome_payload=ex.book.put_outcome(served),

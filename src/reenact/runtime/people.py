@@ -16,6 +16,7 @@ from reenact.policy.taxonomy import is_retryable
 from reenact.runtime import building
 from reenact.runtime.execution import Execution, Fact
 from reenact.runtime.outcomes import outcome_side_effects
+from reenact.runtime.sealing import Sealer
 from reenact.runtime.steps import PlannedStep
 from reenact.values.canonical import canonicalize
 
@@ -127,7 +128,7 @@ def end_by_word(
         step_id=step.step_id,
         timestamp=ex.door.timestamp(),
     )
-    kept = ex.book.put(output if succeeded else None)
+    kept = ex.book.put(output if succeeded else None, hints=step.redact_hints)
     ex.writer.entry(
         building.tool_effect(
             ex, trace, outcome, effect_status="SUCCESS" if succeeded else "FAILURE",
@@ -149,7 +150,8 @@ async def cancel(runtime: Runtime, run_id: str, *, reason: str, who: str | None 
     try:
         ex = runtime.reopen_run(row.run_id)
     except LockAcquireFailed:
-        note = canonicalize({"who": whoami(who), "reason": reason}).decode()
+        shown = Sealer(runtime.secrets).redact_text(reason)
+        note = canonicalize({"who": whoami(who), "reason": shown}).decode()
         runtime.store.request_cancel(row.run_id, note)
         return False
     sealed = False

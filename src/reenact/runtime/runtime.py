@@ -9,11 +9,18 @@ from typing import Any, TypeVar
 
 from reenact.contracts.plan import Plan, parse_plan, plan_from_document, plan_hash
 from reenact.contracts.records import RunMode, RunRecord, RunStatus
+from reenact.contracts.references import secret_names
 from reenact.contracts.tool_registry import read_tool_registry
-from reenact.errors import ConcurrentExecution, LockAcquireFailed, PlanError, UsageError, WaitingForPerson
+from reenact.errors import (
+    ConcurrentExecution,
+    LockAcquireFailed,
+    PlanError,
+    SecretError,
+    UsageError,
+    WaitingForPerson,
+)
 from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
-from reenact.policy.redaction import SecretRules
 from reenact.runtime import session_history
 from reenact.runtime.capability import Mint
 from reenact.runtime.committer import Committer
@@ -25,6 +32,7 @@ from reenact.runtime.live import LiveSource
 from reenact.runtime.payload_book import PayloadBook
 from reenact.runtime.pinning import pin
 from reenact.runtime.plan_run import run_plan
+from reenact.runtime.plan_secrets import refuse_secrets
 from reenact.runtime.reader import RunReader
 from reenact.runtime.recovery import load_fold
 from reenact.runtime.result import RunResult
@@ -180,17 +188,13 @@ class Runtime:
         return self.pin(document, source=str(path))
 
     def pin(self, document: dict[str, object], *, source: str) -> dict[str, object]:
-        """A plan is stored as it is hashed, so no secret may stand in it."""
+        """The plan pinned; PlanError where a secret stands in it."""
         plan, _ = plan_from_document(document, source=source)
         for number, registry in enumerate(plan.context.tool_registries):
             read_tool_registry(registry, source=f"{source}: $.context.tool_registries[{number}]")
-        rules = SecretRules(self.secrets.known_values, plan.context.secret_fields)
-        for index, step in enumerate(plan.steps):
-            places = rules.find(step.parameters)
-            if places:
-                where = f"$.steps[{index}].parameters{places[0].replace('/', '.')}"
-                raise PlanError(f'{source}: {where} looks like a secret; write {{"$secret": "NAME"}} there')
-        return pin(document, self.registry, self.door, source=source)
+        pinned = pin(document, self.registry, self.door, source=source)
+        refuse_secrets(pinned, self.registry, self.secrets, source=source)
+        return pinned
 
     def open_run(
         self,
@@ -218,7 +222,7 @@ class Runtime:
             kind="plan",
             mode=mode,
             parent_run=parent_run,
-            plan=book.put(document)[0],
+            plan=book.put_as_it_is(document)[0],
             plan_hash=plan_hash(document),
             plan_id=run_plan_.plan_id,
             reenact_version=__version__,
@@ -276,11 +280,12 @@ class Runtime:
     def live_source(self, plan: RunPlan) -> LiveSource:
         """Effects from the world, with what this runtime lends to skills."""
         sealer = self.sealer(plan)
-        services = {KV_SERVICE: self.store.key_values(plan.plan.agent_id, sealer.redact)}
+        services = {KV_SERVICE: self.store.key_values(plan.plan.agent_id, sealer.redact, sealer.unseal)}
         return LiveSource(self.door, self.secrets, services=services, on_progress=self._progress)
 
     def sealer(self, plan: RunPlan) -> Sealer:
-        """What takes secrets out of values before they are written."""
+        """What takes secrets out of values before they are written; it knows those that the plan names."""
+        self.secrets.learn(secret_names([step.parameters for step in plan.plan.steps]))
         return Sealer(self.secrets, tuple(plan.plan.context.secret_fields))
 
     def execution(self, plan: RunPlan, writer: RunWriter, source: EffectSource, original_run_id: str) -> Execution:
@@ -305,7 +310,10 @@ class Runtime:
         try:
             status = await run_plan(ex)
         except Parked as parked:
+            await ex.writer.flush()  # what was staged before it had to stop is a fact all the same
             status, reason = parked.status, str(parked)
+        except SecretError as error:
+            status, reason = "held", str(error)
         except ConcurrentExecution:
             keep_late(ex)
             raise
@@ -317,8 +325,9 @@ class Runtime:
         return RunResult(ex.run_id, status, self.store, reason=reason)
 
     def _progress(self, step_id: str, message: str) -> None:
+        shown = Sealer(self.secrets).redact_text(message) if self.listeners else message
         for listener in self.listeners:
-            listener(Fact(kind="progress", run_id="", step_id=step_id, message=message))
+            listener(Fact(kind="progress", run_id="", step_id=step_id, message=shown))
 
     def close(self) -> None:
         self.store.close()

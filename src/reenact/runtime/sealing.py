@@ -64,6 +64,10 @@ class Sealer:
             return outcome
         return replace(outcome, message=message, details=details if isinstance(details, dict) else None)
 
+    def hide(self, value: object) -> object:
+        """A value as a caller gets it."""
+        return self.rules().without_known(value)
+
     def hide_known(self, outcome: StructuredOutcome) -> StructuredOutcome:
         """The outcome as a caller gets it: a secret that was handed to a skill does not come back through it."""
         rules = self.rules()

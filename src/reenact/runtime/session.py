@@ -61,6 +61,8 @@ class Session:
     ) -> StructuredOutcome:
         """Call a tool. `secrets` binds JSON pointers in the parameters to names; all else is taken literally."""
         self._check_open()
+        self._runtime.secrets.learn((secrets or {}).values())
+        self._check_names(skill_id, step_id)
         index = self._calls
         self._calls += 1
         step = self._plan.planned(
@@ -82,8 +84,13 @@ class Session:
             keep_late(self._ex)
             raise
         except StoreError as error:
-            return await call_unrecorded(self._ex, step, error)
-        return outcome
+            outcome = await call_unrecorded(self._ex, step, error)
+        return self._ex.book.sealer.hide_known(outcome)
+
+    def _check_names(self, *names: str | None) -> None:
+        """Names stand in the chain as they are."""
+        if any(name is not None and self._ex.book.sealer.redact_text(name) != name for name in names):
+            raise UsageError("the name of a tool or a step looks like a secret, and names are written as they are")
 
     def _name(self, step_id: str | None, index: int) -> str:
         name = step_id or f"c{index + 1}"
@@ -119,7 +126,8 @@ class Session:
 
     async def history(self, *, style: str = "openai") -> list[Document]:
         """The calls and results so far as messages that a model API accepts: `openai` or `anthropic`."""
-        return session_history.messages(self._recorded(), style)
+        sealer = self._ex.book.sealer
+        return session_history.messages(self._recorded(), style, lambda value: sealer.hide(sealer.unseal(value)))
 
     async def settle(self) -> list[StructuredOutcome]:
         """Drive to their end the calls that an earlier process left open."""
@@ -150,7 +158,7 @@ class Session:
         reason = None
         if self._finished:
             reason = self._ex.book.put({"confidence": self._confidence})[0]
-        self._event("finish", self._ex.book.put(document)[0], reason=reason)
+        self._event("finish", self._ex.book.put_as_it_is(document)[0], reason=reason)
         self._ex.writer.seal(status, digest, self._ex.fold.requested)
         self._ex.tell(Fact(kind="run_ended", run_id=self.run_id, status=status))
         await self._ex.writer.flush()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from reenact.contracts.outcome import Observability, OutcomeMetadata, StructuredOutcome
 from reenact.contracts.records import Event
@@ -70,26 +70,29 @@ async def synthesize(ex: Execution, plan: SessionPlan, trace: TraceFold) -> None
     await ex.writer.flush()
 
 
-def messages(steps: Iterable[RecordedStep], style: str) -> list[Document]:
-    """Every call is followed by its result, in request order: what a model API insists on."""
+def messages(steps: Iterable[RecordedStep], style: str, opened: Callable[[object], object]) -> list[Document]:
+    """Every call is followed by its result, in request order: what a model API insists on.
+
+    `opened` gives a recorded value as its caller saw it.
+    """
     if style not in ("openai", "anthropic"):
         raise UsageError(f"style {style!r} is neither openai nor anthropic")
     pair = openai_pair if style == "openai" else anthropic_pair
     found: list[Document] = []
     for step in sorted(steps, key=lambda item: item.trace.step_index):
-        found += pair(step.trace.trace_id, *described(step))
+        found += pair(step.trace.trace_id, *described(step, opened))
     return found
 
 
-def described(step: RecordedStep) -> tuple[str, Document, str, bool]:
+def described(step: RecordedStep, opened: Callable[[object], object]) -> tuple[str, Document, str, bool]:
     """(tool, arguments, content, whether it failed) of one call."""
-    parameters = unescape(step.parameters(), None)
+    parameters = unescape(opened(step.parameters()), None)
     arguments = parameters if isinstance(parameters, dict) else {}
     if not step.finished:
         return str(step.trace.meta("skill_id")), arguments, INTERRUPTED, True
     outcome = step.outcome()
     if outcome.ok or (outcome.details is not None and "output" in outcome.details):
-        content = canonicalize(outcome.output).decode()
+        content = canonicalize(opened(outcome.output)).decode()
     else:
         content = f"{outcome.code}: {outcome.message}"
     return str(step.trace.meta("skill_id")), arguments, content, not outcome.ok

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Event, RunRecord, RunStatus
+from reenact.contracts.references import secret_names
 from reenact.errors import EvidenceError, UsageError, WaitingForPerson
 from reenact.journal.run_fold import RunFold
 from reenact.runtime import session_history
@@ -17,8 +18,10 @@ from reenact.runtime.execution import Execution, Fact
 from reenact.runtime.gates.duplicate import DuplicateGate
 from reenact.runtime.keys import StoredPayloads
 from reenact.runtime.payload_book import PayloadBook
+from reenact.runtime.plan_secrets import refuse_secrets_in_session
 from reenact.runtime.reader import RunReader
 from reenact.runtime.recovery import load_fold
+from reenact.runtime.sealing import Sealer
 from reenact.runtime.session import Session
 from reenact.runtime.session_plan import Document, SessionPlan, opening
 from reenact.runtime.writer import RunWriter
@@ -130,7 +133,9 @@ class SessionOpening:
     def _opened(self) -> tuple[Execution, SessionPlan]:
         runtime = self._runtime
         run_id = runtime.door.uuid7()
-        document = opening(run_id, goal=self._goal, agent_id=self._agent_id, context=self._context, door=runtime.door)
+        refuse_secrets_in_session(self._agent_id, self._context, runtime.secrets)
+        goal = Sealer(runtime.secrets).redact_text(self._goal)
+        document = opening(run_id, goal=goal, agent_id=self._agent_id, context=self._context, door=runtime.door)
         plan = SessionPlan(document, runtime.registry.freeze())
         dedupe_key = runtime.door.random_bytes(32)
         fold = RunFold(run_id)
@@ -156,7 +161,7 @@ class SessionOpening:
             started_at=started_at, dedupe_key=dedupe_key,
         )  # fmt: skip
         writer.run(record, new_run)
-        data = book.put(document)[0]
+        data = book.put_as_it_is(document)[0]
         writer.event(Event(data=data, reason=None, trace_id=None, ts=started_at, type="turn", who=None))
         ex = self._execution(plan, writer, run_id)
         ex.tell(Fact(kind="run_started", run_id=run_id))
@@ -198,6 +203,7 @@ def reopen_session(runtime: Runtime, run_id: str) -> tuple[Execution, SessionPla
         skill = plan.find(str(step.trace.meta("skill_id")), str(step.trace.meta("skill_version")))
         parameters = step.parameters()
         plan.pin(skill, parameters if isinstance(parameters, dict) else {})
+        runtime.secrets.learn(secret_names(parameters))
     book = PayloadBook(runtime.store, run_id, runtime.door, runtime.store.dedupe_key(run_id), runtime.sealer(plan))
     writer = RunWriter(runtime.committer, fold, book, runtime.door, lease=lease, owner=runtime.owner)
     return runtime.execution(plan, writer, runtime.live_source(plan), run_id), plan

@@ -176,7 +176,7 @@ class SchemaCheck:
             raise SkillDeclarationError(f"{where}: {str(error).splitlines()[0]}") from None
 
     def problems(self, value: object) -> list[str]:
-        """One line per problem, each with a JSON Pointer; a `{"$secret": …}` may stand for any value."""
+        """One line per problem, each with a JSON Pointer; a `{"$secret": …}` or a seal may stand for any value."""
         secrets: set[tuple[str | int, ...]] = set()
         visible = _hide_secrets(value, (), secrets)
         return sorted(
@@ -199,7 +199,7 @@ def _describe(error: jsonschema_rs.ValidationError) -> list[str]:
 
 def _hide_secrets(value: object, path: tuple[str | int, ...], found: set[tuple[str | int, ...]]) -> object:
     if isinstance(value, dict):
-        if len(value) == 1 and isinstance(value.get("$secret"), str):
+        if len(value) == 1 and (isinstance(value.get("$secret"), str) or isinstance(value.get("$sealed"), str)):
             found.add(path)
             return "secret"
         return {key: _hide_secrets(item, (*path, key), found) for key, item in value.items()}

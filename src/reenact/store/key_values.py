@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from reenact.errors import SkillError
+from reenact.store.base import Guard
 from reenact.store.connection import Connection
 from reenact.values.canonical import canonicalize
 
@@ -15,23 +17,31 @@ Change = Callable[[sqlite3.Connection], object]
 
 
 class KeyValues:
-    """One agent's values; `redact` takes secrets out of them before they are written."""
+    """One agent's values; `redact` takes secrets out of them before they are written, `unseal` opens them."""
 
-    def __init__(self, connection: Connection, agent_id: str, redact: Callable[[object], object]) -> None:
+    def __init__(self, connection: Connection, agent_id: str, redact: Guard, unseal: Guard) -> None:
         self._connection = connection
         self._agent_id = agent_id
         self._redact = redact
+        self._unseal = unseal
 
     def get(self, namespace: str, key: str) -> Any:
         rows = self._connection.query(
             "SELECT value FROM kv WHERE agent_id = ? AND namespace = ? AND key = ?", (self._agent_id, namespace, key)
         )
-        return msgspec.json.decode(rows[0][0]) if rows else None
+        return self._unseal(msgspec.json.decode(rows[0][0])) if rows else None
 
     def exists(self, namespace: str, key: str) -> bool:
         return self.get(namespace, key) is not None
 
+    def _refuse_secret_names(self, *names: str) -> None:
+        """Names stand in the file as they are."""
+        for name in names:
+            if self._redact(name) != name:
+                raise SkillError.of("ERR_VALIDATION_FAILED", "a key or a namespace must not be a secret")
+
     def set(self, namespace: str, key: str, value: Any, *, idempotency_key: str) -> None:
+        self._refuse_secret_names(namespace, key)
         content = canonicalize(self._redact(value))
 
         def change(db: sqlite3.Connection) -> None:
@@ -49,6 +59,8 @@ class KeyValues:
         return bool(self._once(idempotency_key, change))
 
     def incr(self, namespace: str, key: str, by: int, *, idempotency_key: str) -> int:
+        self._refuse_secret_names(namespace, key)
+
         def change(db: sqlite3.Connection) -> int:
             row = db.execute(
                 "SELECT value FROM kv WHERE agent_id = ? AND namespace = ? AND key = ?",

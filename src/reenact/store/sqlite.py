@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -21,6 +21,7 @@ from reenact.errors import (
 )
 from reenact.store.base import (
     PAYLOAD_BITS,
+    Guard,
     KeyRecord,
     KeyReservation,
     LateEffect,
@@ -84,9 +85,9 @@ class SqliteStore:
             self._key = key
         return self._key
 
-    def key_values(self, agent_id: str, redact: Callable[[object], object]) -> KeyValues:
+    def key_values(self, agent_id: str, redact: Guard, unseal: Guard) -> KeyValues:
         """The agent's own key-value map in this store."""
-        return KeyValues(self._writer, agent_id, redact)
+        return KeyValues(self._writer, agent_id, redact, unseal)
 
     def public_keys(self) -> dict[str, str]:
         return dict(self._reader().query("SELECT kid, public_key FROM keys ORDER BY kid"))

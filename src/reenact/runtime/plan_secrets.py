@@ -1,0 +1,83 @@
+"""No secret stands in a plan: it is stored as it is hashed, and read by many."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from reenact.contracts.plan import Plan, Step, plan_from_document
+from reenact.contracts.references import REFERENCE, secret_names
+from reenact.errors import PlanError, SkillNotFound, UsageError
+from reenact.policy.redaction import SecretRules
+from reenact.runtime.secrets import Secrets
+from reenact.skills.registry import Registry
+
+PLAIN_KEY = re.compile(r"[A-Za-z_]\w*\Z")
+
+
+def refuse_secrets(document: dict[str, object], registry: Registry, secrets: Secrets, *, source: str) -> None:
+    """PlanError with the place of the first secret that stands literally in the plan, and what to write instead."""
+    plan, _ = plan_from_document(document, source=source)
+    secrets.learn(secret_names([step.parameters for step in plan.steps]))
+    fields = tuple(plan.context.secret_fields)
+    for index, step in enumerate(plan.steps):
+        rules = SecretRules(secrets.known_values, (*fields, *hints(step, registry)))
+        places = rules.find(without_references(step.parameters, rules))
+        if places:
+            where = f"$.steps[{index}].parameters{json_path(places[0])}"
+            raise PlanError(
+                f'{source}: {where} looks like a secret, and a plan is stored as it is: write {{"$secret": "NAME"}} '
+                "there and put the value into the environment as NAME"
+            )
+    for place in SecretRules(secrets.known_values).find(around_parameters(plan, document)):
+        raise PlanError(
+            f"{source}: ${json_path(place)} looks like a secret, and a plan is stored as it is: take it out"
+        )
+
+
+def refuse_secrets_in_session(agent_id: str, context: Mapping[str, object], secrets: Secrets) -> None:
+    """UsageError where what a session is opened with holds a secret; its goal may, and is kept without it."""
+    for place in SecretRules(secrets.known_values).find({"agent_id": agent_id, "context": dict(context)}):
+        raise UsageError(f"session: {json_path(place)[1:]} looks like a secret, and is stored as it is: take it out")
+
+
+def hints(step: Step, registry: Registry) -> tuple[str, ...]:
+    try:
+        return registry.resolve(step.skill_id, step.skill_version or "").metadata.redact
+    except SkillNotFound:
+        return ()
+
+
+def without_references(value: object, rules: SecretRules) -> object:
+    """A reference is no literal, also in a field whose values are secret: what it leads to is asked about later."""
+    if isinstance(value, str):
+        rest = REFERENCE.sub("", value)
+        return value if rest == value or rules.find(rest) else None
+    if isinstance(value, dict):
+        return {key: without_references(item, rules) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_references(item, rules) for item in value]
+    return value
+
+
+def around_parameters(plan: Plan, document: dict[str, object]) -> dict[str, object]:
+    """Everything else that the plan says in its own words."""
+    context = document.get("context")
+    own = {key: value for key, value in context.items() if key != "pins"} if isinstance(context, dict) else {}
+    steps = [
+        {"step_id": step.step_id, "skill_id": step.skill_id, "idempotency_key": step.idempotency_key}
+        for step in plan.steps
+    ]
+    return {"plan_id": plan.plan_id, "agent_id": plan.agent_id, "goal": plan.goal, "steps": steps, "context": own}
+
+
+def json_path(pointer: str) -> str:
+    """A JSON pointer as the path that other messages about plans show: `/headers/x` is `.headers.x`."""
+    path = ""
+    for part in pointer.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if name.isdigit():
+            path += f"[{name}]"
+        else:
+            path += f".{name}" if PLAIN_KEY.match(name) else f"[{name!r}]"
+    return path
