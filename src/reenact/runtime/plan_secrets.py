@@ -20,8 +20,10 @@ def refuse_secrets(document: dict[str, object], registry: Registry, secrets: Sec
     plan, _ = plan_from_document(document, source=source)
     secrets.learn(secret_names([step.parameters for step in plan.steps]))
     fields = tuple(plan.context.secret_fields)
+    by_hints: dict[tuple[str, ...], SecretRules] = {}
     for index, step in enumerate(plan.steps):
-        rules = SecretRules(secrets.known_values, (*fields, *hints(step, registry)))
+        marked = (*fields, *hints(step, registry))
+        rules = by_hints.setdefault(marked, by_hints.get(marked) or SecretRules(secrets.known_values, marked))
         places = rules.find(without_references(step.parameters, rules))
         if places:
             where = f"$.steps[{index}].parameters{json_path(places[0])}"

@@ -313,6 +313,7 @@ class Runtime:
             await ex.writer.flush()  # what was staged before it had to stop is a fact all the same
             status, reason = parked.status, str(parked)
         except SecretError as error:
+            await ex.writer.flush()
             status, reason = "held", str(error)
         except ConcurrentExecution:
             keep_late(ex)

@@ -135,7 +135,7 @@ class Session:
         for trace in list(self._ex.fold.open.values()):
             call = session_history.reopen(self._ex, self._plan, trace)
             try:
-                outcomes.append(await call.drive())
+                outcomes.append(self._ex.book.sealer.hide_known(await call.drive()))
                 await self._ex.writer.flush()
             except Parked as parked:
                 raise WaitingForPerson(f"{parked} (run {self.run_id})", status=parked.status) from None
