@@ -6,11 +6,21 @@ from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
-from reenact.contracts.artifacts import Artifact, ExecutionCheckpoint, LogEntry, Record
+from reenact.contracts.artifacts import (
+    ActionRequest,
+    Artifact,
+    ExecutionCheckpoint,
+    LogEntry,
+    Proposal,
+    Record,
+    ToolCall,
+)
 from reenact.contracts.records import Attempt, CommitLine, Event, RunCheckpoint, RunRecord, Seal, Vote
 from reenact.errors import DamagedRecord, TornTail
 from reenact.journal.chain import ARTIFACT_TYPES
+from reenact.values.canonical import MAX_SAFE_INTEGER
 
 Kind = Literal["commit", "run", "entry", "attempt", "vote", "event", "checkpoint", "run_checkpoint", "seal"]
 
@@ -48,9 +58,31 @@ def decode_artifact(line: Line, *, where: str) -> Artifact:
     if line.entry is None or not bytes(line.artifact):
         raise DamagedRecord(f"{where}: an entry line without its entry or artifact")
     try:
-        return ARTIFACT[line.entry.artifact_type].decode(line.artifact)
+        artifact = ARTIFACT[line.entry.artifact_type].decode(line.artifact)
     except msgspec.DecodeError as error:
         raise DamagedRecord(f"{where}: not a {line.entry.artifact_type}: {error}") from None
+    if isinstance(artifact, ActionRequest):
+        return replace(artifact, proposal=with_numbers(artifact.proposal))
+    if isinstance(artifact, ToolCall):
+        return replace(artifact, call=with_numbers(artifact.call))
+    return artifact
+
+
+def with_numbers(proposal: Proposal) -> Proposal:
+    """Canonical JSON prints a float of 2^53 up to 1e21 as plain digits: read back, it is that float and no integer."""
+    if len(proposal.args) == 1 and "$commit" in proposal.args:
+        return proposal
+    return replace(proposal, args={name: as_written(value) for name, value in proposal.args.items()})
+
+
+def as_written(value: object) -> object:
+    if isinstance(value, int) and abs(value) > MAX_SAFE_INTEGER:
+        return float(value)
+    if isinstance(value, dict):
+        return {name: as_written(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [as_written(item) for item in value]
+    return value
 
 
 def split_body(body: bytes, *, where: str) -> Iterator[bytes]:

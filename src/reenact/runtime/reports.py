@@ -18,7 +18,7 @@ LONGEST_TEXT = 20_000
 
 def facts(report: Report, error: BaseException | None, *, still_running: bool) -> Facts:
     found = Facts() if error is None else error.facts if isinstance(error, ChildFailure) else facts_of(error)
-    exceptions = tuple(ExceptionFact(errno=link.errno, type=text(link.type)) for link in found.exceptions)
+    exceptions = tuple(ExceptionFact(errno=number_of(link), type=text(link.type)) for link in found.exceptions)
     if still_running:
         exceptions = (*exceptions, ExceptionFact(errno=None, type=STILL_RUNNING))
     return replace(
@@ -31,6 +31,10 @@ def facts(report: Report, error: BaseException | None, *, still_running: bool) -
         ),
         finish_reason=None if report.finish_reason is None else text(report.finish_reason),
     )  # fmt: skip
+
+
+def number_of(link: ExceptionFact) -> int | None:
+    return link.errno if link.errno is not None and abs(link.errno) <= MOST else None
 
 
 def side_effects(report: Report) -> list[tuple[str, str]]:

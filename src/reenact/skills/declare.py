@@ -166,6 +166,8 @@ def _whole(value: object, least: int, most: int, where: str, what: str) -> None:
 def _check_against_parameters(metadata: SkillMetadata, signature: Signature, where: str) -> None:
     known = ", ".join(signature.names) or "none"
     for public in metadata.public:
+        if not public.isascii():
+            raise SkillDeclarationError(f"{where}: public names {public!r}; names in the chain are ASCII")
         if public not in signature.names:
             raise SkillDeclarationError(f"{where}: public names {public!r}, which is no parameter (there are: {known})")
     for name in metadata.read_when:

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-import msgspec
-
-from reenact.errors import DamagedRecord, RunNotFound
+from reenact.errors import DamagedRecord, JsonSyntaxError, RunNotFound
 from reenact.store.base import PAYLOAD_BITS
 from reenact.store.connection import Connection
 from reenact.store.deltas import HEAD, SALT, base_of
 from reenact.store.naming import read_lines
+from reenact.values.canonical import parse_canonical
 
 COMMITS_PER_RUN = 1 << 24
 PAYLOADS_PER_COMMIT = 1 << PAYLOAD_BITS
@@ -214,6 +213,6 @@ class StoredEnvelopes:
         if envelope is None:
             return None
         try:
-            return msgspec.json.decode(envelope[32:])
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            return parse_canonical(envelope[32:])
+        except JsonSyntaxError:
             return None

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from reenact.errors import ReenactError
-from reenact.values.canonical import canonicalize, parse_json
+from reenact.errors import JsonSyntaxError, ReenactError
+from reenact.values.canonical import canonicalize, parse_canonical, parse_json
 from reenact.verify.report import Problem
 from reenact.verify.shapes import (
     AnyArtifact,
@@ -105,6 +105,10 @@ class Canonical(msgspec.Struct, frozen=True):
 
 def read_canonical(data: bytes, what: str) -> Canonical | Problem:
     """The value that `data` spells, provided that `data` is its canonical form."""
+    try:
+        return Canonical(parse_canonical(data, what=what))
+    except JsonSyntaxError:
+        pass  # below it is told what is wrong with it
     try:
         value = parse_json(data, what=what)
         canonical = canonicalize(value)
