@@ -85,24 +85,23 @@ def deep() -> dict[str, Any]:
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "bytes": ({"body": b"secret"}, "bytes; encode it as text, for example hex at /body"),
-    "deep inside": ({"a": [{"b": object()}]}, "type object, which JSON cannot express at /a/0/b"),
-    "a set": ({"tags": {"x"}}, "no order; pass a sorted list at /tags"),
-    "NaN": ({"n": float("nan")}, "not finite at /n"),
-    "infinity": ({"n": [float("inf")]}, "not finite at /n/0"),
-    "mixed keys": ({"a": {1: 1, "b": 2}}, "keys of mixed types at /a; use text for every key"),
-    "mixed keys at the top": ({1: 1, "b": 2}, "keys of mixed types as its arguments"),
-    "tuple keys": ({("a",): 1}, "a key of type tuple as its arguments; use text"),
-    "itself": (endless(), "nested too deeply or contain themselves"),
-    "too deep": (deep(), "nested too deeply or contain themselves"),
+    "bytes": ({"body": b"secret"}, r"bytes .*encode it as text.* at /body"),
+    "deep inside": ({"a": [{"b": object()}]}, r"type object, which JSON cannot express at /a/0/b"),
+    "a set": ({"tags": {"x"}}, r"no order .*sorted list.* at /tags"),
+    "NaN": ({"n": float("nan")}, r"not finite at /n"),
+    "infinity": ({"n": [float("inf")]}, r"not finite at /n/0"),
+    "mixed keys": ({"a": {1: 1, "b": 2}}, r"keys of mixed types at /a; use text for every key"),
+    "mixed keys at the top": ({1: 1, "b": 2}, r"keys of mixed types as its arguments"),
+    "tuple keys": ({("a",): 1}, r"a key of type tuple as its arguments; use text"),
+    "itself": (endless(), r"nested too deeply or contain themselves"),
+    "too deep": (deep(), r"nested too deeply or contain themselves"),
 }
 
 
 @pytest.mark.parametrize(("arguments", "says"), REFUSED.values(), ids=REFUSED.keys())
 def test_arguments_that_json_cannot_express_are_refused_with_their_place(arguments: Any, says: str) -> None:
-    with pytest.raises(ToolCallError) as caught:
+    with pytest.raises(ToolCallError, match=says) as caught:
         call_key("tool", arguments)
-    assert says in str(caught.value)
     assert str(caught.value).startswith("the call to 'tool' has ")
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)

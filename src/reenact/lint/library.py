@@ -51,7 +51,7 @@ class Library(Invocations):
         last = name.rsplit(".", 1)[-1]
         if last[:1].isupper() and name not in known.SCALARS:
             return self._made(name, last, arguments)
-        return self.call_unknown(arguments)
+        return labelled(arguments.labels()) if name in known.FORGET_ORDER else self.call_unknown(arguments)
 
     def call_unknown(self, arguments: Arguments) -> Value:
         """A function that nobody knows gives back something made from its arguments, in their order."""

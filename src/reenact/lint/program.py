@@ -22,7 +22,6 @@ MAX_HELPER_CHARACTERS: Final = 1_500_000
 MAX_LINEAGE: Final = 40
 BESIDE: Final = ""  # a script may import the scripts that lie beside it
 
-_RECORD_BASES: Final = frozenset({"Struct", "NamedTuple", "TypedDict", "BaseModel"})
 _FORBIDDEN_NAMES: Final = frozenset(row.field.rsplit(".", 1)[-1] for row in FORBIDDEN_FIELDS)
 
 
@@ -84,12 +83,6 @@ class Class:
     attributes: dict[str, Value] = field(default_factory=dict)  # what any code in the program stores under a name
     mixed: set[str] = field(default_factory=set)  # names under which objects hold different things
     bases: list[Class] = field(default_factory=list)
-
-    @property
-    def is_record(self) -> bool:
-        names = {name.rsplit(".", 1)[-1] for name in decorators(self.node)}
-        bases = {dotted(base).rsplit(".", 1)[-1] for base in self.node.bases}
-        return bool(names & {"dataclass", "define", "frozen", "attrs", "s"} or bases & _RECORD_BASES)
 
     @property
     def looks_like_outcome(self) -> bool:
