@@ -17,6 +17,8 @@ from reenact.verify.report import Finding, Report
 from reenact.verify.verifier import verify_lines
 from reenact.version import __version__
 
+ENDED = ("completed", "failed", "cancelled")
+
 
 @dataclass(frozen=True, slots=True)
 class Recording:
@@ -123,7 +125,6 @@ def recorded_plan(reader: RunReader) -> tuple[Plan, dict[str, object]]:
 
 def verify_recording(store: Store, row: RunRow) -> None:
     """The verifier's word before anything is replayed."""
-    refuse_cut(store, row)
     report = verify_lines(
         store.bodies(row.run_id),
         _Envelopes(store, row.run_id),
@@ -134,20 +135,22 @@ def verify_recording(store: Store, row: RunRow) -> None:
     refuse_broken(report, f"run {row.run_id}")
     if report.run_id != row.run_id:
         raise DamagedRecord(f"run {row.run_id}: its journal is that of run {report.run_id}; nothing is replayed")
-    if report.completeness != "holds":
-        raise UnsealedRecording(
-            f"run {row.run_id} is {row.status} and has no seal: its end is not known, so nothing is replayed; "
-            f"go on with `reenact resume {row.run_id}` first"
-        )
+    refuse_open(report, row)
 
 
-def refuse_cut(store: Store, row: RunRow) -> None:
-    found = sum(1 for _ in store.bodies(row.run_id))
-    if found != row.commits:
+def refuse_open(report: Report, row: RunRow) -> None:
+    """No seal: cut off, where the store knows that the run ended; else it has not ended yet."""
+    if report.completeness == "holds":
+        return
+    if row.status in ENDED:
         raise TornTail(
-            f"run {row.run_id}: {found} of its {row.commits} commits are there; the recording was cut, "
-            "and nothing of it is replayed"
+            f"run {row.run_id} is {row.status}, but its journal has no seal after commit {report.counts.commits}: the "
+            "recording was cut, and nothing of it is replayed"
         )
+    raise UnsealedRecording(
+        f"run {row.run_id} is {row.status} and has no seal: its end is not known, so nothing is replayed; "
+        f"go on with `reenact resume {row.run_id}` first"
+    )
 
 
 def refuse_broken(report: Report, what: str) -> None:
