@@ -19,7 +19,7 @@ from reenact.runtime.execution import Execution, Parked
 from reenact.runtime.sealing import KEY_VARIABLE
 from reenact.runtime.source import SAME, AttemptResult
 from reenact.store.base import LateEffect
-from reenact.values.canonical import canonicalize
+from reenact.values.canonical import canonicalize, parse_canonical
 
 if TYPE_CHECKING:
     from reenact.runtime.dispatch import Dispatch
@@ -93,12 +93,12 @@ async def reconcile(dispatch: Dispatch, number: int) -> AttemptResult | None:
 def late_result(ex: Execution, trace_id: str, number: int) -> AttemptResult | None:
     """What the executor before us got, if it came back in time to leave it."""
     for kept in ex.store.late_effects(ex.run_id, trace_id):
-        value = ex.book.sealer.unseal(msgspec.json.decode(kept.body))
+        value = ex.book.sealer.unseal(parse_canonical(kept.body))
         if has_sealed(value):
             raise Parked("held", f"what a call returned late is sealed; set {KEY_VARIABLE} to go on")
         late = msgspec.convert(value, Late)
         if late.attempt == number:
-            data = ex.book.put_as_it_is(msgspec.json.decode(kept.body))[0]
+            data = ex.book.put_as_it_is(parse_canonical(kept.body))[0]
             ts = ex.door.timestamp()
             ex.writer.event(Event(data=data, reason=None, trace_id=trace_id, ts=ts, type="late", who=None))
             return AttemptResult(

@@ -20,7 +20,7 @@ from reenact.runtime.plan_run import note_cancel
 from reenact.runtime.reader import RecordedStep, RunReader
 from reenact.runtime.session_plan import Document, SessionPlan
 from reenact.runtime.unrecorded import call_unrecorded
-from reenact.values.canonical import canonicalize, parse_json
+from reenact.values.canonical import canonicalize, parse_canonical
 
 if TYPE_CHECKING:
     from reenact.runtime.runtime import Runtime
@@ -178,7 +178,7 @@ class Session:
 
 def inert(parameters: Mapping[str, object], secrets: Mapping[str, str]) -> Document:
     """What a model said, escaped; then the references that the host bound, at their pointers."""
-    plain = parse_json(canonicalize(dict(parameters)), what="parameters")
+    plain = parse_canonical(canonicalize(dict(parameters)), what="parameters")
     value = escape(plain)
     assert isinstance(value, dict)
     for pointer, name in secrets.items():

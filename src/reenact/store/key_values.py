@@ -11,7 +11,7 @@ import msgspec
 from reenact.errors import SkillError
 from reenact.store.base import Guard
 from reenact.store.connection import Connection
-from reenact.values.canonical import canonicalize
+from reenact.values.canonical import canonicalize, parse_canonical
 
 Change = Callable[[sqlite3.Connection], object]
 
@@ -29,7 +29,7 @@ class KeyValues:
         rows = self._connection.query(
             "SELECT value FROM kv WHERE agent_id = ? AND namespace = ? AND key = ?", (self._agent_id, namespace, key)
         )
-        return self._unseal(msgspec.json.decode(rows[0][0])) if rows else None
+        return self._unseal(parse_canonical(rows[0][0])) if rows else None
 
     def exists(self, namespace: str, key: str) -> bool:
         return self.get(namespace, key) is not None
