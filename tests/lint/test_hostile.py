@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -117,3 +119,20 @@ def test_the_standard_library_is_analysed_whole() -> None:
     report = check([str(folder / name) for name in ("asyncio", "json", "logging", "concurrent", "email")])
     assert len(report.checked) > 50
     assert [one for one in report.findings if one.rule == "RN005"] == []
+
+
+def test_without_room_for_a_deep_stack_shallow_code_is_still_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert {one.rule for one in found(b"import time\nx = time.time()\n", tmp_path)} == {"RN203"}
+    assert {one.rule for one in found(b"x = " + b"+".join([b"a"] * 2000) + b"\n", tmp_path)} == {"RN005"}
+
+
+def test_the_limits_of_the_caller_are_left_as_they_were(tmp_path: Path) -> None:
+    before = sys.getrecursionlimit(), threading.stack_size()
+    found(b"x = 1\n", tmp_path)
+    assert (sys.getrecursionlimit(), threading.stack_size()) == before

@@ -134,11 +134,14 @@ def _with_deep_stack(work: Callable[[], Report]) -> Report:
             failure.append(error)
 
     before_size, before_limit = threading.stack_size(_STACK_BYTES), sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before_limit, _RECURSION_LIMIT))
     try:
         thread = threading.Thread(target=run, name="reenact-lint")
+        sys.setrecursionlimit(max(before_limit, _RECURSION_LIMIT))
         thread.start()
         thread.join()
+    except RuntimeError:  # no room for such a stack: what is nested deeper than this one allows is reported
+        sys.setrecursionlimit(before_limit)
+        run()
     finally:
         threading.stack_size(before_size)
         sys.setrecursionlimit(before_limit)
