@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import NamedTuple, TypeVar
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from reenact.contracts.artifacts import (
     ActionRequest,
@@ -68,8 +68,6 @@ def log(
     """Digest an artifact that has none yet, and the entry that records it."""
     preimage = encode(artifact)
     artifact_digest = sha(preimage)
-    # `_digest` sorts before every other key of an artifact, so it is put in front instead of encoding again.
-    artifact_bytes = b'{"_digest":"' + artifact_digest.encode() + b'",' + preimage[1:]
     entry = LogEntry(
         artifact_digest=artifact_digest,
         artifact_id=artifact_id,
@@ -83,9 +81,20 @@ def log(
         trace_id=artifact.trace_id,
         ts=artifact.ts,
     )
-    entry = replace(entry, entry_digest=sha(encode(entry)))
-    line = b'{"artifact":' + artifact_bytes + b',"entry":' + encode(entry) + b',"kind":"entry"}\n'
-    return Logged(entry, replace(artifact, digest=artifact_digest), line)
+    unsigned = encode(entry)
+    digest = sha(unsigned)
+    # Digests are put where their keys sort instead of encoding and copying each record again: `_digest` stands before
+    # every other key of an artifact, `entry_digest` before `from_state`. Nobody else has seen the two records yet.
+    force_setattr(artifact, "digest", artifact_digest)
+    force_setattr(entry, "entry_digest", digest)
+    before, key, after = unsigned.partition(b',"from_state":')
+    line = b"".join(
+        (
+            b'{"artifact":{"_digest":"', artifact_digest.encode(), b'",', preimage[1:], b',"entry":', before,
+            b',"entry_digest":"', digest.encode(), b'"', key, after, b',"kind":"entry"}\n',
+        )
+    )  # fmt: skip
+    return Logged(entry, artifact, line)
 
 
 def entry_digest(entry: LogEntry) -> str:
@@ -99,6 +108,18 @@ def artifact_digest(artifact: Artifact) -> str:
 def with_digest(record: Digested) -> Digested:
     """The record with its own digest filled in."""
     return replace(record, digest=sha(encode(replace(record, digest=msgspec.UNSET))))
+
+
+def digested_attempt(attempt: Attempt) -> tuple[Attempt, bytes]:
+    """A record that nobody else has seen yet, with its digest, and its line."""
+    unsigned = encode(attempt)
+    digest = sha(unsigned)
+    force_setattr(attempt, "digest", digest)
+    before, key, after = unsigned.partition(b',"ended_at":')
+    line = b"".join(
+        (b'{"attempt":', before, b',"digest":"', digest.encode(), b'"', key, after, b',"kind":"attempt"}\n')
+    )
+    return attempt, line
 
 
 def sealed(seal: Seal) -> Seal:

@@ -39,11 +39,15 @@ class TraceFold:
         "request",
         "sequence",
         "state",
+        "step_id",
+        "step_index",
         "trace_id",
     )
 
     def __init__(self, trace_id: str) -> None:
         self.trace_id = trace_id
+        self.step_id = "None"
+        self.step_index = 0
         self.state: State = "PENDING"
         self.sequence = 0
         self.head = ZERO_DIGEST
@@ -76,15 +80,6 @@ class TraceFold:
             return None
         return self.request.meta.get(key)
 
-    @property
-    def step_id(self) -> str:
-        return str(self.meta("step_id"))
-
-    @property
-    def step_index(self) -> int:
-        index = self.meta("step_index")
-        return index if isinstance(index, int) else 0
-
     def apply(self, entry: LogEntry, artifact: Artifact, *, recompute: bool = True) -> None:
         """Append one entry. `recompute=False` is for an entry whose digests were computed a moment ago."""
         check_entry(self, entry)
@@ -100,6 +95,8 @@ class TraceFold:
     def _keep(self, artifact: Artifact) -> None:
         if isinstance(artifact, ActionRequest):
             self.request = artifact
+            self.step_id, index = str(self.meta("step_id")), self.meta("step_index")
+            self.step_index = index if isinstance(index, int) else 0
         elif isinstance(artifact, SupervisorDecision):
             self.decision = artifact
         elif isinstance(artifact, ToolCall):
@@ -128,17 +125,21 @@ class TraceFold:
             )
 
     def add_attempt(self, attempt: Attempt, *, recompute: bool = True) -> None:
-        where = f"trace {self.trace_id}, attempt record {attempt.ordinal}"
         if self.state != "EXECUTING":
-            raise InvalidTransition(f"{where}: attempts are recorded in EXECUTING, the trace is {self.state}")
+            raise InvalidTransition(
+                f"{self.place(attempt)}: attempts are recorded in EXECUTING, the trace is {self.state}"
+            )
         if attempt.ordinal != len(self.attempts):
-            raise SequenceGap(f"{where}: expected ordinal {len(self.attempts)}")
+            raise SequenceGap(f"{self.place(attempt)}: expected ordinal {len(self.attempts)}")
         if attempt.prev != self.attempts_head:
-            raise ChecksumMismatch(f"{where}: prev is {attempt.prev}, expected {self.attempts_head}")
+            raise ChecksumMismatch(f"{self.place(attempt)}: prev is {attempt.prev}, expected {self.attempts_head}")
         if recompute and sha(encode(without_digest(attempt))) != attempt.digest:
-            raise ChecksumMismatch(f"{where}: its digest does not recompute")
+            raise ChecksumMismatch(f"{self.place(attempt)}: its digest does not recompute")
         self.attempts.append(attempt)
         self.attempts_head = str(attempt.digest)
+
+    def place(self, attempt: Attempt) -> str:
+        return f"trace {self.trace_id}, attempt record {attempt.ordinal}"
 
     @property
     def cost_exact(self) -> int:
@@ -152,17 +153,21 @@ def without_digest(attempt: Attempt) -> Attempt:
 
 def check_entry(trace: TraceFold, entry: LogEntry) -> None:
     """Sequence, previous digest, transition, tool_call_id: in this order."""
-    where = f"trace {trace.trace_id}, entry {entry.sequence_number}"
-    if entry.sequence_number != trace.sequence + 1:
-        raise SequenceGap(f"{where}: expected sequence number {trace.sequence + 1}")
+    sequence, before, after, made_by = entry.sequence_number, entry.from_state, entry.to_state, entry.artifact_type
+    if sequence != trace.sequence + 1:
+        raise SequenceGap(f"{place(entry)}: expected sequence number {trace.sequence + 1}")
     if entry.prev_entry_digest != trace.head:
-        raise ChecksumMismatch(f"{where}: prev_entry_digest is {entry.prev_entry_digest}, expected {trace.head}")
-    if entry.from_state != trace.state:
-        raise InvalidTransition(f"{where}: from_state is {entry.from_state}, the trace is {trace.state}")
-    if not allowed(entry.sequence_number, entry.from_state, entry.to_state, entry.artifact_type):
-        raise InvalidTransition(f"{where}: {entry.from_state} → {entry.to_state} by {entry.artifact_type}")
-    if entry.artifact_type == "tool_call" and entry.tool_call_id is None:
-        raise MissingToolCallId(f"{where}: a tool_call entry names its tool_call_id")
+        raise ChecksumMismatch(f"{place(entry)}: prev_entry_digest is {entry.prev_entry_digest}, expected {trace.head}")
+    if before != trace.state:
+        raise InvalidTransition(f"{place(entry)}: from_state is {before}, the trace is {trace.state}")
+    if not allowed(sequence, before, after, made_by):
+        raise InvalidTransition(f"{place(entry)}: {before} → {after} by {made_by}")
+    if made_by == "tool_call" and entry.tool_call_id is None:
+        raise MissingToolCallId(f"{place(entry)}: a tool_call entry names its tool_call_id")
+
+
+def place(entry: LogEntry) -> str:
+    return f"trace {entry.trace_id}, entry {entry.sequence_number}"
 
 
 def check_digests(entry: LogEntry, artifact: Artifact) -> None:

@@ -14,6 +14,7 @@ from reenact.journal.chain import encode, sha
 from reenact.journal.fold import TraceFold, check_checkpoint
 from reenact.journal.lines import Line, commit_head, decode_artifact, decode_line, split_body
 from reenact.journal.merkle import MerkleTree
+from reenact.machine import TERMINAL
 from reenact.values.digest import ZERO_DIGEST
 
 EMPTY_DUPLICATES = sha(b"[]")
@@ -126,7 +127,7 @@ class RunFold:
             self.requested += 1
         elif entry.artifact_type == "tool_call":
             self.called += 1
-        if trace.terminal:
+        if trace.state in TERMINAL:
             self._finish(trace)
         return trace
 
@@ -144,9 +145,11 @@ class RunFold:
         while self.tree.size in self.waiting_leaves:
             self.tree.append(self.waiting_leaves.pop(self.tree.size))
 
-    def apply_attempt(self, attempt: Attempt, *, recompute: bool = True) -> None:
-        self.trace(attempt.trace_id).add_attempt(attempt, recompute=recompute)
+    def apply_attempt(self, attempt: Attempt, *, recompute: bool = True) -> TraceFold:
+        trace = self.trace(attempt.trace_id)
+        trace.add_attempt(attempt, recompute=recompute)
         self.attempts_tree.append(attempt_leaf(attempt))
+        return trace
 
     def apply_event(self, event: Event) -> None:
         if event.type == "turn":

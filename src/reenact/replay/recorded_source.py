@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import takewhile
 
 from msgspec import structs
@@ -63,7 +63,7 @@ class RecordedSource:
             )
         result = attempt_result(recorded, found)
         if call.step.step_id in self.outputs and result.output is not None:
-            return replace(result, output=self.outputs[call.step.step_id], response=SAME)
+            return structs.replace(result, output=self.outputs[call.step.step_id], response=SAME)
         return result
 
     async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | None:  # noqa: ARG002  # nothing is in doubt

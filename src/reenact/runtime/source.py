@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from reenact.contracts.facts import Facts
 from reenact.contracts.outcome import StructuredOutcome
@@ -16,8 +18,7 @@ SAME = object()
 """The raw response is the output itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptCall:
+class AttemptCall(Struct, frozen=True, kw_only=True):
     """One dispatch, as it is handed to a source."""
 
     run_id: str
@@ -31,8 +32,7 @@ class AttemptCall:
     context: dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptResult:
+class AttemptResult(Struct, frozen=True, kw_only=True):
     """What came of one dispatch: facts to decide on, values to keep."""
 
     facts: Facts
@@ -41,7 +41,7 @@ class AttemptResult:
     latency_ms: int
     output: object = None
     response: object = SAME
-    side_effects: list[tuple[str, str]] = field(default_factory=list)
+    side_effects: list[tuple[str, str]] = []
     request_id: str | None = None
     retry_after_ms: int | None = None
     message: str | None = None

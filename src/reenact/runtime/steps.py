@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from reenact.contracts.artifacts import Resource, RiskLevel, ToolClass
 from reenact.contracts.plan import Plan, Step
@@ -18,8 +19,7 @@ from reenact.values.ids import project_uuid7
 DEFAULT_TIMEOUT_MS = 30_000
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedStep:
+class PlannedStep(Struct, frozen=True, kw_only=True):
     """One call, with everything that its behaviour depends on."""
 
     index: int
@@ -53,11 +53,11 @@ class PlannedStep:
         return "HIGH_RISK" if self.skill is None else self.skill.risk_level_of(parameters)
 
     def resources(self, parameters: Mapping[str, object]) -> list[Resource]:
-        names: list[str] = []
-        if self.skill is not None:
-            declared = resources_of(self.skill.metadata, parameters)
-            names = sorted({*declared.reads, *declared.writes})
-        return [Resource(id=name, kind="service") for name in names or [self.skill_id]]
+        declared = None if self.skill is None else self.skill.metadata.resources
+        if self.skill is None or declared is None or not (declared.reads or declared.writes):
+            return [Resource(id=self.skill_id, kind="service")]
+        filled = resources_of(self.skill.metadata, parameters)
+        return [Resource(id=name, kind="service") for name in sorted({*filled.reads, *filled.writes})]
 
     @property
     def success_code(self) -> str:
@@ -85,6 +85,7 @@ class RunPlan:
         self.agent_id = project_uuid7(plan.agent_id)
         self.index = {step.step_id: number for number, step in enumerate(plan.steps)}
         self._retry: dict[tuple[str, str], RetryPolicy] = {}
+        self._names: dict[str, tuple[str, str]] = {}
         self.context = context_mapping(document)
         self.literal = False
         """A session's calls are taken as they are: nothing in them refers to another step."""
@@ -95,7 +96,7 @@ class RunPlan:
     def step(self, number: int) -> PlannedStep:
         step = self.plan.steps[number]
         skill = self.skill(step)
-        server, tool = split_skill_id(step.skill_id)
+        server, tool = self._server_and_tool(step.skill_id)
         context = self.plan.context
         return PlannedStep(
             index=number,
@@ -115,6 +116,12 @@ class RunPlan:
             definition_digest=self.pins.skills.get(f"{step.skill_id}@{step.skill_version}"),
         )
 
+    def _server_and_tool(self, skill_id: str) -> tuple[str, str]:
+        found = self._names.get(skill_id)
+        if found is None:
+            found = self._names[skill_id] = split_skill_id(skill_id)
+        return found
+
     def skill(self, step: Step) -> Skill | None:
         return None if step.skill_version is None else self.named(step.skill_id, step.skill_version)
 
@@ -126,13 +133,16 @@ class RunPlan:
 
     def retry_policy(self, step: Step) -> RetryPolicy:
         """Step, then plan, then what was pinned for the skill when the run started."""
-        pinned = self.pins.retry.get(f"{step.skill_id}@{step.skill_version}") or self.pins.retry.get("default")
         if step.retry is None:
             key = (step.skill_id, step.skill_version or "")
             if key not in self._retry:
-                self._retry[key] = merge_retry(self.plan.context.retry, as_mapping(pinned))
+                self._retry[key] = merge_retry(self.plan.context.retry, self._pinned_retry(step))
             return self._retry[key]
-        return merge_retry(step.retry, self.plan.context.retry, as_mapping(pinned))
+        return merge_retry(step.retry, self.plan.context.retry, self._pinned_retry(step))
+
+    def _pinned_retry(self, step: Step) -> dict[str, object] | None:
+        reference = f"{step.skill_id}@{step.skill_version}"
+        return as_mapping(self.pins.retry.get(reference) or self.pins.retry.get("default"))
 
 
 def as_mapping(value: object) -> dict[str, object] | None:

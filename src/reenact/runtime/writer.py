@@ -140,10 +140,9 @@ class RunWriter:
         return trace
 
     def attempt(self, attempt: Attempt) -> Attempt:
-        digested = chain.with_digest(attempt)
-        step_index = self.fold.trace(attempt.trace_id).step_index
-        self.fold.apply_attempt(digested, recompute=False)
-        self._staged.trace(attempt.trace_id, step_index).append(chain.attempt_line(digested))
+        digested, line = chain.digested_attempt(attempt)
+        trace = self.fold.apply_attempt(digested, recompute=False)
+        self._staged.trace(trace.trace_id, trace.step_index).append(line)
         return digested
 
     def event(self, event: Event) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from msgspec import Struct
+
 GateName = Literal["validate", "permission", "duplicate", "budget", "supervisor"]
 Approver = Literal["auto", "policy", "person"]
 
@@ -22,11 +24,10 @@ class Refusal:
     vote: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(Struct, frozen=True):
     by: Approver
     vote: str | None = None
-    exact: dict[str, str | None] = field(default_factory=dict)
+    exact: dict[str, str | None] = {}
 
 
 @dataclass(frozen=True, slots=True)
