@@ -55,11 +55,12 @@ INTRODUCED: Final = re.compile(
       Bearer[ ][A-Za-z0-9._~+/-]{16,}=* | bearer[ ][A-Za-z0-9._~+/-]{16,}=*
     | Basic[ ][A-Za-z0-9+/]{16,}=* | basic[ ][A-Za-z0-9+/]{16,}=*
     | ://[^/\s:@]+:[^/\s:@]+(?=@)                          # user:password in an address
+    | [?&](?:api_?key|access_token|client_secret|password)=[^&\#\s"'\[]{6,}
     """,
     re.VERBOSE,
 )
 """Secrets by what stands before them, which is kept."""
-INTRODUCTION: Final = re.compile(r"://|\w+ ")
+INTRODUCTION: Final = re.compile(r"://|\w+ |[?&]\w+=")
 
 Replace = Callable[[object], object]
 """Given a secret (a text, or the whole value of a secret field), what stands in its place."""
@@ -86,7 +87,7 @@ class SecretRules:
             return self.apply_text(value, replace, whole=whole)
         if isinstance(value, dict):
             return self._apply_dict(value, replace, path, whole=whole)
-        if isinstance(value, list):
+        if isinstance(value, list | tuple):
             items = [self.apply(item, replace, f"{path}/{index}", whole=whole) for index, item in enumerate(value)]
             return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
         if self._whole and type(value) is int and str(value) in self._whole:
@@ -125,7 +126,11 @@ class SecretRules:
         return text
 
     def take_out_shapes(self, text: str) -> str:
-        return SHAPES.sub(REDACTED, text) if SHAPES.search(text) is not None else text
+        if len(text) < SHORTEST_KNOWN:
+            return text
+        if SHAPES.search(text) is not None:
+            text = SHAPES.sub(REDACTED, text)
+        return INTRODUCED.sub(after_introduction, text) if INTRODUCED.search(text) is not None else text
 
     def without_known(self, value: object) -> object:
         """The value without the secrets that were handed out; the very same object where there is none."""
@@ -137,7 +142,7 @@ class SecretRules:
             pairs = {self.take_out_known(key): self.without_known(item) for key, item in value.items()}
             same = all(pairs.get(key, pairs) is item for key, item in value.items())
             return value if same else pairs
-        if isinstance(value, list):
+        if isinstance(value, list | tuple):
             items = [self.without_known(item) for item in value]
             return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
         return REDACTED if type(value) is int and str(value) in self._whole else value
@@ -153,7 +158,7 @@ class SecretRules:
         if isinstance(value, dict):
             if not is_mark(value):
                 yield from self._find_in(value, path)
-        elif isinstance(value, list):
+        elif isinstance(value, list | tuple):
             for index, item in enumerate(value):
                 yield from self._find(item, f"{path}/{index}")
         elif self.apply(value, lambda _: REDACTED) is not value or (isinstance(value, str) and REDACTED in value):
@@ -169,6 +174,11 @@ class SecretRules:
                 yield where
             else:
                 yield from self._find(item, where)
+
+
+def after_introduction(match: re.Match[str]) -> str:
+    introduction = INTRODUCTION.match(match[0])
+    return f"{introduction[0] if introduction else ''}{REDACTED}"
 
 
 def is_mark(value: dict[str, object]) -> bool:
@@ -206,7 +216,7 @@ def longest_first(form: str) -> tuple[int, str]:
 
 def forms(secret: str) -> Iterator[str]:
     """How a secret may look inside a longer text: as it is, in a URL, inside JSON, in hex, in base64."""
-    for text in {secret, secret.strip()}:
+    for text in {secret, secret.strip(), *url_parts(secret)}:
         if len(text) < SHORTEST_KNOWN:
             continue
         data = text.encode("utf-8", "surrogatepass")
@@ -220,6 +230,14 @@ def forms(secret: str) -> Iterator[str]:
                 yield encoded
                 yield re.sub("%[0-9A-F]{2}", lambda match: match[0].lower(), encoded)
         yield from base64_forms(data)
+
+
+def url_parts(secret: str) -> Iterator[str]:
+    """What of an address that is secret as a whole comes back alone: a server knows its own path, not its name."""
+    if "://" in secret:
+        rest = secret.partition("://")[2]
+        credentials, _, behind = rest.rpartition("@")
+        yield from (credentials.partition(":")[2], behind.partition("/")[2].strip("/"))
 
 
 def canonical_text(text: str) -> str:

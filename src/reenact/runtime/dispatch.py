@@ -185,7 +185,7 @@ class Dispatch:
 
     def record(self, result: AttemptResult, code: str, number: int, wait: int | None) -> tuple[str, int]:
         """Stage the attempt; (commitment, size) of the output."""
-        self.ex.not_yet_recorded(self.trace.trace_id, number, result)
+        self.ex.not_yet_recorded(self.trace.trace_id, number, result, self.step.redact_hints)
         # What a failed attempt returned is kept as its response; an output is what a step that succeeded gives.
         hints, sealer = self.step.redact_hints, self.ex.book.sealer
         output = self.ex.book.put(result.output if code.startswith("OK") else None, hints=hints)

@@ -117,17 +117,10 @@ def late_result(ex: Execution, trace_id: str, number: int) -> AttemptResult | No
     return None
 
 
-def hints_of(ex: Execution, trace_id: str) -> tuple[str, ...]:
-    """The fields that the skill of an open call marks secret."""
-    trace = ex.fold.open.get(trace_id)
-    skill = None if trace is None else ex.plan.named(str(trace.meta("skill_id")), str(trace.meta("skill_version")))
-    return () if skill is None else skill.metadata.redact
-
-
 def keep_late(ex: Execution) -> int:
     """Leave what this executor got but may no longer record, for whoever holds the lease now."""
-    kept = 0
-    for trace_id, (number, result) in list(ex.unrecorded.items()):
+    kept, redact = 0, ex.book.sealer.redact
+    for trace_id, (number, result, hints) in list(ex.unrecorded.items()):
         late = Late(
             trace_id=trace_id,
             attempt=number,
@@ -135,8 +128,8 @@ def keep_late(ex: Execution) -> int:
             started_at=result.started_at,
             ended_at=result.ended_at,
             latency_ms=result.latency_ms,
-            output=result.output,
-            response=None if result.response is SAME else result.response,
+            output=redact(result.output, hints),
+            response=None if result.response is SAME else redact(result.response, hints),
             same=result.response is SAME,
             side_effects=result.side_effects,
             request_id=result.request_id,
@@ -144,7 +137,7 @@ def keep_late(ex: Execution) -> int:
             message=result.message,
             details=result.details,
         )
-        value = ex.book.sealer.redact(msgspec.to_builtins(late), hints_of(ex, trace_id))
+        value = redact(msgspec.to_builtins(late), hints)
         try:
             ex.store.add_late_effect(ex.run_id, LateEffect(trace_id, canonicalize(value)))
         except StoreError:

@@ -96,8 +96,9 @@ class Execution:
         """Called when every step has ended: the last moment at which a run can say something about itself."""
         self.duplicate_output = False
         self.unrecorded_reads = False
-        self.unrecorded: dict[str, tuple[int, AttemptResult]] = {}
-        """Results that are not durable yet: what is left behind in `late_effects` when the lease is lost."""
+        self.unrecorded: dict[str, tuple[int, AttemptResult, tuple[str, ...]]] = {}
+        """Results that are not durable yet, with the fields that are secret in them: what is left behind in
+        `late_effects` when the lease is lost."""
         self._outputs: dict[str, str | None] = {}
         writer.reserved_exact = lambda: sum(self.reserved.values())
 
@@ -133,8 +134,8 @@ class Execution:
         for listener in self.listeners:
             listener(fact)
 
-    def not_yet_recorded(self, trace_id: str, attempt: int, result: AttemptResult) -> None:
-        self.unrecorded[trace_id] = (attempt, result)
+    def not_yet_recorded(self, trace_id: str, attempt: int, result: AttemptResult, hints: tuple[str, ...]) -> None:
+        self.unrecorded[trace_id] = (attempt, result, hints)
         self.writer.after_commit(lambda: self.unrecorded.pop(trace_id, None) and None)
 
     def keep_lease(self) -> None:

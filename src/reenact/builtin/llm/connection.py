@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from reenact.builtin.extras import require
 from reenact.builtin.limiter import limited
 from reenact.builtin.llm.messages import ModelRequest
+from reenact.builtin.net.quiet import quiet
 from reenact.builtin.net.retry_after import retry_after_ms
 from reenact.builtin.net.transport import guarded_client, on_first_byte
 from reenact.skills.context import SkillContext
@@ -50,7 +51,7 @@ async def provider_client(
     async def after(response: httpx2.Response) -> None:
         _report(ctx, response)
 
-    with limited(ctx, SKILL, host):
+    with limited(ctx, SKILL, host), quiet():
         client = guarded_client(ctx, SKILL, seconds=seconds)
         client.event_hooks = {"request": [before], "response": [after]}
         try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from reenact.builtin.extras import require
 from reenact.builtin.limiter import limited
 from reenact.builtin.net.body import ACCEPT_ENCODING, decode_body, read_body
+from reenact.builtin.net.quiet import quiet
 from reenact.builtin.net.retry_after import retry_after_ms
 from reenact.builtin.net.transport import guarded_transport, on_first_byte, timeouts
 from reenact.errors import SkillError
@@ -86,7 +87,7 @@ async def exchange(ctx: SkillContext, outgoing: Outgoing, *, skill: str, effect:
     def touched() -> None:
         ctx.side_effect(effect, url.host)
 
-    with limited(ctx, skill, url.host):
+    with limited(ctx, skill, url.host), quiet():
         try:
             async with asyncio.timeout(seconds), guarded_transport(ctx, skill) as transport:
                 extensions = {"timeout": timeouts(seconds), **on_first_byte(touched)}
