@@ -68,6 +68,8 @@ RAISED = {
     "details that JSON has no word for": (SkillError.of("ERR_JSON_INVALID", "x", why=object(), n=math.nan), None),
     "a huge message": (ValueError("x" * 1_000_000), None),
     "MemoryError": (MemoryError(), None),
+    "an errno beyond all bounds": (OSError(2**70, "x"), None),
+    "a negative errno": (OSError(-5, "x"), None),
 }
 
 RETURNED = {

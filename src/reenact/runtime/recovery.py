@@ -58,9 +58,21 @@ def restore(store: Store, run_id: str, n: int, data: bytes) -> RunFold:
             raise ChecksumMismatch(f"{where}: its open trace {trace_id} is not there")
         trace, _ = load_trace(store, row, until=n)
         fold.open[trace_id] = trace
+    if not is_whole(fold):
+        raise ChecksumMismatch(f"{where}: what was kept beside it contradicts itself")
     confirm(fold, body, n, where)
     fold.commits, fold.head = n, sha(body)
     return fold
+
+
+def is_whole(fold: RunFold) -> bool:
+    """The parts of a frontier fit each other, so that nothing after this meets a number that cannot be."""
+    trees = all(tree.size.bit_count() == len(tree.frontier) for tree in (fold.tree, fold.attempts_tree))
+    return (
+        trees
+        and fold.requested == fold.done + len(fold.open)
+        and fold.done == fold.tree.size + len(fold.waiting_leaves)
+    )
 
 
 def confirm(fold: RunFold, body: bytes, n: int, where: str) -> None:

@@ -14,6 +14,7 @@ from reenact.journal.frontier import DECODE, Frontier, pack
 from reenact.journal.run_fold import RunFold
 from reenact.store.evidence import COMMITS_PER_RUN, Evidence, StoredEnvelopes
 from reenact.store.rebuild import KeyedCall, Rebuilt
+from reenact.store.signing import FRONTIER_HEAD
 from reenact.store.sqlite import INDEXED_CONTENT
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, hmac_hex
@@ -294,7 +295,7 @@ def frontiers(evidence: Evidence, run_no: int, rebuilt: Rebuilt) -> dict[int, Fr
 
 def readable(stored: object) -> Frontier | None:
     try:
-        return DECODE(stored) if isinstance(stored, bytes) else None
+        return DECODE(stored[FRONTIER_HEAD:]) if isinstance(stored, bytes) else None
     except DecodeError:
         return None
 

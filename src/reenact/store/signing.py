@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from reenact.errors import StoreUnavailable
+from reenact.errors import ChecksumMismatch, StoreUnavailable
 
 
 class SigningKey:
@@ -72,3 +72,26 @@ def create_key(path: Path) -> SigningKey:
     except OSError as error:
         raise StoreUnavailable(f"the store's key {path} cannot be written: {error.strerror}") from None
     return SigningKey(private)
+
+
+FRONTIER_HEAD = 8 + 64
+"""The kid, then the signature."""
+
+
+def sign_frontier(key: SigningKey, place: int, frontier: bytes) -> bytes:
+    """What recovery starts from, signed together with the commit that it belongs to."""
+    return bytes.fromhex(key.kid) + key.sign(frontier_message(place, frontier)) + frontier
+
+
+def signed_frontier(key: SigningKey, place: int, stored: bytes) -> bytes | None:
+    """The frontier that this key signed for this place; None under another key: then the journal is read instead."""
+    kid, signature, frontier = stored[:8], stored[8:FRONTIER_HEAD], stored[FRONTIER_HEAD:]
+    if kid != bytes.fromhex(key.kid):
+        return None
+    if key.sign(frontier_message(place, frontier)) != signature:  # Ed25519 signs the same text the same way
+        raise ChecksumMismatch("what recovery starts from is not what the store's key signed; see `reenact verify`")
+    return frontier
+
+
+def frontier_message(place: int, frontier: bytes) -> bytes:
+    return b"reenact.frontier.v1|%d|" % place + frontier

@@ -35,7 +35,7 @@ from reenact.store.deltas import DeltaBases
 from reenact.store.key_values import KeyValues
 from reenact.store.location import sqlite_path
 from reenact.store.owner import owner_is_gone
-from reenact.store.signing import SigningKey, load_or_create
+from reenact.store.signing import SigningKey, load_or_create, sign_frontier, signed_frontier
 from reenact.values.clock import Door, SystemDoor
 
 LEASE_MS = 10_000
@@ -116,12 +116,14 @@ class SqliteStore:
 
     def append(self, unit: Unit, lease: Lease | None, *, owner: str = "") -> Lease:
         """One commit of one run, durable when this returns."""
+        self._prepare_key(unit)
         with self._writer.transaction() as db:
             return self._append(db, unit, lease, owner)
 
     def append_many(self, units: list[tuple[Unit, Lease | None, str]]) -> list[Lease | Exception]:
         """Several runs in one transaction. A unit that is refused is taken out; the others are not rolled back."""
         results: list[Lease | Exception] = []
+        self._prepare_key(*(unit for unit, _, _ in units))
         with self._writer.transaction() as db:
             for unit, lease, owner in units:
                 db.execute("SAVEPOINT unit")
@@ -135,6 +137,11 @@ class SqliteStore:
                     results.append(translate(refused, self.path))
                 db.execute("RELEASE unit")
         return results
+
+    def _prepare_key(self, *units: Unit) -> None:
+        """To make the store's key is a transaction of its own; to sign with it is not."""
+        if self._key is None and any(unit.frontier is not None for unit in units):
+            assert self.signing_key.kid
 
     def _append(self, db: sqlite3.Connection, unit: Unit, lease: Lease | None, owner: str) -> Lease:
         if lease is None:
@@ -168,6 +175,9 @@ class SqliteStore:
             )
         if unit.has_rare_parts:
             write_rare_parts(db, unit, held.run_no)
+        if unit.frontier is not None:
+            signed = sign_frontier(self.signing_key, commit_id, unit.frontier)
+            db.execute("INSERT INTO run_checkpoints VALUES (?, ?)", (commit_id, signed))
         if seal_digest is not None:
             db.execute("INSERT INTO seals (run_no, seal_digest) VALUES (?, ?)", (held.run_no, seal_digest))
         return held
@@ -311,13 +321,14 @@ class SqliteStore:
         return reader.codec.unpack(rows[0][0]) if rows else None
 
     def latest_frontier(self, run_id: str) -> tuple[int, bytes] | None:
-        """(commit, frontier) of the run's last run checkpoint."""
+        """(commit, frontier) of the run's last run checkpoint, as this store's key signed it."""
         low = self._run_no(run_id) << 24
         rows = self._reader().query(
             "SELECT id, frontier FROM run_checkpoints WHERE id BETWEEN ? AND ? ORDER BY id DESC LIMIT 1",
             (low, low + (1 << 24) - 1),
         )
-        return (rows[0][0] - low, bytes(rows[0][1])) if rows else None
+        frontier = signed_frontier(self.signing_key, rows[0][0], bytes(rows[0][1])) if rows else None
+        return None if frontier is None else (rows[0][0] - low, frontier)
 
     def trace(self, trace_id: str, *, run_id: str | None = None) -> TraceRow | None:
         """Where a trace stands. Naming its run saves a walk over the traces of all others."""
@@ -436,7 +447,7 @@ def reserve_key(db: sqlite3.Connection, reserve: KeyReservation, run_no: int) ->
 
 
 def write_rare_parts(db: sqlite3.Connection, unit: Unit, run_no: int) -> None:
-    """What most commits do not have: completed keys, shared payloads, spending, run checkpoints."""
+    """What most commits do not have: completed keys, shared payloads, spending."""
     for done in unit.completions:
         db.execute(
             "UPDATE idempotency SET state = ? WHERE server = ? AND tool = ? AND key = ?",
@@ -452,5 +463,3 @@ def write_rare_parts(db: sqlite3.Connection, unit: Unit, run_no: int) -> None:
         ).fetchone()
         total = exact + (int(row[0]) if row else 0)
         db.execute("INSERT OR REPLACE INTO spending VALUES (?, ?, ?, ?)", (day, agent, model, str(total)))
-    if unit.frontier is not None:
-        db.execute("INSERT INTO run_checkpoints VALUES (?, ?)", (run_no << 24 | unit.n, unit.frontier))
