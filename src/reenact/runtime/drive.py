@@ -293,6 +293,19 @@ def resume(ex: Execution, trace: TraceFold, step: PlannedStep, *, near: int | No
     return call
 
 
+def hold_without_skill(ex: Execution, step: PlannedStep, pinned: object) -> None:
+    """A run that goes on where a skill is absent that it began with is not failed for that: somebody brings it.
+
+    `pinned` is the definition that was recorded; without one the skill was never there, and the gate refuses it.
+    """
+    if step.skill is None and pinned is not None and ex.source.is_live(step):
+        raise Parked(
+            "held",
+            f"step {step.step_id} needs the skill {step.reference}, which the run began with and which is not "
+            "registered here; name its file with --skills",
+        )
+
+
 def recorded_outcome(ex: Execution, trace: TraceFold) -> StructuredOutcome:
     """The outcome of a trace that is terminal already."""
     if trace.state == "DENIED":

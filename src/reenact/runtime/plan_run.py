@@ -18,13 +18,18 @@ async def run_plan(ex: Execution) -> RunStatus:
     """From wherever the journal stands to the seal; raises Parked where a person is needed."""
     if ex.context.dedupe:
         ex.duplicates = rebuild_duplicates(ex)
+    resumed = ex.fold.commits > 0
     stopped = any(ex.plan.step(index).on_error == "abort" for index in ex.fold.not_completed)
     index = ex.fold.done
     while index < len(ex.plan) and not stopped and ex.cancel_note is None:
         step = ex.plan.step(index)
+        if resumed:
+            drive.hold_without_skill(ex, step, step.definition_digest)
         outcome = await next_call(ex, step).drive()
         stopped = aborts(step, outcome)
         index += 1
+        if ex.writer.is_large:
+            await ex.writer.flush()
     status: RunStatus = "failed" if stopped else "completed"
     if ex.cancel_note is not None:
         note_cancel(ex, ex.cancel_note)

@@ -135,6 +135,7 @@ class Session:
         for trace in list(self._ex.fold.open.values()):
             call = session_history.reopen(self._ex, self._plan, trace)
             try:
+                drive.hold_without_skill(self._ex, call.step, trace.meta("definition_digest"))
                 outcomes.append(self._ex.book.sealer.hide_known(await call.drive()))
                 await self._ex.writer.flush()
             except Parked as parked:

@@ -5,15 +5,21 @@ from __future__ import annotations
 import os
 import platform
 from pathlib import Path
+from typing import Final
+
+DEAD: Final = ("Z", "X", "x")
+"""What the kernel calls a process that has died and is only waiting to be collected."""
 
 
 def process_started(pid: int) -> str | None:
-    """When a process of this host started, as the kernel counts; None when there is no such process."""
+    """When a process of this host started, as the kernel counts; None when there is none, or it died and nobody
+    has collected it yet."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return portable_started(pid)
-    return stat.rpartition(")")[2].split()[19]
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in DEAD else fields[19]
 
 
 def portable_started(pid: int) -> str | None:
