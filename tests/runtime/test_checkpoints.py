@@ -203,12 +203,20 @@ async def tick() -> None:
     """Nothing."""
 
 
-def test_ten_thousand_steps_recover_from_their_last_checkpoint(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, tick)
-    bench.store._writer.query("PRAGMA synchronous = OFF")  # durability is not what this is about
+def test_ten_thousand_steps_recover_from_their_last_checkpoint(stage: Stage) -> None:
+    bench = Bench(stage.folder, tick)
     run = bench.run(*[step(tick)] * 10_000)
     assert run.status == "completed"
     recovered = load_fold(bench.store, run.run_id)
     assert recovered.steps_read <= 257
-    assert recovered.fold.requested == 10_000
+    assert (recovered.fold.requested, recovered.fold.done) == (10_000, 10_000)
+    assert recovered.fold.seal is not None
+
+
+def test_thousands_of_refused_steps_in_a_row_are_recorded_like_any_others(stage: Stage) -> None:
+    """None of them waits for anything, so nothing but their number makes them durable."""
+    bench = Bench(stage.folder)
+    refused = [step("nobody", {"n": n}, skill_version="1.0.0", on_error="continue") for n in range(4_500)]
+    run = bench.run(*refused)
+    assert [trace.state for trace in bench.traces(run.run_id)] == ["DENIED"] * 4_500
     bench.check(run)

@@ -21,6 +21,7 @@ from reenact.values.clock import Door
 from reenact.values.digest import ZERO_DIGEST
 
 CHECKPOINT_STEPS = 256
+LARGE_COMMIT = 512
 
 
 class TraceLines:
@@ -195,6 +196,11 @@ class RunWriter:
     @property
     def has_staged(self) -> bool:
         return bool(self._staged)
+
+    @property
+    def is_large(self) -> bool:
+        """Enough is staged for a commit: refused steps wait for nothing that would flush them."""
+        return len(self.book.pending) >= LARGE_COMMIT
 
     # -- committing ------------------------------------------------------------------------------------------------
 
