@@ -25,6 +25,7 @@ async def run_plan(ex: Execution) -> RunStatus:
         step = ex.plan.step(index)
         if resumed:
             drive.hold_without_skill(ex, step, step.definition_digest)
+        begin_turn(ex, step)
         outcome = await next_call(ex, step).drive()
         stopped = aborts(step, outcome)
         index += 1
@@ -36,6 +37,13 @@ async def run_plan(ex: Execution) -> RunStatus:
         status = "cancelled"
     await seal(ex, status)
     return status
+
+
+def begin_turn(ex: Execution, step: PlannedStep) -> None:
+    """In a session's plan a repetition counts within its turn."""
+    if ex.plan.by_turn and (ex.duplicates is None or step.turn != ex.plan.turn):
+        ex.plan.turn = step.turn
+        ex.duplicates = DuplicateGate()
 
 
 def next_call(ex: Execution, step: PlannedStep) -> drive.Call:

@@ -13,6 +13,7 @@ from reenact.policy.cost import cents
 from reenact.policy.taxonomy import is_retryable
 from reenact.runtime import building, drive, keys
 from reenact.runtime.execution import Execution
+from reenact.runtime.outcomes import outcome_side_effects
 from reenact.runtime.reader import RecordedStep
 from reenact.runtime.session_plan import Document, SessionPlan
 from reenact.values.canonical import canonicalize
@@ -54,7 +55,7 @@ async def synthesize(ex: Execution, plan: SessionPlan, trace: TraceFold) -> None
         observability=Observability(backend_retries=building.retries(trace), span_id=None, trace_id=trace.trace_id),
         retryable=is_retryable("ERR_IN_DOUBT"),
         run_id=ex.run_id,
-        side_effects=[],
+        side_effects=outcome_side_effects(trace),
         status="failure",
         step_id=call.step.step_id,
         timestamp=ts,

@@ -87,6 +87,9 @@ class RunPlan:
         self._retry: dict[tuple[str, str], RetryPolicy] = {}
         self._names: dict[str, tuple[str, str]] = {}
         self.context = context_mapping(document)
+        self.by_turn = False
+        """A session's plan: what was called before counts as a duplicate within its turn."""
+        self.turn = 0
         self.literal = False
         """A session's calls are taken as they are: nothing in them refers to another step."""
 
