@@ -15,6 +15,7 @@ from reenact.replay.notes import DIRECTIVE, note, trace_record
 from reenact.replay.recorded_source import RecordedSource
 from reenact.replay.recording import Recording
 from reenact.replay.result import How, ReplayMode, ReplayResult, ReplayVerdict, StepReport
+from reenact.replay.stand_in import ReplayPlan
 from reenact.replay.steps import content, steps_of
 from reenact.replay.timeline import ASPECTS, Aspect, behaviour_of
 from reenact.runtime.execution import Execution
@@ -42,9 +43,9 @@ async def full_replay(
     is refused before anything runs (`DeterminismBroken`) unless `allow_breakers`.
     """
     document = with_new_salt(recording.document, runtime.door.random_bytes(32).hex())
-    bound = RunPlan(recording.plan_with(document), document, runtime.registry.freeze())
-    bound.literal = recording.record.kind == "session"
+    bound = ReplayPlan(recording, document, runtime.registry.freeze())
     actions = choose_actions(recording, bound, execute=execute, skip=skip, check=check)
+    bound.serve_only(not_executed(actions))
     breakers = full_breakers(recording, bound, actions)
     if breakers and not allow_breakers:
         raise DeterminismBroken(breakers[0].message, [breaker.message for breaker in breakers])
@@ -94,14 +95,12 @@ def compared(
 ) -> ReplayResult:
     """A live replay held against its original, as far as it has come."""
     steps = steps_of(store, run_id)
-    not_executed = {
-        step_id: frozenset(ASPECTS) - STILL_COMPARED for step_id in actions if actions[step_id] != "execute"
-    }
+    left_out = {step_id: frozenset(ASPECTS) - STILL_COMPARED for step_id in actions if actions[step_id] != "execute"}
     comparison = compare(
         (behaviour_of(step, exact=False) for step in recording.steps.values()),
         (behaviour_of(step, exact=False) for step in steps.values()),
         served=False,
-        skip=not_executed,
+        skip=left_out,
     )
     verdict: ReplayVerdict = "matched" if comparison.matches else "differed"
     return ReplayResult(
@@ -121,6 +120,11 @@ def compared(
         ),
         breakers=tuple(breakers),
     )
+
+
+def not_executed(actions: dict[str, Action]) -> set[str]:
+    """Steps that need no code: the record tells all that is decided about them."""
+    return {step_id for step_id, action in actions.items() if action == "skip"}
 
 
 def full_breakers(recording: Recording, bound: RunPlan, actions: dict[str, Action]) -> list[Breaker]:

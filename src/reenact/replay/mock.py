@@ -5,6 +5,7 @@ from __future__ import annotations
 from reenact.contracts.records import RunStatus
 from reenact.replay.breakers import Breaker, find_breakers
 from reenact.replay.compare import compare
+from reenact.replay.concert import Concert, score
 from reenact.replay.explain import explain
 from reenact.replay.instant import InstantDoor
 from reenact.replay.recorded_source import NothingRecorded, RecordedSource
@@ -37,15 +38,19 @@ async def mock_replay(
     runtime = Runtime(
         SqliteStore(":memory:"), skills=registry, supervisor=nobody, door=InstantDoor(door or SystemDoor())
     )
+    source = RecordedSource(recording, plan.plan.context.supervisor)
     ex = runtime.open_run(
         candidate,
-        RecordedSource(recording, plan.plan.context.supervisor),
+        source,
         mode="mock_replay",
         parent_run=recording.run_id,
         original_run_id=recording.seed_run_id,
         bound=plan,
     )
-    status, reason, stop = await to_the_end(ex)
+    if recording.record.kind == "session":
+        status, reason, stop = await session_to_the_end(ex, recording, plan, source)
+    else:
+        status, reason, stop = await to_the_end(ex)
     if recording.status == "cancelled" and status in ("completed", "running"):
         status = "cancelled"  # the one who cancelled the recorded run is served: nothing goes on behind it
     steps = steps_of(runtime.store, ex.run_id)
@@ -77,6 +82,18 @@ async def to_the_end(ex: Execution) -> tuple[RunStatus, str | None, NothingRecor
         return "running", f"step {nothing.step.step_id} asked for {nothing.asked}", nothing
     except Parked as parked:
         return parked.status, str(parked), None
+
+
+async def session_to_the_end(
+    ex: Execution, recording: Recording, plan: ReplayPlan, source: RecordedSource
+) -> tuple[RunStatus, str | None, NothingRecorded | None]:
+    try:
+        stop = await Concert(ex, plan, source).play(score(recording))
+    except Parked as parked:
+        return parked.status, str(parked), None
+    if stop is not None:
+        return "running", f"step {stop.step.step_id} asked for {stop.asked}", stop
+    return "completed", None, None
 
 
 def served_step(plan: ReplayPlan, step_id: str) -> StepReport:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 
@@ -44,6 +44,8 @@ class RecordedSource:
     """Serve an attempt only to the call that made it: with other parameters there is nothing to serve."""
     outputs: Mapping[str, object] = field(default_factory=dict)
     """Outputs that are put in the place of recorded ones, by step id."""
+    in_turn: Callable[[str], Awaitable[None]] | None = None
+    """Where calls overlapped: holds an attempt of a step back until its time in the record has come."""
 
     def is_live(self, step: PlannedStep) -> bool:  # noqa: ARG002  # no step is
         return False
@@ -57,6 +59,8 @@ class RecordedSource:
             raise NothingRecorded(
                 call.step, f"attempt {call.attempt}, which the recorded run did not make", call.parameters
             )
+        if self.in_turn is not None:
+            await self.in_turn(call.step.step_id)
         if self.strict and canonicalize(recorded.parameters()) != canonicalize(call.parameters):
             raise NothingRecorded(
                 call.step, "a call with parameters that the recorded run did not use", call.parameters

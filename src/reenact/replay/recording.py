@@ -32,7 +32,7 @@ class Recording:
     steps: dict[str, RecordedStep]
     """By step id, in the order of their requests."""
     resolved: frozenset[str] = frozenset()
-    """Traces that a person ended, by id."""
+    """Traces that a person or the repair of a session ended, by id."""
 
     @property
     def run_id(self) -> str:
@@ -48,9 +48,6 @@ class Recording:
         if self.record.mode == "live" or self.record.parent_run is None:
             return self.record.run_id
         return self.record.parent_run
-
-    def plan_with(self, document: dict[str, object]) -> Plan:
-        return plan_from_document(document, source=f"the plan of run {self.run_id}")[0]
 
     def trace(self, step_id: str) -> TraceFold | None:
         step = self.steps.get(step_id)
@@ -103,7 +100,8 @@ def read_recording(store: Store, run_id: str) -> Recording:
     resolved = frozenset(
         event.trace_id
         for event in reader.fold.events
-        if event.type == "resolve" and event.reason is None and event.trace_id is not None
+        if event.trace_id is not None
+        and (event.type == "synthesized" or (event.type == "resolve" and event.reason is None))
     )
     return Recording(store, reader.record(), seal, plan, document, steps, resolved)
 

@@ -59,10 +59,13 @@ class Runtime(PlainRuntime):
         return await forking.conduct(self, ex, recording, cast("ReplayPlan", ex.plan), at, go_on)
 
     def bind(self, fold: RunFold, plan: Plan, document: dict[str, object]) -> RunPlan:
-        if fold.record is None or fold.record.mode != "fork":
+        if fold.record is None or fold.record.mode not in ("full_replay", "fork"):
             return super().bind(fold, plan, document)
         told = directive_of(self.store, fold.run_id, fold)
         bound = ReplayPlan(self.original_of(fold), document, self.registry.freeze())
+        if fold.record.mode == "full_replay":
+            bound.serve_only(full.not_executed(parse_actions(told.get("actions"))))
+            return bound
         bound.serve_only(set(forking.before(bound, str(told["at"]))) if told["go_on"] == "live" else None)
         return bound
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NoReturn, cast
 
 import msgspec
@@ -19,7 +20,7 @@ from reenact.policy.repeat import may_repeat
 from reenact.policy.retry import should_retry
 from reenact.replay.recording import Recording
 from reenact.runtime.reader import RecordedStep
-from reenact.runtime.steps import RunPlan
+from reenact.runtime.steps import PlannedStep, RunPlan
 from reenact.skills.registry import Registry
 from reenact.skills.schema import Signature
 from reenact.skills.skill import Skill
@@ -66,7 +67,7 @@ class ReplayPlan(RunPlan):
     def __init__(self, recording: Recording, document: dict[str, object], registry: Registry) -> None:
         super().__init__(plan_from_document(document)[0], document, registry)
         self._recording = recording
-        self.literal = recording.record.kind == "session"
+        self.literal = self.by_turn = recording.record.kind == "session"
         self._repeated = duplicated_skills(recording)
         self._only: set[str] | None = None
         self._cancelled = recording.status == "cancelled" and document is recording.document
@@ -75,6 +76,13 @@ class ReplayPlan(RunPlan):
         """Somebody who cancelled the recorded run is served: its replay makes no step that it did not make."""
         planned = super().__len__()
         return min(planned, len(self._recording.steps)) if self._cancelled else planned
+
+    def step(self, number: int) -> PlannedStep:
+        """With the turn in which a session called it."""
+        step = super().step(number)
+        trace = self._recording.trace(step.step_id)
+        turn = None if trace is None else trace.meta("turn")
+        return replace(step, turn=turn) if isinstance(turn, int) and turn else step
 
     def skill(self, step: Step) -> Skill | None:
         found = super().skill(step)

@@ -1,0 +1,103 @@
+"""Calls of a session may overlap: they are driven again in the order in which they began and got their results.
+
+What one call decides may depend on what others have reserved or spent by then, so the order is part of the record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from reenact.contracts.outcome import StructuredOutcome
+from reenact.journal.lines import decode_artifact, decode_line, split_body
+from reenact.replay.recorded_source import NothingRecorded, RecordedSource
+from reenact.replay.recording import Recording
+from reenact.replay.stand_in import ReplayPlan
+from reenact.runtime import drive
+from reenact.runtime.execution import Execution
+from reenact.runtime.plan_run import begin_turn
+
+LONGEST_QUIET = 200
+"""How often the loop is given away before a call counts as waiting for another one."""
+
+
+class Moment(NamedTuple):
+    """A call begins, or one of its attempts has its result."""
+
+    step_id: str
+    begins: bool
+
+
+def score(recording: Recording) -> list[Moment]:
+    """The moments of all calls, in the order of the journal."""
+    names: dict[str, str] = {}
+    moments: list[Moment] = []
+    for number, body in enumerate(recording.store.bodies(recording.run_id), start=1):
+        where = f"run {recording.run_id}, commit {number}"
+        for raw in split_body(body, where=where):
+            line = decode_line(raw, where=where)
+            if line.entry is not None and line.entry.sequence_number == 1:
+                request = decode_artifact(line, where=where)
+                meta = request.meta if isinstance(request.meta, dict) else {}
+                names[line.entry.trace_id] = str(meta.get("step_id"))
+                moments.append(Moment(names[line.entry.trace_id], begins=True))
+            elif line.attempt is not None and line.attempt.kind == "attempt":
+                moments.append(Moment(names[line.attempt.trace_id], begins=False))
+    return moments
+
+
+class Concert:
+    """Drives the calls of a session, each in a task of its own, one moment after the other."""
+
+    def __init__(self, ex: Execution, plan: ReplayPlan, source: RecordedSource) -> None:
+        self._ex = ex
+        self._plan = plan
+        self._held: dict[str, asyncio.Event] = {}
+        self._tasks: dict[str, asyncio.Task[StructuredOutcome]] = {}
+        source.in_turn = self._wait
+
+    async def play(self, moments: list[Moment]) -> NothingRecorded | None:
+        """What was asked for and is not recorded, if the replay came to that; then the rest is left."""
+        try:
+            for moment in moments:
+                if moment.begins:
+                    await self._begin(moment.step_id)
+                elif moment.step_id in self._held:
+                    self._held.pop(moment.step_id).set()
+                    await self._quiet(moment.step_id)
+                stop = self._stopped()
+                if stop is not None:
+                    return stop
+            return self._stopped()
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            await self._ex.writer.flush()
+
+    async def _begin(self, step_id: str) -> None:
+        step = self._plan.step(self._plan.index[step_id])
+        begin_turn(self._ex, step)
+        self._tasks[step_id] = asyncio.create_task(drive.start(self._ex, step).drive())
+        await self._quiet(step_id)
+
+    async def _wait(self, step_id: str) -> None:
+        self._held[step_id] = asyncio.Event()
+        await self._held[step_id].wait()
+
+    async def _quiet(self, step_id: str) -> None:
+        """Until the call has ended, waits for its next attempt, or waits for another call."""
+        for _ in range(LONGEST_QUIET):
+            await asyncio.sleep(0)
+            if self._tasks[step_id].done() or step_id in self._held:
+                return
+
+    def _stopped(self) -> NothingRecorded | None:
+        for task in self._tasks.values():
+            if task.done() and not task.cancelled():
+                error = task.exception()
+                if isinstance(error, NothingRecorded):
+                    return error
+                if error is not None:
+                    raise error
+        return None
