@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -15,12 +16,18 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
 )
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["[" * 10_000, "[" * 10_000 + "]" * 10_000, "{a: " * 10_000, "[{" * 10_000, "- " * 10_000, "? " * 10_000]
-    + ["".join(" " * depth + "a:\n" for depth in range(1_500))],
-    ids=["open", "closed", "maps", "mixed", "sequences", "keys", "block maps"],
-)
+NESTED = {
+    "open": "[" * 10_000,
+    "closed": "[" * 10_000 + "]" * 10_000,
+    "maps": "{a: " * 10_000,
+    "mixed": "[{" * 10_000,
+    "sequences": "- " * 10_000,
+    "keys": "? " * 10_000,
+    "block maps": "".join(" " * depth + "a:\n" for depth in range(1_500)),
+}
+
+
+@pytest.mark.parametrize("text", NESTED.values(), ids=list(NESTED))
 def test_thousands_of_nested_collections_are_refused_without_a_stack_overflow(text: str) -> None:
     with pytest.raises(Undecidable, match="nested more than 650 levels"):
         hash_structured(text)
@@ -89,10 +96,8 @@ GROWING: dict[str, Callable[[int], str]] = {
 
 def _seconds(text: str) -> float:
     start = time.process_time()
-    try:
+    with contextlib.suppress(HashingError):
         hash_structured(text)
-    except HashingError as error:
-        assert len(str(error)) < 200
     return time.process_time() - start
 
 

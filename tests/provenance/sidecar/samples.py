@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+SCHEMA_FILE = "src/reenact/provenance/replay.schema.json"
 DIGEST = "ab" * 32
 HASH = f"sha256:{DIGEST}"
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from reenact.provenance import SidecarError, parse_sidecar
 from tests.conftest import ROOT
-from tests.provenance.sidecar.samples import original, own
+from tests.provenance.sidecar.samples import SCHEMA_FILE, original, own
 
-SCHEMA = json.loads((ROOT / "schemas" / "replay.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads((ROOT / SCHEMA_FILE).read_text(encoding="utf-8"))
 VALIDATOR = jsonschema_rs.Draft202012Validator(SCHEMA)
 REPLACEMENTS = st.sampled_from(
     [

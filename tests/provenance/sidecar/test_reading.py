@@ -19,7 +19,7 @@ from reenact.provenance import (
 )
 from reenact.provenance.javascript import pretty
 from reenact.provenance.sidecar import VerifiableInput, is_utc_instant, validate_sidecar
-from tests.provenance.sidecar.samples import DIGEST, HASH, original, own
+from tests.provenance.sidecar.samples import DIGEST, HASH, SCHEMA_FILE, original, own
 
 
 def test_both_versions_read_back_byte_for_byte() -> None:
@@ -68,7 +68,7 @@ def test_a_schema_that_is_none_of_ours_is_no_newer_version(schema: Any) -> None:
 def test_unknown_fields_are_refused_or_ignored_with_a_warning_at_every_level() -> None:
     fields = original(surplus=1, sampling={"n": 1, "temperature": None, "seed": None, "extra": 2})
     fields["models"][0]["third"] = 3
-    with pytest.raises(SidecarError, match="surplus|extra|third"):
+    with pytest.raises(SidecarError, match=r"surplus|extra|third"):
         parse_sidecar(json.dumps(fields))
     sidecar = parse_sidecar(json.dumps(fields), unknown="ignore")
     assert set(sidecar.warnings) == {
@@ -146,7 +146,7 @@ def test_our_own_version_is_strict_and_its_schema_says_the_same(changes: dict[st
     fields = own(**changes)
     with pytest.raises(SidecarError):
         parse_sidecar(json.dumps(fields))
-    schema = json.loads((root / "schemas" / "replay.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads((root / SCHEMA_FILE).read_text(encoding="utf-8"))
     validator = jsonschema_rs.Draft202012Validator(schema)
     assert validator.is_valid(own())
     assert not validator.is_valid(fields)

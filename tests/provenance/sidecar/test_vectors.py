@@ -10,6 +10,7 @@ import pytest
 
 from reenact.provenance import SidecarError, SidecarVersionError, parse_sidecar, serialize_sidecar
 from reenact.provenance.javascript import pretty
+from tests.provenance.sidecar.samples import SCHEMA_FILE
 from tests.provenance.vector_files import load
 
 VECTORS = load("schema_vectors")
@@ -67,7 +68,7 @@ def test_sidecars_that_the_original_wrote_are_written_back_byte_for_byte() -> No
 
 
 def test_the_published_schema_agrees_with_the_reader_on_every_vector(root: Any) -> None:
-    schema = json.loads((root / "schemas" / "replay.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads((root / SCHEMA_FILE).read_text(encoding="utf-8"))
     jsonschema_rs.meta.validate(schema)
     validator = jsonschema_rs.Draft202012Validator(schema)
     checked = 0
