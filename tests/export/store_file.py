@@ -31,7 +31,7 @@ def talk(ctx: SkillContext, text: str, failures: int = 0) -> dict[str, str]:
 
 
 REGISTRY = Registry([talk])
-PLAN = {
+PLAN: dict[str, object] = {
     "plan_id": "a-plan",
     "agent_id": "an-agent",
     "steps": [
@@ -73,13 +73,13 @@ def run_plan(path: Path) -> str:
     return result.run_id
 
 
-def kill_plan(path: Path, crash_point: str) -> str:
+def kill_plan(path: Path, crash_point: str, plan: dict[str, object] = PLAN, skills: Registry = REGISTRY) -> str:
     """A run in a forked process that kills itself; the id of the run that it leaves."""
     child = os.fork()
     if child == 0:
         crash_points.arm(crash_point)
         try:
-            Runtime(str(path), skills=REGISTRY).run(PLAN)
+            Runtime(str(path), skills=skills).run(plan)
         finally:
             os._exit(0)
     _, status = os.waitpid(child, 0)

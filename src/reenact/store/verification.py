@@ -141,7 +141,7 @@ class _RunCheck:
             if not self.rebuilt.is_session:
                 self.check_order(n, [commitment for _, commitment in rows])
         if unnamed:
-            self.notes.append(f"{unnamed} of the stored payloads are named by no record")
+            self.notes.append(f"stored payloads that no record names: {unnamed}")
 
     def check_order(self, n: int, stored: list[str]) -> None:
         ordered = self.rebuilt.order.get(n, [])
