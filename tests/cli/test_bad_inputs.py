@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -163,7 +164,30 @@ def test_skills_that_cannot_be_loaded_are_told_with_file_and_line(
 def test_an_unknown_skill_in_a_plan_fails_its_step_and_names_it(reenact: Command) -> None:
     done = reenact("run", reenact.plan({"skill_id": "stedy"}), "--skills", SKILLS)
     assert done.code == 1
-    assert "ERR_SKILL_NOT_FOUND" in done.out
+    assert "ERR_SKILL_NOT_FOUND  no skill stedy; did you mean steady?" in done.out
+    far = reenact("run", reenact.plan({"skill_id": "walk_the_dog"}))
+    assert "no skill walk_the_dog; `reenact skills` lists them, --skills FILE adds yours" in far.out
+
+
+def test_what_a_gate_refuses_is_told_in_its_own_words_and_without_the_value(reenact: Command) -> None:
+    done = reenact("run", reenact.plan({"skill_id": "steady", "parameters": {"text": 4711}}), "--skills", SKILLS)
+    assert '/text: the value is not of type "string"' in done.out
+    assert "4711" not in done.out + done.err + reenact("show", "last").out
+    assert reenact("show", "last").out.count("Refused by gate") == 1
+    secret = reenact.plan({"skill_id": "steady", "parameters": {"text": {"$secret": "NOBODY_SET_THIS"}}})
+    assert (
+        "the secret NOBODY_SET_THIS is not set; put it into the environment"
+        in reenact("run", secret, "--skills", SKILLS).out
+    )
+
+
+def test_a_full_disk_behind_the_output_is_one_line(recorded: Command) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            recorded.argv("show", "last", "--json"), cwd=recorded.folder, env=recorded.env(), stdout=full,
+            stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (3, "error: No space left on device\n")
 
 
 def test_options_that_make_no_sense_are_usage_errors(recorded: Command, tmp_path: Path) -> None:

@@ -64,12 +64,28 @@ def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(reenact: Command) -> None:
     _, err = process.communicate(timeout=60)
     run_id = started[1]
     assert process.returncode == 130
-    assert err == f"interrupted; go on with: reenact resume {run_id}\n"
+    assert err == f"interrupted; go on with: reenact resume {run_id} --skills {SKILLS}\n"
 
     gate.touch()
     resumed = reenact("resume", run_id[:30], "--skills", SKILLS, "--json")
     assert (resumed.code, resumed.json["status"]) == (0, "completed")
     assert reenact("verify", run_id).code == 0
+
+
+def test_the_command_to_go_on_with_names_the_store_and_the_skills_that_were_given(reenact: Command) -> None:
+    plan = reenact.plan({"skill_id": "counts", "parameters": {"file": "f"}}, supervisor="ask")
+    done = reenact("run", plan, "--skills", SKILLS, "--store", "a store.db")
+    run_id = done.out.split()[1]
+    assert f"see  reenact show {run_id} --store 'a store.db'\n" in done.out
+    assert f"say  reenact approve {run_id} --store 'a store.db' --reason …  (or deny)\n" in done.out
+    assert done.out.endswith(f"then reenact resume {run_id} --store 'a store.db' --skills {SKILLS}\n")
+    voted = reenact("approve", "last", "--reason", "it may", "--store", "a store.db")
+    assert voted.out.endswith(f"go on with: reenact resume {run_id} --store 'a store.db'\n")
+    bare = reenact("resume", run_id, "--store", "a store.db")
+    assert bare.code == 4
+    assert "counts@1.0.0" in bare.out
+    assert reenact("resume", run_id, "--store", "a store.db", "--skills", SKILLS).code == 0
+    assert (reenact.folder / "f").exists()
 
 
 def test_a_killed_run_is_recovered_without_repeating_what_is_recorded(reenact: Command) -> None:

@@ -58,6 +58,7 @@ def test_a_run_that_has_not_ended_shows_where_it_stands(reenact: Command) -> Non
     assert run["seal"] is None
     text = reenact("show", "last").out
     assert "counts@1.0.0  PENDING" in text
+    assert "waits for a person to approve or deny it" in text
     assert "none yet" in text
 
 

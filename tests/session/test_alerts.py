@@ -33,7 +33,7 @@ def test_recovery_says_what_it_read(world: World, tmp_path: Path) -> None:
     waiting = runtime.run(plan)
     runtime.resume(waiting.run_id)
     recovered = [fact.message for fact in heard if fact.kind == "recovered"]
-    assert recovered == ["read 1 commits with 1 steps from the beginning"]
+    assert recovered == ["read 1 commit with 1 step from the beginning"]
     commits = runtime.store.find_run(waiting.run_id).commits
     runtime.resume(waiting.run_id)
     assert runtime.store.find_run(waiting.run_id).commits == commits, "waiting again writes nothing"

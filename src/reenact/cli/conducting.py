@@ -10,12 +10,13 @@ import typer
 from reenact.cli.exits import INTERRUPTED
 
 if TYPE_CHECKING:
+    from reenact.cli.advice import Advice
     from reenact.cli.progress import PlainProgress
 
 T = TypeVar("T")
 
 
-def conduct(work: Callable[[], T], progress: PlainProgress, *, known_run: str | None = None) -> T:
+def conduct(work: Callable[[], T], progress: PlainProgress, advice: Advice, *, known_run: str | None = None) -> T:
     """The result of `work`. Interrupted, nothing that is recorded is lost: it exits 130 with the command to go on."""
     try:
         with progress:
@@ -25,5 +26,5 @@ def conduct(work: Callable[[], T], progress: PlainProgress, *, known_run: str | 
         if run_id is None:
             typer.echo("interrupted; nothing was started", err=True)
         else:
-            typer.echo(f"interrupted; go on with: reenact resume {run_id}", err=True)
+            typer.echo(f"interrupted; go on with: {advice.go_on(run_id)}", err=True)
         raise typer.Exit(INTERRUPTED) from None

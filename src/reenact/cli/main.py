@@ -118,6 +118,10 @@ def main(argv: list[str] | None = None) -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
+    except OSError as error:  # a full disk behind stdout, a folder that may not be entered
+        about = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"error: {one_line(f'{about}{error.strerror or error}')}", err=True)
+        sys.exit(3)
 
 
 def one_line(text: str) -> str:

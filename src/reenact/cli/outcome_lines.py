@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from reenact.cli.printing import Segment, one_line, plural, print_json, print_lines
 
 if TYPE_CHECKING:
+    from reenact.cli.advice import Advice
+    from reenact.contracts.outcome import StructuredOutcome
     from reenact.runtime.result import RunResult, StepResult
 
 LISTED = 40
@@ -14,11 +16,11 @@ LISTED = 40
 STATUS_STYLE = {"completed": "green", "success": "green", "failed": "red", "failure": "red", "cancelled": "red"}
 
 
-def print_result(result: RunResult, *, as_json: bool) -> None:
+def print_result(result: RunResult, advice: Advice, *, as_json: bool) -> None:
     if as_json:
         print_json(result_document(result))
     else:
-        print_lines(result_lines(result))
+        print_lines(result_lines(result, advice))
 
 
 def result_document(result: RunResult) -> dict[str, object]:
@@ -43,7 +45,7 @@ def result_document(result: RunResult) -> dict[str, object]:
     }
 
 
-def result_lines(result: RunResult) -> list[list[Segment]]:
+def result_lines(result: RunResult, advice: Advice) -> list[list[Segment]]:
     steps = list(result)
     width = max((len(step.step_id) for step in steps), default=0)
     lines = [step_line(step, width) for step in steps if len(steps) <= LISTED or worth_a_line(step)]
@@ -55,7 +57,7 @@ def result_lines(result: RunResult) -> list[list[Segment]]:
     )
     if result.reason:
         lines.append([(f"why  {one_line(result.reason)}", "")])
-    lines += [[(line, "")] for line in next_steps(result.run_id, result.status)]
+    lines += [[(line, "")] for line in next_steps(result.run_id, result.status, advice)]
     return lines
 
 
@@ -70,14 +72,23 @@ def step_line(step: StepResult, width: int) -> list[Segment]:
     if step.attempts > 1:
         line.append((f"  {plural(step.attempts, 'attempt')}", ""))
     if step.outcome.status != "success":
-        line.append((f"  {one_line(step.outcome.message)}", ""))
+        line.append((f"  {one_line(said(step.outcome))}", ""))
     return line
 
 
-def next_steps(run_id: str, status: str) -> list[str]:
+def said(outcome: StructuredOutcome) -> str:
+    """What went wrong: the gate's own words where a gate refused, for the message then only names the gate."""
+    reason = (outcome.details or {}).get("reason")
+    return reason if isinstance(reason, str) and reason and "gate" in (outcome.details or {}) else outcome.message
+
+
+def next_steps(run_id: str, status: str, advice: Advice) -> list[str]:
     """What to do about a run that has not ended well."""
+    see, go_on = f"see  {advice.read('show', run_id)}", f"then {advice.go_on(run_id)}"
     if status == "failed":
-        return [f"see  reenact show {run_id}"]
-    if status in ("waiting", "held", "running", "pending"):
-        return [f"see  reenact show {run_id}", f"then reenact resume {run_id}"]
+        return [see]
+    if status == "waiting":
+        return [see, f"say  {advice.say('approve', run_id)}  (or deny)", go_on]
+    if status in ("held", "running", "pending"):
+        return [see, go_on]
     return []

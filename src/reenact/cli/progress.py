@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from reenact.cli.outcome_lines import said
 from reenact.cli.printing import one_line
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def fact_line(fact: Fact) -> str | None:
     if fact.kind == "step_ended":
         if fact.status == "success" or fact.outcome is None:
             return f"{fact.step_id}: {fact.code}"
-        return f"{fact.step_id}: {fact.status} {fact.code}: {one_line(fact.outcome.message)}"
+        return f"{fact.step_id}: {fact.status} {fact.code}: {one_line(said(fact.outcome))}"
     if fact.kind == "recovered":
         return f"run {fact.run_id}: {fact.message}"
     if fact.kind == "budget_alert":

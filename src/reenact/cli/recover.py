@@ -10,6 +10,7 @@ import typer
 from reenact.cli.options import JsonOption, SkillsOption, StoreOption
 
 if TYPE_CHECKING:
+    from reenact.cli.advice import Advice
     from reenact.runtime.result import RunResult
     from reenact.runtime.runtime import Runtime
     from reenact.store.base import RunRow
@@ -34,12 +35,14 @@ def recover(store: StoreOption = None, skills: SkillsOption = None, as_json: Jso
     Exit codes: 0 nothing is left to do here, 1 a run failed or is damaged, 3 the store cannot be used, 4 a run waits
     for a person or is held, 130 interrupted.
     """
+    from reenact.cli.advice import Advice
     from reenact.cli.conducting import conduct
     from reenact.cli.exits import worst
     from reenact.cli.options import missing_store, open_runtime
     from reenact.cli.progress import choose_progress
     from reenact.runtime.runtime import UNFINISHED
 
+    advice = Advice(store, skills or ())
     recovered: list[Recovered] = []
     path = missing_store(store)
     if path is not None:
@@ -48,8 +51,8 @@ def recover(store: StoreOption = None, skills: SkillsOption = None, as_json: Jso
         progress = choose_progress(as_json=as_json)
         runtime = open_runtime(store, skills, (progress,))
         rows = list(reversed(runtime.store.runs(status=UNFINISHED)))
-        recovered = conduct(lambda: [recover_one(runtime, row) for row in rows], progress)
-    show(recovered, as_json=as_json)
+        recovered = conduct(lambda: [recover_one(runtime, row) for row in rows], progress, advice)
+    show(recovered, advice, as_json=as_json)
     raise typer.Exit(worst(item.exit_code for item in recovered))
 
 
@@ -69,7 +72,7 @@ def recover_one(runtime: Runtime, row: RunRow) -> Recovered:
     return Recovered(row.run_id, result.status, result, exit_code=exit_code(result.status))
 
 
-def show(recovered: list[Recovered], *, as_json: bool) -> None:
+def show(recovered: list[Recovered], advice: Advice, *, as_json: bool) -> None:
     from reenact.cli.outcome_lines import result_document, result_lines
     from reenact.cli.printing import Segment, one_line, print_json, print_lines
 
@@ -85,7 +88,7 @@ def show(recovered: list[Recovered], *, as_json: bool) -> None:
     lines: list[list[Segment]] = []
     for item in recovered:
         if item.result is not None:
-            lines += result_lines(item.result)
+            lines += result_lines(item.result, advice)
         else:
             lines.append([(f"run {item.run_id} left as it is: {one_line(item.error or '')}", "yellow")])
     print_lines(lines or [[("nothing to recover", "")]])

@@ -26,6 +26,7 @@ def resolve(
     """Decide a call in doubt after looking what really happened; recorded with who and why."""
     import asyncio
 
+    from reenact.cli.advice import Advice
     from reenact.cli.options import existing_store, open_runtime
     from reenact.cli.printing import print_json
     from reenact.errors import UsageError
@@ -49,4 +50,5 @@ def resolve(
     if as_json:
         print_json({"run_id": run_id, "step_id": step, "resolution": chosen[0]})
     else:
-        typer.echo(f"step {step} of run {run_id} is resolved ({chosen[0]}); go on with: reenact resume {run_id}")
+        next_command = Advice(store, skills or ()).go_on(run_id)
+        typer.echo(f"step {step} of run {run_id} is resolved ({chosen[0]}); go on with: {next_command}")

@@ -17,6 +17,7 @@ def resume(
 
     Exit codes: as of `reenact run`.
     """
+    from reenact.cli.advice import Advice
     from reenact.cli.conducting import conduct
     from reenact.cli.exits import exit_code
     from reenact.cli.options import existing_store, open_runtime
@@ -28,6 +29,7 @@ def resume(
     existing.close()
     progress = choose_progress(as_json=as_json)
     runtime = open_runtime(store, skills, (progress,))
-    result = conduct(lambda: runtime.resume(row.run_id), progress, known_run=row.run_id)
-    print_result(result, as_json=as_json)
+    advice = Advice(store, skills or ())
+    result = conduct(lambda: runtime.resume(row.run_id), progress, advice, known_run=row.run_id)
+    print_result(result, advice, as_json=as_json)
     raise typer.Exit(exit_code(result.status))

@@ -23,6 +23,7 @@ def run(
     Exit codes: 0 completed, 1 a step failed, 2 the plan or the skills cannot be used, 3 the store cannot, 4 it waits
     for a person or is held, 130 interrupted.
     """
+    from reenact.cli.advice import Advice
     from reenact.cli.conducting import conduct
     from reenact.cli.exits import exit_code
     from reenact.cli.options import open_runtime
@@ -34,6 +35,7 @@ def run(
     progress = choose_progress(as_json=as_json, steps=file.steps)
     runtime = open_runtime(store, skills, (progress,))
     pinned = file.located(lambda: runtime.pin(file.document, source=str(plan)))
-    result = conduct(lambda: runtime.run(pinned), progress)
-    print_result(result, as_json=as_json)
+    advice = Advice(store, skills or ())
+    result = conduct(lambda: runtime.run(pinned), progress, advice)
+    print_result(result, advice, as_json=as_json)
     raise typer.Exit(exit_code(result.status))

@@ -89,12 +89,13 @@ def denied_status(meta: Document) -> str:
 
 def message_of(step: RecordedStep) -> str | None:
     """What went wrong, in the words that were recorded as a value; None where nothing did, or they were erased."""
+    from reenact.cli.outcome_lines import said
     from reenact.errors import ReenactError
 
     if not step.finished or step.trace.state == "COMPLETED":
         return None
     try:
-        return step.outcome().message or None
+        return said(step.outcome()) or None
     except ReenactError:
         return None  # `verify` tells what is wrong with a value; the timeline stands on the chain
 

@@ -9,13 +9,17 @@ from reenact.cli.printing import Segment, dollars, one_line, plural, short
 
 STATE_STYLE = {"COMPLETED": "green", "FAILED": "red", "DENIED": "red"}
 DIM = "dim"
+STANDS_STILL = {
+    "waiting": "waits for a person to approve or deny it",
+    "held": "stands still until somebody helps: `reenact resume` says with what",
+}
 
 
 def timeline_lines(run: dict[str, Any]) -> list[list[Segment]]:
     """Every line of a run that `read_timeline` has read."""
     lines = heading(run)
     for step in run["steps"]:
-        lines += [[], *step_lines(step)]
+        lines += [[], *step_lines(step, run["status"])]
     lines += [[], *events(run), *ending(run)]
     return lines
 
@@ -40,7 +44,7 @@ def heading(run: dict[str, Any]) -> list[list[Segment]]:
     return lines
 
 
-def step_lines(step: dict[str, Any]) -> list[list[Segment]]:
+def step_lines(step: dict[str, Any], run_status: str) -> list[list[Segment]]:
     state = step["state"]
     first: list[Segment] = [
         (f"{step['step_index'] + 1:>3} ", DIM),
@@ -53,14 +57,17 @@ def step_lines(step: dict[str, Any]) -> list[list[Segment]]:
     if step["cost_exact"] != "0":
         first.append((f"  {dollars(int(step['cost_exact']))}, charged as {plural(step['cost_cents'], 'cent')}", ""))
     lines = [first]
-    if step["message"]:
+    rationale = None if step["decision"] is None else step["decision"]["rationale"]
+    if step["message"] and step["message"] != rationale:
         lines.append([(f"      {one_line(step['message'])}", "red")])
-    if step["decision"] is not None:
-        lines.append([("      ", ""), (step["decision"]["rationale"], "")])
+    if rationale is not None:
+        lines.append([("      ", ""), (rationale, "")])
     width = max((len(code_text(attempt)) for attempt in step["attempts"]), default=0)
     lines += [attempt_line(attempt, width) for attempt in step["attempts"]]
     if step["served_from"] is not None:
         lines.append([(f"      served from trace {step['served_from']}: nothing was sent", "")])
+    if step["code"] is None and run_status in STANDS_STILL:
+        lines.append([(f"      {STANDS_STILL[run_status]}", "yellow")])
     pins = "  ".join(f"{name} {short(digest)}" for name, digest in step["digests"].items())
     lines.append([("      ", ""), (pins, DIM)])
     for name in ("parameters", "output"):

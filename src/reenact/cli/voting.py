@@ -6,6 +6,7 @@ import asyncio
 
 import typer
 
+from reenact.cli.advice import Advice
 from reenact.cli.options import existing_store, open_runtime
 from reenact.cli.printing import print_json
 from reenact.errors import UsageError
@@ -25,4 +26,4 @@ def cast_vote(
     if as_json:
         print_json({"run_id": run_id, "step_id": step_id, "decision": decision})
     else:
-        typer.echo(f"step {step_id} of run {run_id} is {decision}; go on with: reenact resume {run_id}")
+        typer.echo(f"step {step_id} of run {run_id} is {decision}; go on with: {Advice(store).go_on(run_id)}")

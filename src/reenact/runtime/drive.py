@@ -27,6 +27,7 @@ from reenact.runtime.gates import budget, permission, supervisor, validate
 from reenact.runtime.gates.verdict import Approval, NeedsApproval, Refusal, Verdict
 from reenact.runtime.outcomes import denied_outcome_of, outcome_of
 from reenact.runtime.sealing import KEY_VARIABLE
+from reenact.runtime.secrets import FILE_VARIABLE
 from reenact.runtime.steps import PlannedStep
 
 
@@ -137,7 +138,9 @@ class Call:
         name = self.ex.source.missing_secret(self.step, self.parameters)
         if name is None:
             return None
-        return Refusal("validate", "ERR_SECRET_UNAVAILABLE", f"the secret {name} is not set", {"secret": name})
+        advice = f"put it into the environment or into the file named by {FILE_VARIABLE}"
+        message = f"the secret {name} is not set; {advice}"
+        return Refusal("validate", "ERR_SECRET_UNAVAILABLE", message, {"secret": name})
 
     async def duplicate(self) -> Refusal | None:
         duplicates = self.ex.duplicates

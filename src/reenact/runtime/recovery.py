@@ -27,7 +27,11 @@ class Recovered:
 
     def __str__(self) -> str:
         start = f"the run checkpoint in commit {self.from_commit}" if self.from_commit else "the beginning"
-        return f"read {self.commits_read} commits with {self.steps_read} steps from {start}"
+        return f"read {counted(self.commits_read, 'commit')} with {counted(self.steps_read, 'step')} from {start}"
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def load_fold(store: Store, run_id: str) -> Recovered:

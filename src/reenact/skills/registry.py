@@ -94,7 +94,7 @@ class Registry:
             return f"no skill {skill_id}@{version}; registered versions of {skill_id}: {', '.join(versions)}"
         wanted = skill_id if version is None else f"{skill_id}@{version}"
         near = difflib.get_close_matches(skill_id, list(self._skills), n=1)
-        advice = f"did you mean {near[0]}?" if near else "list them with: reenact skills"
+        advice = f"did you mean {near[0]}?" if near else "`reenact skills` lists them, --skills FILE adds yours"
         return f"no skill {wanted}; {advice}"
 
 

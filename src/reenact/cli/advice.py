@@ -1,0 +1,31 @@
+"""What to type next, with the store and the skills that the command itself was given."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Commands that can be copied as they stand."""
+
+    store: str | None = None
+    skills: Sequence[str] = ()
+
+    def read(self, command: str, run_id: str) -> str:
+        """A command that needs the store alone."""
+        return shlex.join(["reenact", command, run_id, *self._store()])
+
+    def say(self, command: str, run_id: str) -> str:
+        """A person's word, which needs a reason."""
+        return f"{self.read(command, run_id)} --reason …"
+
+    def go_on(self, run_id: str) -> str:
+        """A command that goes on with a run, and so needs its skills."""
+        named = [word for spec in self.skills for word in ("--skills", spec)]
+        return shlex.join(["reenact", "resume", run_id, *self._store(), *named])
+
+    def _store(self) -> list[str]:
+        return [] if self.store is None else ["--store", self.store]
