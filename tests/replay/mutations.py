@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 from unittest.mock import patch
@@ -521,7 +521,7 @@ def changed_step(step_id: str, **fields: Any) -> Callable[[RunPlan, int], Planne
 
     def step(plan: RunPlan, number: int) -> PlannedStep:
         found = real(plan, number)
-        return replace(found, **fields) if found.step_id == step_id else found
+        return structs.replace(found, **fields) if found.step_id == step_id else found
 
     return step
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, NoReturn, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from reenact.contracts.artifacts import SupervisorDecision
 from reenact.contracts.facts import Facts
@@ -68,7 +68,7 @@ class ReplayPlan(RunPlan):
         super().__init__(plan_from_document(document)[0], document, registry)
         self._recording = recording
         self.literal = self.by_turn = recording.record.kind == "session"
-        self._repeated = duplicated_skills(recording)
+        self._repeated = repeated_traces(recording)
         self._only: set[str] | None = None
         self._cancelled = recording.status == "cancelled" and document is recording.document
 
@@ -115,7 +115,7 @@ class ReplayPlan(RunPlan):
             cost_estimate_cents=fixed,
             cost_model=cast("str | None", entry.get("cost_model")),
             honours_key=self._was_repeatable(step, recorded.trace),
-            idempotent=reference in self._repeated,
+            idempotent=recorded.trace.trace_id in self._repeated,
             side_effects=refused_side_effects(recorded),
             tool_class="write",
         )
@@ -183,13 +183,11 @@ def refused_side_effects(step: RecordedStep) -> tuple[str, ...]:
     return tuple(str(item) for item in named) if isinstance(named, list) else ()
 
 
-def duplicated_skills(recording: Recording) -> frozenset[str]:
-    """Skills of which a call was left out as a repetition: they were idempotent."""
-    return frozenset(
-        f"{step.trace.meta('skill_id')}@{step.trace.meta('skill_version')}"
-        for step in recording.steps.values()
-        if refused_by(step.trace, "duplicate") is not None
-    )
+def repeated_traces(recording: Recording) -> frozenset[str]:
+    """Calls that were left out as repetitions, and those that they repeat. Of the others the record says nothing."""
+    refused = [step.trace for step in recording.steps.values() if refused_by(step.trace, "duplicate") is not None]
+    named = {decision_meta(trace).get("duplicate_of") for trace in refused}
+    return frozenset({*(trace.trace_id for trace in refused), *(str(name) for name in named if name is not None)})
 
 
 def price_entry(prices: Mapping[str, object], reference: str) -> dict[str, object]:
