@@ -15,6 +15,8 @@ from typing import Final, NoReturn
 JsonScalar = bool | float | str | None
 Json = JsonScalar | list["Json"] | dict[str, "Json"]
 
+MAX_JSON_DEPTH: Final = 100
+_TOO_DEEP: Final = f"not JSON that is read: nested more than {MAX_JSON_DEPTH} levels deep"
 _MAX_ARRAY_INDEX: Final = 4294967294
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
 _ESCAPED = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')
@@ -145,8 +147,21 @@ def parse_json(text: str) -> Json:
     except json.JSONDecodeError as error:
         raise JsonSyntaxError(f"not JSON: line {error.lineno}, column {error.colno}") from None
     except RecursionError:
-        raise JsonSyntaxError("not JSON that can be read: nested too deeply") from None
+        raise JsonSyntaxError(_TOO_DEEP) from None
+    if _depth(value) > MAX_JSON_DEPTH:
+        raise JsonSyntaxError(_TOO_DEEP)
     return value
+
+
+def _depth(value: Json) -> int:
+    """How many arrays and objects stand in each other, counted no further than is needed to refuse."""
+    depth = 0
+    level: list[Json] = [value]
+    while level and depth <= MAX_JSON_DEPTH:
+        inner = [item for item in level if isinstance(item, list | dict)]
+        depth += bool(inner)
+        level = [child for item in inner for child in (item.values() if isinstance(item, dict) else item)]
+    return depth
 
 
 def _refuse_constant(name: str) -> NoReturn:

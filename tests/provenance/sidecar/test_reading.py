@@ -99,6 +99,15 @@ def test_what_is_no_json_is_refused_without_showing_it(text: str) -> None:
     assert len(str(caught.value)) < 120
 
 
+@pytest.mark.parametrize("depth", [101, 900, 5000, 100_000])
+def test_deep_nesting_is_refused_wherever_it_stands(depth: int) -> None:
+    nested = "[" * depth + "]" * depth
+    for field in ("schema_version", "kind", "surplus", "argv"):
+        text = json.dumps(original(**{field: "HERE"})).replace('"HERE"', nested)
+        with pytest.raises(SidecarError, match="not JSON that is read: nested"):
+            parse_sidecar(text, unknown="ignore")
+
+
 def test_numbers_are_doubles() -> None:
     sampling = {"n": 9007199254740993, "temperature": 1, "seed": 10**21}
     sidecar = parse_sidecar(json.dumps(original(sampling=sampling)))
