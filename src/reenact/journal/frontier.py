@@ -42,7 +42,7 @@ def pack(fold: RunFold) -> bytes:
             requested=fold.requested,
             done=fold.done,
             called=fold.called,
-            not_completed=fold.not_completed,
+            not_completed=sorted(fold.not_completed),
             settled_exact=str(fold.settled_exact),
             tree_size=fold.tree.size,
             tree=fold.tree.frontier,

@@ -150,7 +150,10 @@ class Session:
     # -- the end ---------------------------------------------------------------------------------------------------
 
     async def close(self) -> RunStatus:
-        """Assemble the plan, seal the run."""
+        """Assemble the plan, seal the run. A call that was given up on ends as in doubt: a seal leaves none open."""
+        await self._ex.writer.flush()
+        for trace in list(self._ex.fold.open.values()):
+            await session_history.synthesize(self._ex, self._plan, trace)
         status: RunStatus = "completed"
         if self._ex.cancel_note is not None:
             note_cancel(self._ex, self._ex.cancel_note)

@@ -12,7 +12,8 @@ from reenact.errors import KeyTaken, StoreError
 from reenact.journal import chain, frontier
 from reenact.journal.chain import Logged
 from reenact.journal.fold import TraceFold
-from reenact.journal.run_fold import RunFold
+from reenact.journal.merkle import MerkleTree
+from reenact.journal.run_fold import RunFold, attempt_leaf
 from reenact.runtime.committer import Committer
 from reenact.runtime.crash_points import reach
 from reenact.runtime.payload_book import PayloadBook
@@ -27,12 +28,14 @@ LARGE_COMMIT = 512
 class TraceLines:
     """What one trace adds to a commit."""
 
-    __slots__ = ("begins", "lines", "step_index")
+    __slots__ = ("attempts", "begins", "lines", "step_index")
 
     def __init__(self, step_index: int, *, begins: bool) -> None:
         self.step_index = step_index
         self.begins = begins
         self.lines: list[bytes] = []
+        self.attempts: list[bytes] = []
+        """Leaves of the seal's tree of attempts."""
 
 
 class Staged:
@@ -61,11 +64,11 @@ class Staged:
     def __bool__(self) -> bool:
         return bool(self.run or self.events or self.votes or self.traces or self.checkpoints or self.seal)
 
-    def trace(self, trace_id: str, step_index: int, *, begins: bool = False) -> list[bytes]:
+    def trace(self, trace_id: str, step_index: int, *, begins: bool = False) -> TraceLines:
         lines = self.traces.get(trace_id)
         if lines is None:
             lines = self.traces[trace_id] = TraceLines(step_index, begins=begins)
-        return lines.lines
+        return lines
 
     def absorb(self, later: Staged) -> Staged:
         """What was staged meanwhile, behind this."""
@@ -82,20 +85,23 @@ class Staged:
         ):
             getattr(self, name).extend(getattr(later, name))
         for trace_id, lines in later.traces.items():
-            self.trace(trace_id, lines.step_index, begins=lines.begins).extend(lines.lines)
+            mine = self.trace(trace_id, lines.step_index, begins=lines.begins)
+            mine.lines += lines.lines
+            mine.attempts += lines.attempts
         self.seal = later.seal or self.seal
         self.run_checkpoint = self.frontier = None  # made anew from what is staged then
         self.status = later.status or self.status
         return self
 
-    def lines(self) -> list[bytes]:
+    def ordered(self) -> list[TraceLines]:
         """In the format's order: traces that began earlier, then new ones, each by step index."""
         if len(self.traces) > 1:
-            ordered = sorted(self.traces.values(), key=lambda trace: (trace.begins, trace.step_index))
-        else:
-            ordered = list(self.traces.values())
+            return sorted(self.traces.values(), key=lambda trace: (trace.begins, trace.step_index))
+        return list(self.traces.values())
+
+    def lines(self) -> list[bytes]:
         found = [*self.run, *self.events, *self.votes]
-        for trace in ordered:
+        for trace in self.ordered():
             found += trace.lines
         found += [line for _, line in sorted(self.checkpoints)]
         return found
@@ -135,15 +141,18 @@ class RunWriter:
     def entry(self, logged: Logged) -> TraceFold:
         trace = self.fold.apply_entry(logged.entry, logged.artifact, recompute=False)
         begins = logged.entry.sequence_number == 1
-        self._staged.trace(trace.trace_id, trace.step_index, begins=begins).append(logged.line)
+        self._staged.trace(trace.trace_id, trace.step_index, begins=begins).lines.append(logged.line)
         if begins:
             self._staged.new_traces.append(NewTrace(trace.trace_id, trace.step_index, trace.step_id))
         return trace
 
     def attempt(self, attempt: Attempt) -> Attempt:
         digested, line = chain.digested_attempt(attempt)
-        trace = self.fold.apply_attempt(digested, recompute=False)
-        self._staged.trace(trace.trace_id, trace.step_index).append(line)
+        trace = self.fold.trace(attempt.trace_id)
+        trace.add_attempt(digested, recompute=False)
+        staged = self._staged.trace(attempt.trace_id, trace.step_index)
+        staged.lines.append(line)
+        staged.attempts.append(attempt_leaf(digested))
         return digested
 
     def event(self, event: Event) -> None:
@@ -175,7 +184,7 @@ class RunWriter:
 
     def seal(self, status: RunStatus, plan_hash: str | None, steps_planned: int) -> None:
         self._staged.seal = Seal(
-            attempts_root=self.fold.attempts_tree.root(),
+            attempts_root="",
             commits=self.fold.commits + 1,
             plan_hash=plan_hash,
             prev_store_seal=ZERO_DIGEST,
@@ -210,12 +219,14 @@ class RunWriter:
             if not self._staged:
                 return
             staged, self._staged = self._staged, Staged()
+            attempts_tree = self._grow_attempts_tree(staged)
             self._add_run_checkpoint(staged)
             payloads, shared = self.book.take_pending()
             try:
                 interrupted = await self._commit(staged, payloads, shared)
             except StoreError:
                 # Nothing was written: it stays staged, so that a store which works again gets all of it.
+                self.fold.attempts_tree = attempts_tree
                 self._staged = staged.absorb(self._staged)
                 self.book.give_back(payloads, shared)
                 raise
@@ -226,6 +237,15 @@ class RunWriter:
         if interrupted is not None:
             raise interrupted
 
+    def _grow_attempts_tree(self, staged: Staged) -> MerkleTree:
+        """Its leaves stand in the order of the lines, which calls side by side do not keep. Gives the tree before."""
+        before = self.fold.attempts_tree
+        self.fold.attempts_tree = MerkleTree(before.size, list(before.frontier))
+        for trace in staged.ordered():
+            for leaf in trace.attempts:
+                self.fold.attempts_tree.append(leaf)
+        return before
+
     async def claim(self, call: Logged, reservation: KeyReservation) -> bool:
         """Make a tool_call durable in one transaction with the key that it reserves.
 
@@ -235,7 +255,7 @@ class RunWriter:
         async with self._lock:
             trace = self.fold.trace(call.entry.trace_id)
             staged = Staged()
-            staged.trace(trace.trace_id, trace.step_index).append(call.line)
+            staged.trace(trace.trace_id, trace.step_index).lines.append(call.line)
             staged.reservations.append(reservation)
             try:
                 interrupted = await self._commit(staged, [], [])
@@ -286,7 +306,14 @@ class RunWriter:
             body += chain.run_checkpoint_line(chain.with_digest(checkpoint))
         seal_digest = None
         if staged.seal is not None:
-            seal = chain.sealed(replace(staged.seal, prev_store_seal=last_store_seal(), run_head=chain.sha(body)))
+            seal = chain.sealed(
+                replace(
+                    staged.seal,
+                    attempts_root=self.fold.attempts_tree.root(),
+                    prev_store_seal=last_store_seal(),
+                    run_head=chain.sha(body),
+                )
+            )
             body += chain.seal_line(seal)
             seal_digest = str(seal.seal_digest)
             staged.sealed = seal
