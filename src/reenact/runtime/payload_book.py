@@ -33,6 +33,8 @@ class PayloadBook:
         self.pending: list[NewPayload] = []
         self.in_flight: list[NewPayload] = []
         self.shared: list[tuple[str, int]] = []
+        self._named_in_flight: list[bytes] = []
+        """Content that the next commit names of one on its way: where it lies is known when that arrives."""
 
     def put(self, value: object, *, hints: tuple[str, ...] = ()) -> tuple[str, int]:
         """(commitment, size of the envelope) of a value; equal values of a run share one envelope.
@@ -51,6 +53,8 @@ class PayloadBook:
             commitment, payload_id = known
             if payload_id is not None:
                 self.shared.append((commitment, payload_id))
+            elif any(payload.commitment == commitment for payload in self.in_flight):
+                self._named_in_flight.append(content_key)
             return commitment, size
         envelope = self._door.random_bytes(32) + content
         commitment = sha256_hex(envelope)
@@ -95,13 +99,17 @@ class PayloadBook:
     def give_back(self, payloads: list[NewPayload], shared: list[tuple[str, int]]) -> None:
         """A commit failed: its envelopes go with the next one."""
         self.pending, self.shared, self.in_flight = payloads + self.pending, shared + self.shared, []
+        self._named_in_flight = []
 
     def committed(self, run_no: int, n: int, payloads: list[NewPayload]) -> None:
         """These envelopes are durable as those of commit `n`."""
         for k, payload in enumerate(payloads):
             if payload.content_key:
-                self._remember(payload.content_key, payload.commitment, (run_no << 24 | n) << PAYLOAD_BITS | k)
-        self.in_flight = []
+                payload_id = (run_no << 24 | n) << PAYLOAD_BITS | k
+                self._remember(payload.content_key, payload.commitment, payload_id)
+                if payload.content_key in self._named_in_flight:
+                    self.shared.append((payload.commitment, payload_id))
+        self.in_flight, self._named_in_flight = [], []
 
     def get(self, commitment: str, *, near: int | None = None) -> object:
         """The value behind a commitment; LookupError when its envelope is gone."""
