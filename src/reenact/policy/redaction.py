@@ -81,7 +81,7 @@ class SecretRules:
         """The value with every secret replaced; the very same object where there is none.
 
         `whole` hands `replace` all of a text that holds a secret, and all of an object that has one among its names, so
-        that nothing is lost; a seal is handed over too.
+        that nothing is lost.
         """
         if isinstance(value, str):
             return self.apply_text(value, replace, whole=whole)
@@ -96,7 +96,7 @@ class SecretRules:
 
     def _apply_dict(self, value: dict[str, object], replace: Replace, path: str, *, whole: bool) -> object:
         if is_mark(value):
-            return replace(value) if whole and "$sealed" in value else value
+            return value
         changed, found = False, {}
         for key, item in value.items():
             where = f"{path}/{pointer_part(key)}"

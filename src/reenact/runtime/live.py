@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 
 from reenact.contracts.facts import Facts
-from reenact.contracts.references import has_sealed, secret_names, unescape
+from reenact.contracts.references import has_sealed, secret_names, unescape, without_seals
 from reenact.errors import SecretError
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import Spent
@@ -104,8 +104,8 @@ class LiveSource:
             started_at=started_at,
             ended_at=self._door.timestamp(),
             latency_ms=max(0, int((self._door.monotonic() - began) * 1000)),
-            output=output if error is None else None,
-            response=reports.plain(report.raw_response) if report.has_raw_response else SAME,
+            output=without_seals(output) if error is None else None,
+            response=without_seals(reports.plain(report.raw_response)) if report.has_raw_response else SAME,
             side_effects=reports.side_effects(report),
             request_id=None if report.request_id is None else reports.text(report.request_id),
             retry_after_ms=reports.whole(report.retry_after_ms),
@@ -136,7 +136,7 @@ class LiveSource:
             started_at=started_at,
             ended_at=self._door.timestamp(),
             latency_ms=max(0, int((self._door.monotonic() - began) * 1000)),
-            output=to_plain(answer.get("output")),
+            output=without_seals(to_plain(answer.get("output"))),
             side_effects=reports.side_effects(ctx.close()),
         )
 

@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from reenact.contracts.outcome import Observability, OutcomeMetadata, StructuredOutcome
 from reenact.contracts.records import Event, Vote
+from reenact.contracts.references import without_seals
 from reenact.errors import LockAcquireFailed, RunNotFound, UsageError
 from reenact.journal.fold import TraceFold
 from reenact.policy.cost import cents
@@ -128,7 +129,7 @@ def end_by_word(
         step_id=step.step_id,
         timestamp=ex.door.timestamp(),
     )
-    kept = ex.book.put(output if succeeded else None, hints=step.redact_hints)
+    kept = ex.book.put(without_seals(output) if succeeded else None, hints=step.redact_hints)
     ex.writer.entry(
         building.tool_effect(
             ex, trace, outcome, effect_status="SUCCESS" if succeeded else "FAILURE",

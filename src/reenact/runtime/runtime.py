@@ -280,7 +280,7 @@ class Runtime:
     def live_source(self, plan: RunPlan) -> LiveSource:
         """Effects from the world, with what this runtime lends to skills."""
         sealer = self.sealer(plan)
-        services = {KV_SERVICE: self.store.key_values(plan.plan.agent_id, sealer.redact, sealer.unseal)}
+        services = {KV_SERVICE: self.store.key_values(plan.plan.agent_id, sealer.redact, sealer.opened)}
         return LiveSource(self.door, self.secrets, services=services, on_progress=self._progress)
 
     def sealer(self, plan: RunPlan) -> Sealer:

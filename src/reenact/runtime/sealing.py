@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from msgspec.structs import replace
 
 from reenact.contracts.outcome import StructuredOutcome
-from reenact.contracts.references import is_sealed
-from reenact.errors import SecretError
+from reenact.contracts.references import has_sealed, is_sealed
+from reenact.errors import SecretError, SkillError
 from reenact.policy.redaction import REDACTED, SecretRules
 from reenact.runtime.secrets import Secrets
 from reenact.values.canonical import canonicalize, parse_canonical
@@ -78,14 +78,6 @@ class Sealer:
 
     def _seal(self, secret: object) -> object:
         assert self._key is not None
-        if is_sealed(secret):
-            assert isinstance(secret, dict)
-            try:
-                open_seal(self._key, secret["$sealed"])
-            except SecretError:
-                pass  # a tool that says {"$sealed": …} has sealed nothing: its words are kept as what they are
-            else:
-                return secret
         return {"$sealed": seal(self._key, secret)}
 
     def unseal(self, value: object) -> object:
@@ -99,6 +91,14 @@ class Sealer:
         if isinstance(value, list):
             return [self.unseal(item) for item in value]
         return value
+
+
+    def opened(self, value: object) -> object:
+        """As `unseal`, for a skill that asks: SkillError where the key is not there."""
+        found = self.unseal(value)
+        if has_sealed(found):
+            raise SkillError.of("ERR_SECRET_UNAVAILABLE", f"the value is sealed; set {KEY_VARIABLE}")
+        return found
 
 
 def seal_key() -> bytes | None:
