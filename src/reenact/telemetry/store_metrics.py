@@ -44,7 +44,8 @@ class Totals:
         self.retries[skill] += outcome.observability.backend_retries
         self.cost[skill] += outcome.cost_cents
         for attempt in step.trace.attempts:
-            self.attempts[skill, attempt.code or attempt.kind] += 1
+            if attempt.kind == "attempt":
+                self.attempts[skill, attempt.code or ""] += 1
         for effect in outcome.side_effects:
             self.side_effects[effect.type] += 1
 
