@@ -14,12 +14,29 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 
+class Timeline:
+    """A run of a store, read as far as it is; asked again, only what came since is read."""
+
+    def __init__(self, store: Store, run_id: str, *, values: bool) -> None:
+        from reenact.runtime.reader import RunReader
+
+        self._reader = RunReader(store, run_id)
+        self._values = values
+        self._steps: dict[int, Document] = {}
+
+    def read(self, row: RunRow) -> Document:
+        """The whole run as one document. `row` is read before: its status is never ahead of the steps."""
+        for step in self._reader.steps():
+            self._steps[step.trace.step_index] = step_document(step, values=self._values)
+        return run_document(self._reader, row, [self._steps[index] for index in sorted(self._steps)])
+
+
 def read_timeline(store: Store, row: RunRow, *, values: bool) -> Document:
     """The whole run as one document; `values` puts parameters and outputs in, where they were not erased."""
-    from reenact.runtime.reader import RunReader
+    return Timeline(store, row.run_id, values=values).read(row)
 
-    reader = RunReader(store, row.run_id)
-    steps = sorted((step_document(step, values=values) for step in reader.steps()), key=lambda step: step["step_index"])
+
+def run_document(reader: RunReader, row: RunRow, steps: list[Document]) -> Document:
     record = reader.record()
     return {
         "run_id": row.run_id,

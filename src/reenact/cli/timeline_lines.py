@@ -44,7 +44,8 @@ def heading(run: dict[str, Any]) -> list[list[Segment]]:
     return lines
 
 
-def step_lines(step: dict[str, Any], run_status: str) -> list[list[Segment]]:
+def step_head(step: dict[str, Any]) -> list[Segment]:
+    """The step in one line: where it stands, and with which code it ended."""
     state = step["state"]
     first: list[Segment] = [
         (f"{step['step_index'] + 1:>3} ", DIM),
@@ -56,7 +57,11 @@ def step_lines(step: dict[str, Any], run_status: str) -> list[list[Segment]]:
         first.append((f"  {step['code']}", STATE_STYLE.get(state, "")))
     if step["cost_exact"] != "0":
         first.append((f"  {dollars(int(step['cost_exact']))}, charged as {plural(step['cost_cents'], 'cent')}", ""))
-    lines = [first]
+    return first
+
+
+def step_lines(step: dict[str, Any], run_status: str) -> list[list[Segment]]:
+    lines = [step_head(step)]
     rationale = None if step["decision"] is None else step["decision"]["rationale"]
     if step["message"] and step["message"] != rationale:
         lines.append([(f"      {one_line(step['message'])}", "red")])

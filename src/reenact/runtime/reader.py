@@ -76,20 +76,21 @@ class RunReader:
         self._commits: dict[str, dict[ArtifactType, int]] = {}
 
     def steps(self) -> Iterator[RecordedStep]:
-        """Finished steps as they ended, then those that are open."""
+        """Finished steps as they ended, then those that are open.
+
+        Asked again, it reads what was committed since: the steps that ended meanwhile, then those that are open now.
+        """
         self.fold.on_finish = self._finished.append
-        for body in self.store.bodies(self.run_id):
+        for body in self.store.bodies(self.run_id, after=self.fold.commits):
             number = self.fold.commits + 1
             for line in self.fold.apply_body(body):
                 if line.entry is not None:
                     self._commits.setdefault(line.entry.trace_id, {})[line.entry.artifact_type] = number
             while self._finished:
-                yield self._step(self._finished.pop(0))
+                ended = self._finished.pop(0)
+                yield RecordedStep(ended, self._commits.pop(ended.trace_id, {}), self.payloads)
         for trace in self.fold.open.values():
-            yield self._step(trace)
-
-    def _step(self, trace: TraceFold) -> RecordedStep:
-        return RecordedStep(trace, self._commits.pop(trace.trace_id, {}), self.payloads)
+            yield RecordedStep(trace, self._commits.get(trace.trace_id, {}), self.payloads)
 
     def record(self) -> RunRecord:
         """The run record: the first thing that a run says."""

@@ -20,6 +20,9 @@ from reenact.values.clock import Door, parse_ts
 Verdict = Literal["ok", "note", "warning", "trouble"]
 LOW_DISK = 200 * 1024 * 1024
 FUTURE_MS = 60_000
+OPEN_RUNS = (
+    "SELECT run_id, status, owner, expires_ms FROM runs WHERE status NOT IN ('completed', 'failed', 'cancelled')"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +96,26 @@ def runs(db: sqlite3.Connection, door: Door) -> Iterator[Finding]:
     counts = dict(db.execute("SELECT status, count(*) FROM runs GROUP BY status"))
     summary = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "none yet"
     yield Finding("runs", "ok", summary)
-    open_runs = db.execute(
-        "SELECT run_id, status, owner, expires_ms FROM runs WHERE status NOT IN ('completed', 'failed', 'cancelled') "
-        "ORDER BY run_no"
-    )
-    for run_id, status, owner, expires in open_runs:
+    for run_id, status, owner, expires in db.execute(f"{OPEN_RUNS} ORDER BY run_no"):
         yield open_run(run_id, status, owner, expires, door.now_ms())
+
+
+def look_at_run(path: str, run_id: str, door: Door) -> Finding | None:
+    """Whether somebody works on a run; None for one that has ended, and where the store cannot be read just now."""
+    try:
+        db = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
+    except sqlite3.Error:
+        return None
+    try:
+        row = db.execute(f"{OPEN_RUNS} AND run_id = ?", (run_id,)).fetchone()
+    except sqlite3.Error:
+        return None
+    finally:
+        db.close()
+    if row is None:
+        return None
+    _, status, owner, expires = row
+    return open_run(run_id, status, owner, expires, door.now_ms())
 
 
 def open_run(run_id: str, status: str, owner: str | None, expires: int, now: int) -> Finding:
