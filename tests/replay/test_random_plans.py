@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
 
 from reenact import Registry
 from tests.replay.random_plans import Case, cases
 from tests.replay.recording import mocked, recorded
 
+PLANS = 1000
+SHARDS = 4
 
-@settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
-@given(cases())
-def test_the_mock_replay_of_any_run_matches_in_all_aspects(case: Case) -> None:
-    recording = recorded(case.plan, case.crashes)
-    for skills in (None, Registry()):
-        result = mocked(recording, skills)
-        assert result.verdict == "matched", (result.divergence, result.comparison)
-        assert set(result.behavior_match.values()) == {True}
-        assert result.content == ()
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_the_mock_replay_of_any_run_matches_in_all_aspects(shard: int) -> None:
+    """A thousand plans in all; in shards, so that they can run beside each other."""
+
+    @seed(shard)
+    @settings(max_examples=PLANS // SHARDS, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @given(cases())
+    def matches(case: Case) -> None:
+        recording = recorded(case.plan, case.crashes)
+        for skills in (None, Registry()):
+            result = mocked(recording, skills)
+            assert result.verdict == "matched", (result.divergence, result.comparison)
+            assert set(result.behavior_match.values()) == {True}
+            assert result.content == ()
+
+    matches()
