@@ -48,7 +48,7 @@ def request(ex: Execution, step: PlannedStep, parameters: dict[str, object], com
         "idempotency_source": "trace" if step.caller_key is None else "caller",
     }
     if step.caller_key is not None:
-        meta["key"] = ex.book.put(step.caller_key)[0]
+        meta["key"] = ex.book.put_as_it_is(ex.book.sealer.redact_text(step.caller_key))[0]
     action_request_id = ex.door.uuid7()
     artifact = ActionRequest(
         action_request_id=action_request_id,
@@ -83,11 +83,8 @@ def shown(ex: Execution, step: PlannedStep, parameters: dict[str, object]) -> di
     """The public parameters of a call, without what looks like a secret."""
     names = step.skill.metadata.public if step.skill is not None else ()
     public = {name: parameters[name] for name in names if name in parameters and not is_secret(parameters[name])}
-    if not public:
-        return public
-    marked = ex.book.sealer.mark(public, step.redact_hints)
-    assert isinstance(marked, dict)
-    return marked
+    rules = ex.book.sealer.rules(step.redact_hints)
+    return {name: value for name, value in public.items() if not rules.find({name: value})}
 
 
 def decision(

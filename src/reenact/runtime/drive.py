@@ -120,12 +120,10 @@ class Call:
     def literal_secret(self) -> Refusal | None:
         """A secret that stands in the arguments would reach the disk: refused, unless it can be sealed."""
         sealer = self.ex.book.sealer
-        if sealer.can_seal:
-            return None
         rules = sealer.rules(self.step.redact_hints)
-        places = rules.find(self.parameters)
         if self.step.caller_key is not None and rules.find(self.step.caller_key):
-            places.append("idempotency_key")
+            return Refusal("validate", "ERR_VALIDATION_FAILED", "idempotency_key looks like a secret; take another")
+        places = [] if sealer.can_seal else rules.find(self.parameters)
         if not places:
             return None
         return Refusal(

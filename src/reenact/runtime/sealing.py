@@ -127,7 +127,9 @@ def open_seal(key: bytes, text: str) -> object:
     """The secret; SecretError when it was sealed with another key, or by nobody."""
     version, _, rest = text.partition(".")
     name, _, body = rest.partition(".")
-    if version == "v1" and name != key_name(key):
+    if version != "v1":
+        raise SecretError("a sealed value was sealed by another version of reenact, or by nobody")
+    if name != key_name(key):
         raise SecretError(
             f"a sealed value was sealed with another key ({name[:8]}) than this {KEY_VARIABLE} ({key_name(key)}); "
             "set the one it was sealed with"
