@@ -186,9 +186,11 @@ class Dispatch:
     def record(self, result: AttemptResult, code: str, number: int, wait: int | None) -> tuple[str, int]:
         """Stage the attempt; (commitment, size) of the output."""
         self.ex.not_yet_recorded(self.trace.trace_id, number, result, self.step.redact_hints)
-        # What a failed attempt returned is kept as its response; an output is what a step that succeeded gives.
+        # What a failed attempt returned is kept as its response. An output is what a step that succeeded gives: only the
+        # attempt that ends a step has one.
         hints, sealer = self.step.redact_hints, self.ex.book.sealer
-        output = self.ex.book.put(result.output if code.startswith("OK") else None, hints=hints)
+        value = result.output if code.startswith("OK") else None
+        output = self.ex.book.put(value, hints=hints) if wait is None else ("", 0)
         response = self.ex.book.put(result.output if result.response is SAME else result.response, hints=hints)
         cost = result.cost_exact
         if cost is None:

@@ -63,6 +63,7 @@ class Codec:
                 return self._journal_back.decompress(stored[1:])
             if codec == ZSTD:
                 return self._plain_back.decompress(stored[1:])
-        except zstandard.ZstdError as error:
-            raise DamagedRecord(f"stored bytes do not decompress: {error}") from None
+        except (zstandard.ZstdError, MemoryError, OverflowError) as error:
+            # A damaged frame may claim any size.
+            raise DamagedRecord(f"stored bytes do not decompress: {error or type(error).__name__}") from None
         raise DamagedRecord(f"stored bytes name an unknown codec {codec.hex() or 'none'}; a newer version wrote them")

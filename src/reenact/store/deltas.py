@@ -84,7 +84,10 @@ def base_of(stored: bytes) -> int | None:
     """The row that a stored envelope builds on."""
     if stored[:1] != DELTA or len(stored) < 1 + HEAD.size:
         return None
-    return int(HEAD.unpack_from(stored, 1)[1])
+    base = int(HEAD.unpack_from(stored, 1)[1])
+    if base >> 63:
+        raise DamagedRecord("stored bytes build on a row that cannot be")
+    return base
 
 
 def put_together(codec: Codec, stored: bytes, base_content: bytes) -> bytes:
