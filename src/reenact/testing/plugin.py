@@ -1,17 +1,20 @@
-"""The pytest plugin: the fixture `recorded`, and the option that allows recording."""
+"""The pytest plugin: the fixture `recorded`, and the option that allows recording.
+
+It is loaded with every pytest of an environment that has Reenact, so it imports nothing before a test asks for it.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from reenact.replay.result import ReplayResult
-from reenact.testing.network import shut_network
-from reenact.testing.recordings import Recordings, RecordMode
+if TYPE_CHECKING:
+    from reenact.replay.result import ReplayResult
+    from reenact.testing.recordings import Recordings, RecordMode
 
 FOLDER = "recordings"
 
@@ -30,6 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def recordings(request: pytest.FixtureRequest) -> Recordings:
     """The recordings beside the test, and whether this run of the tests may make new ones."""
+    from reenact.testing.recordings import Recordings
+
     folder = Path(request.path).parent / str(request.config.getini("reenact_recordings"))
     return Recordings(folder, cast("RecordMode", request.config.getoption("--reenact-record")))
 
@@ -40,6 +45,8 @@ def recorded(request: pytest.FixtureRequest, recordings: Recordings) -> Iterator
 
     The recording is named after the test; `name=` names another one, for tests with several or for sharing.
     """
+    from reenact.testing.network import shut_network
+
     own_name = re.sub(r"[^A-Za-z0-9_.-]+", "_", request.node.name)
 
     def run(plan: dict[str, object], *, name: str | None = None, **options: object) -> ReplayResult:
