@@ -38,6 +38,7 @@ __all__ = [
 
 SCHEMA: Final = "reenact.replay.v1"
 KINDS: Final = ("eval-live", "critique", "eval-image")
+_MAX_SHOWN: Final = 200
 Mode = Literal["structured", "raw", "either"]
 
 
@@ -365,7 +366,8 @@ def _raise_for(findings: shape.Findings) -> None:
     for issue in findings.issues:
         path = issue["path"]
         assert isinstance(path, list)
-        shown.append(f"{shape.path_text(tuple(path))}: {issue['message']}")
+        text = f"{shape.path_text(tuple(path))}: {issue['message']}"
+        shown.append(text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…")
     more = f" (and {len(shown) - 3} more)" if len(shown) > 3 else ""
     message = "the sidecar is not valid: " + "; ".join(shown[:3]) + more
     raise SidecarError(_printable(message), issues=tuple(findings.issues))

@@ -14,6 +14,7 @@ from reenact.provenance.yaml_schema import YAML_TAGS, Opaque, Schema
 from reenact.provenance.yaml_schema11 import Schema11
 
 _MAX_ALIASES: Final = 100
+_MAX_WARNINGS: Final = 10
 _MAX_EXPANSION: Final = 64 * 1024 * 1024
 # How the original counts aliases inside merged maps is not known, so far below its limit we stop.
 _MAX_ALIASES_WITH_MERGE: Final = 20
@@ -38,6 +39,16 @@ class _Anchored:
         self.weight: int | None = None
 
 
+class _Inside:
+    """What a collection holds at any depth: a scalar, and which anchored nodes by aliases."""
+
+    __slots__ = ("has_scalar", "targets")
+
+    def __init__(self) -> None:
+        self.has_scalar = False
+        self.targets: set[_Anchored] = set()
+
+
 class _Printer:
     def __init__(self, document: Document) -> None:
         self.warnings: list[str] = []
@@ -46,6 +57,8 @@ class _Printer:
         self._schema = (Schema11 if self._is_1_1 else Schema)(document.handles, self._line_of)
         self._anchors: dict[str, _Anchored] = {}
         self._targets: dict[int, _Anchored] = {}
+        self._inside: dict[int, _Inside] = {}
+        self._has_aliases = "*" in document.text
         self._fields: dict[int, dict[str, str]] = {}
         self._expanded = 0
         self._most_aliases = 0
@@ -84,6 +97,7 @@ class _Printer:
         assert isinstance(node, Sequence | Mapping)
         anchored = self._anchor(node)
         text: str = yield self._sequence(node) if isinstance(node, Sequence) else self._mapping(node)
+        self._note_inside(node)
         if anchored is not None:
             anchored.text = text
         return text
@@ -104,7 +118,7 @@ class _Printer:
         self._targets[id(alias)] = anchored
         anchored.count += 1
         if anchored.weight is None:
-            anchored.weight = run(self._weight(anchored.node))
+            anchored.weight = self._weight(anchored.node)
         self._most_aliases = max(self._most_aliases, anchored.count * anchored.weight)
         if self._most_aliases > _MAX_ALIASES:
             raise Unparseable("one anchor is used by too many aliases", line=self._line(alias))
@@ -113,18 +127,29 @@ class _Printer:
             raise Undecidable("aliases expand to more than 64 MiB", line=self._line(alias))
         return anchored.text
 
-    def _weight(self, node: Node) -> Steps[int]:
+    def _weight(self, node: Node) -> int:
         """How often the most used anchor inside a node counts; 1 for a scalar, 0 for an empty collection."""
-        if isinstance(node, Alias):
-            target = self._targets[id(node)]
-            assert target.weight is not None
-            return target.count * target.weight
         if isinstance(node, Scalar):
             return 1
-        weight = 0
+        inside = self._inside[id(node)]
+        weights = [target.count * (target.weight or 0) for target in inside.targets]
+        return max([int(inside.has_scalar), *weights])
+
+    def _note_inside(self, node: Sequence | Mapping) -> None:
+        """Keep what `_weight` asks for, so that nested anchors are not walked through again and again."""
+        if not self._has_aliases:
+            return
+        inside = _Inside()
         for child in _children(node):
-            weight = max(weight, (yield self._weight(child)))
-        return weight
+            if isinstance(child, Scalar):
+                inside.has_scalar = True
+            elif isinstance(child, Alias):
+                inside.targets.add(self._targets[id(child)])
+            else:
+                inner = self._inside[id(child)]
+                inside.has_scalar |= inner.has_scalar
+                inside.targets |= inner.targets
+        self._inside[id(node)] = inside
 
     def _sequence(self, node: Sequence) -> Steps[str]:
         tag = self._collection_tag(node)
@@ -158,10 +183,16 @@ class _Printer:
         self._fields[id(node)] = fields
         shown = javascript.sorted_keys(name for name in fields if name != "__proto__")
         if "__proto__" in fields:
-            self.warnings.append(f"line {self._line(node)}: the hash does not cover a key named __proto__")
+            self._warn("the hash does not cover a key named __proto__", node)
         return (
             "{}" if tag == "set" else "{" + ",".join(f"{javascript.quote(name)}:{fields[name]}" for name in shown) + "}"
         )
+
+    def _warn(self, message: str, node: Node) -> None:
+        if len(self.warnings) < _MAX_WARNINGS:
+            self.warnings.append(f"line {self._line(node)}: {message}")
+        elif len(self.warnings) == _MAX_WARNINGS:
+            self.warnings.append("there are more such places")
 
     def _key(self, key: Alias | Sequence | Mapping) -> Steps[str]:
         """The name under which a JavaScript object holds what stands under a key that is no scalar."""

@@ -83,6 +83,16 @@ GROWING: dict[str, Callable[[int], str]] = {
     "anchors": lambda n: "".join(f"- &a{number} x\n" for number in range(n // 9)),
     "aliases of nothing": lambda n: "- &a []\n" + "- *a\n" * (n // 5),
     "aliases of nested nothing": lambda n: "- &a " + "[" * 300 + "]" * 300 + "\n" + "- *a\n" * (n // 5),
+    "nested anchors": lambda n: (
+        "- "
+        + "".join(f"&a{depth} [" for depth in range(300))
+        + "x, " * (n // 3)
+        + "&z y, *z"
+        + "]" * 300
+        + "\n"
+        + "".join(f"- *a{depth}\n" for depth in range(300))
+    ),
+    "warnings": lambda n: "- {__proto__: 1}\n" * (n // 16),
     "collection keys": lambda n: "{" + ",".join(f"[{number}]: 1" for number in range(n // 8)) + "}",
     "zigzag": lambda n: "".join(" " * (number % 40) + f"a{number}:\n" for number in range(n // 20)),
     "digits": lambda n: "a: " + "9" * n,

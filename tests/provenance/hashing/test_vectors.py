@@ -66,6 +66,12 @@ def test_a_key_named_proto_is_dropped_with_a_warning() -> None:
     assert warnings == ["line 3: the hash does not cover a key named __proto__"]
 
 
+def test_warnings_are_not_without_end() -> None:
+    _, warnings = hash_structured_with_warnings("- {__proto__: 1}\n" * 500)
+    assert len(warnings) == 11
+    assert warnings[-1] == "there are more such places"
+
+
 def test_an_undecided_construct_says_so_with_its_line_and_shows_no_content() -> None:
     with pytest.raises(Undecidable, match=r"line 2: a collection as a key is too complex") as caught:
         hash_structured("plain: 1\n? [&secret token-value, *secret]\n: 2\n")

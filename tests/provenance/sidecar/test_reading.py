@@ -119,6 +119,9 @@ def test_a_hostile_key_cannot_forge_a_line_of_the_message() -> None:
     with pytest.raises(SidecarError) as caught:
         parse_sidecar(json.dumps(original(**{"x\nerror: fine\x1b[2K\u202e": 1})))
     assert str(caught.value).isprintable()
+    with pytest.raises(SidecarError) as caught:
+        parse_sidecar(json.dumps(original(kind="x" * 100_000, **{"y" * 100_000: 1})))
+    assert len(str(caught.value)) < 1000
 
 
 @pytest.mark.parametrize(
