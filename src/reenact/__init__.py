@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from reenact.policy.cost import calculate_cost
     from reenact.policy.replay_control import ReplayControl, ToolDenied, ToolSpec
     from reenact.policy.retry import RetryPolicy, calculate_backoff_ms, should_retry
+    from reenact.replay.replaying import Runtime
     from reenact.runtime.result import RunResult
-    from reenact.runtime.runtime import Runtime
     from reenact.skills.context import SkillContext
     from reenact.skills.declare import skill
     from reenact.skills.registry import Registry
@@ -28,7 +28,7 @@ _HOME = {
     "ReplayControl": "reenact.policy.replay_control",
     "RetryPolicy": "reenact.policy.retry",
     "RunResult": "reenact.runtime.result",
-    "Runtime": "reenact.runtime.runtime",
+    "Runtime": "reenact.replay.replaying",
     "SkillContext": "reenact.skills.context",
     "SkillError": "reenact.errors",
     "StructuredOutcome": "reenact.contracts.outcome",

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from reenact.replay.replaying import Runtime
     from reenact.runtime.execution import Listener
-    from reenact.runtime.runtime import Runtime
     from reenact.skills.registry import Registry
     from reenact.store.sqlite import SqliteStore
 
@@ -32,7 +32,7 @@ RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the
 
 def open_runtime(url: str | None, skills: list[str] | None, listeners: tuple[Listener, ...] = ()) -> Runtime:
     """A runtime on a store that is made if there is none. Skills are loaded first: a mistake in them makes no store."""
-    from reenact.runtime.runtime import Runtime
+    from reenact.replay.replaying import Runtime
 
     registry = load_registry(skills)
     return Runtime(url, skills=registry, listeners=(*listeners, *log_listener()))

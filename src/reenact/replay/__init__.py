@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from reenact.replay.api import replay, replay_async
-from reenact.replay.changes import Changes, apply_changes
-from reenact.replay.compare import Comparison, Difference, compare
-from reenact.replay.recording import Recording, load_recording
-from reenact.replay.replaying import Runtime
-from reenact.replay.result import ReplayResult
-from reenact.replay.sides import side_by_side
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reenact.replay.api import replay, replay_async
+    from reenact.replay.changes import Changes, apply_changes
+    from reenact.replay.compare import Comparison, Difference
+    from reenact.replay.recording import Recording, load_recording
+    from reenact.replay.replaying import Runtime
+    from reenact.replay.result import ReplayResult
+    from reenact.replay.sides import side_by_side
+
+# name → module. Loaded when first asked for: whoever only runs plans does not pay for replays.
+_HOME = {
+    "Changes": "reenact.replay.changes",
+    "Comparison": "reenact.replay.compare",
+    "Difference": "reenact.replay.compare",
+    "Recording": "reenact.replay.recording",
+    "ReplayResult": "reenact.replay.result",
+    "Runtime": "reenact.replay.replaying",
+    "apply_changes": "reenact.replay.changes",
+    "load_recording": "reenact.replay.recording",
+    "replay": "reenact.replay.api",
+    "replay_async": "reenact.replay.api",
+    "side_by_side": "reenact.replay.sides",
+}
 
 __all__ = [
     "Changes",
@@ -18,9 +37,15 @@ __all__ = [
     "ReplayResult",
     "Runtime",
     "apply_changes",
-    "compare",
     "load_recording",
     "replay",
     "replay_async",
     "side_by_side",
 ]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'reenact.replay' has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from reenact.contracts.records import Event, RunStatus
 from reenact.errors import DeterminismBroken, UsageError
 from reenact.replay.breakers import find_breakers
@@ -16,7 +14,7 @@ from reenact.replay.mock import mock_replay
 from reenact.replay.notes import DIRECTIVE, note, trace_record
 from reenact.replay.recorded_source import NothingRecorded, RecordedSource
 from reenact.replay.recording import Recording
-from reenact.replay.result import How, ReplayResult, StepReport
+from reenact.replay.result import GoOn, How, ReplayResult, StepReport
 from reenact.replay.stand_in import ReplayPlan
 from reenact.replay.steps import content, steps_of
 from reenact.replay.timeline import behaviour_of
@@ -24,8 +22,6 @@ from reenact.runtime.execution import Execution, Parked
 from reenact.runtime.plan_run import run_plan, seal
 from reenact.runtime.runtime import Runtime
 from reenact.runtime.source import EffectSource
-
-GoOn = Literal["mock", "live"]
 
 
 async def fork(

@@ -13,6 +13,8 @@ from reenact.replay.content import ContentDifference
 from reenact.runtime.result import RunResult
 
 ReplayMode = Literal["mock_replay", "full_replay", "dry_run", "fork"]
+GoOn = Literal["mock", "live"]
+"""How a fork goes on: with what was recorded, or with calls."""
 How = Literal["served", "live", "simulated", "skipped", "checked", "not reached"]
 ReplayVerdict = Literal["matched", "differed", "failed", "estimated"]
 
