@@ -87,6 +87,8 @@ class Call:
     # -- PENDING ---------------------------------------------------------------------------------------------------
 
     async def decide(self) -> StructuredOutcome | None:
+        if self.step.caller_key is not None:
+            await self.ex.writer.flush()  # a key in flight may have to be waited for
         verdict = await self.ask_gates()
         if isinstance(verdict, NeedsApproval):
             await self.park()

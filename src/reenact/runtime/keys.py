@@ -12,6 +12,7 @@ from reenact.contracts.records import Attempt
 from reenact.journal.fold import TraceFold
 from reenact.policy.taxonomy import is_retryable
 from reenact.runtime import building
+from reenact.runtime.capability import LIFETIME_S
 from reenact.runtime.execution import Execution
 from reenact.runtime.outcomes import outcome_of
 from reenact.runtime.source import KeyVerdict
@@ -19,6 +20,7 @@ from reenact.runtime.steps import PlannedStep
 from reenact.runtime.trace_history import load_trace
 from reenact.store.base import KeyCompletion, KeyRecord, KeyReservation, Store
 from reenact.values.canonical import canonicalize
+from reenact.values.clock import parse_ts
 from reenact.values.digest import hmac_hex
 from reenact.values.envelope import open_envelope
 
@@ -35,6 +37,9 @@ async def persist_call(
     if step.caller_key is None or (told is not None and not told.is_free):
         ex.writer.entry(building.tool_call(ex, trace, step, parameters, key))
         return None if told is None else follow(ex, trace, step, told)
+    if approval_lapsed(ex, trace):
+        ex.writer.entry(building.tool_call(ex, trace, step, parameters, key))
+        return refuse(ex, trace, step, "ERR_POLICY_VIOLATION", "its approval had lapsed before the call was made")
     request_digest = digest_of(ex, step, parameters)
     reservation = KeyReservation(step.server, step.tool, key, request_digest, ex.plan.agent_id, trace.trace_id)
     if told is not None:
@@ -53,6 +58,12 @@ async def persist_call(
     return serve(ex, trace, step, record)
 
 
+def approval_lapsed(ex: Execution, trace: TraceFold) -> bool:
+    """A call found in AUTHORIZED long after it was approved: nothing was sent, and nothing may be any more."""
+    assert trace.decision is not None
+    return ex.door.now_ms() // 1000 >= parse_ts(trace.decision.ts) // 1000 + LIFETIME_S
+
+
 def follow(ex: Execution, trace: TraceFold, step: PlannedStep, told: KeyVerdict) -> StructuredOutcome | None:
     """As the source says; the store is not asked."""
     if told.code is not None:
@@ -68,8 +79,10 @@ def digest_of(ex: Execution, step: PlannedStep, parameters: dict[str, object]) -
 
 
 async def settled_record(ex: Execution, step: PlannedStep, key: str, trace_id: str) -> KeyRecord | None:
-    """What the store knows of the key: None when it is free. One in flight is waited for, within bounds."""
-    await ex.writer.flush()
+    """What the store knows of the key: None when it is free. One in flight is waited for, within bounds.
+
+    The approval is not made durable for it: it commits with the call, and so never lapses between the two.
+    """
     waited = 0.0
     while True:
         record = ex.store.key_record(step.server, step.tool, key)

@@ -218,24 +218,63 @@ class RunWriter:
         async with self._lock:
             if not self._staged:
                 return
-            staged, self._staged = self._staged, Staged()
-            attempts_tree = self._grow_attempts_tree(staged)
-            self._add_run_checkpoint(staged)
-            payloads, shared = self.book.take_pending()
+            after, interrupted = await self._commit_staged()
+        tell_all(after, interrupted)
+
+    async def claim(self, call: Logged, reservation: KeyReservation) -> bool:
+        """Make a tool_call, and all that is staged, durable in one transaction with the key that the call reserves.
+
+        False when another call holds the key by now: then nothing was written, and what was staged before still is.
+        """
+        async with self._lock:
+            trace = self.fold.trace(call.entry.trace_id)
+            before = (trace.state, trace.sequence, trace.head, trace.attempts_head)
+            self.entry(call)
+            self._staged.reservations.append(reservation)
             try:
-                interrupted = await self._commit(staged, payloads, shared)
-            except StoreError:
-                # Nothing was written: it stays staged, so that a store which works again gets all of it.
-                self.fold.attempts_tree = attempts_tree
-                self._staged = staged.absorb(self._staged)
-                self.book.give_back(payloads, shared)
-                raise
-            assert self.lease is not None
-            self.book.committed(self.lease.run_no, self.fold.commits, payloads)
-        for tell in staged.after:
-            tell()
-        if interrupted is not None:
-            raise interrupted
+                after, interrupted = await self._commit_staged()
+            except KeyTaken:
+                trace.state, trace.sequence, trace.head, trace.attempts_head = before
+                self._take_back(trace, reservation)
+                return False
+        tell_all(after, interrupted)
+        return True
+
+    def _take_back(self, trace: TraceFold, reservation: KeyReservation) -> None:
+        """The tool_call that was staged last in its trace."""
+        trace.call = None
+        self.fold.called -= 1
+        staged = self._staged.traces[trace.trace_id].lines
+        staged.pop()
+        if not staged:
+            del self._staged.traces[trace.trace_id]
+        self._staged.reservations.remove(reservation)
+
+    async def _commit_staged(self) -> tuple[list[Callable[[], None]], asyncio.CancelledError | None]:
+        """Who is to be told now, and the cancellation that came meanwhile. On an error all is staged as it was."""
+        staged, self._staged = self._staged, Staged()
+        attempts_tree = self._grow_attempts_tree(staged)
+        self._add_run_checkpoint(staged)
+        payloads, shared = self.book.take_pending()
+        unit = self._unit(staged, payloads, shared)
+        reach("before_commit")
+        try:
+            done = await self._committer.commit(unit, self.lease, self._owner)
+        except (StoreError, KeyTaken):
+            # Nothing was written: it stays staged, so that a store which works again gets all of it.
+            self.fold.attempts_tree = attempts_tree
+            self._staged = staged.absorb(self._staged)
+            self.book.give_back(payloads, shared)
+            raise
+        reach("after_commit")
+        self.lease = done.lease
+        self.fold.commits = unit.n
+        self.fold.head = chain.sha(staged.body)
+        self.fold.seal = staged.sealed
+        if staged.run_checkpoint is not None:
+            self._checkpointed = self.fold.done
+        self.book.committed(done.lease.run_no, unit.n, payloads)
+        return staged.after, done.interrupted
 
     def _grow_attempts_tree(self, staged: Staged) -> MerkleTree:
         """Its leaves stand in the order of the lines, which calls side by side do not keep. Gives the tree before."""
@@ -245,42 +284,6 @@ class RunWriter:
             for leaf in trace.attempts:
                 self.fold.attempts_tree.append(leaf)
         return before
-
-    async def claim(self, call: Logged, reservation: KeyReservation) -> bool:
-        """Make a tool_call durable in one transaction with the key that it reserves.
-
-        False, with nothing changed, when another call holds the key by now. It is a commit of its own, so that a
-        refusal concerns no other call; what came before it in its trace is flushed already.
-        """
-        async with self._lock:
-            trace = self.fold.trace(call.entry.trace_id)
-            staged = Staged()
-            staged.trace(trace.trace_id, trace.step_index).lines.append(call.line)
-            staged.reservations.append(reservation)
-            try:
-                interrupted = await self._commit(staged, [], [])
-            except KeyTaken:
-                return False
-            self.fold.apply_entry(call.entry, call.artifact, recompute=False)
-        if interrupted is not None:
-            raise interrupted
-        return True
-
-    async def _commit(
-        self, staged: Staged, payloads: list[NewPayload], shared: list[tuple[str, int]]
-    ) -> asyncio.CancelledError | None:
-        """One transaction; gives back the cancellation that came meanwhile. Nothing has changed when it raises."""
-        unit = self._unit(staged, payloads, shared)
-        reach("before_commit")
-        done = await self._committer.commit(unit, self.lease, self._owner)
-        reach("after_commit")
-        self.lease = done.lease
-        self.fold.commits = unit.n
-        self.fold.head = chain.sha(staged.body)
-        self.fold.seal = staged.sealed
-        if staged.run_checkpoint is not None:
-            self._checkpointed = self.fold.done
-        return done.interrupted
 
     def _unit(self, staged: Staged, payloads: list[NewPayload], shared: list[tuple[str, int]]) -> Unit:
         return Unit(
@@ -336,3 +339,10 @@ class RunWriter:
             ts=self.door.timestamp(),
         )
         staged.frontier = frontier.pack(self.fold)
+
+
+def tell_all(after: list[Callable[[], None]], interrupted: asyncio.CancelledError | None) -> None:
+    for tell in after:
+        tell()
+    if interrupted is not None:
+        raise interrupted
