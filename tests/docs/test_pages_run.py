@@ -17,7 +17,6 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Pages whose examples need a world of their own are executed where that world is built.
 ELSEWHERE = {
     "docs/reference/lint.md": "tests/lint",
-    "docs/howto/verify_a_report.md": "tests/provenance/verify/test_surfaces.py",
     "docs/reference/verify_replay.md": "tests/provenance/verify/test_surfaces.py",
 }
 RUN = [

@@ -252,6 +252,16 @@ class SyncSession:
     def run_id(self) -> str:
         return self._session.run_id
 
+    @property
+    def spent_exact(self) -> int:
+        """Picodollars charged so far."""
+        return self._session.spent_exact
+
+    @property
+    def waiting(self) -> list[str]:
+        """Ids of the calls that wait for a person."""
+        return self._session.waiting
+
     def call(
         self,
         skill_id: str,
