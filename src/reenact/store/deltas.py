@@ -17,8 +17,11 @@ DELTA = b"\x03"
 SALT = 32
 SMALLEST = 2048
 """Shorter contents are compressed on their own."""
-DEEPEST = 24
+DEEPEST = 64
 """So many rows are read at most to put one envelope together."""
+STRIDE = 16
+"""Each sixteenth builds on the sixteenth before it: a long conversation is put together in few steps, and rarely
+stored whole."""
 BASES_PER_RUN = 4
 LARGEST_BASE = 4 * 1024 * 1024
 RUNS = 16
@@ -30,6 +33,10 @@ class Base:
     payload_id: int
     depth: int
     content: bytes
+    steps: int = 0
+    """How many stand between this one and the one that its stride began with."""
+    anchor: Base | None = None
+    """The one that its stride began with; None where that is this one."""
 
 
 class DeltaBases:
@@ -43,22 +50,27 @@ class DeltaBases:
         content = envelope[SALT:]
         if not SMALLEST <= len(content) <= LARGEST_BASE:
             return codec.pack_envelope(envelope)
-        base, prefix = self._best(run_no, content)
-        if base is None or prefix * 2 < len(base.content):
+        nearest = self._nearest(run_no, content)
+        full = nearest is not None and nearest.steps >= STRIDE
+        base = nearest.anchor if nearest is not None and full else nearest
+        prefix = 0 if base is None else common(content, base.content)
+        if base is None or prefix * 2 < len(base.content) or base.depth >= DEEPEST:
             self._remember(run_no, Base(payload_id, 0, content))
             return codec.pack_envelope(envelope)
         suffix = common(content[prefix:][::-1], base.content[prefix:][::-1])
         middle = content[prefix : len(content) - suffix]
-        self._remember(run_no, Base(payload_id, base.depth + 1, content))
+        steps, anchor = (0, None) if full else (base.steps + 1, base.anchor or base)
+        self._remember(run_no, Base(payload_id, base.depth + 1, content, steps, anchor))
         head = HEAD.pack(base.depth + 1, base.payload_id, prefix, suffix)
         return DELTA + head + envelope[:SALT] + codec.pack_envelope(middle)
 
-    def _best(self, run_no: int, content: bytes) -> tuple[Base | None, int]:
-        found: tuple[Base | None, int] = (None, 0)
+    def _nearest(self, run_no: int, content: bytes) -> Base | None:
+        """The one that has most of its beginning in common."""
+        found, most = None, 0
         for base in self._runs.get(run_no, ()):
             prefix = common(content, base.content)
-            if base.depth < DEEPEST and prefix > found[1]:
-                found = (base, prefix)
+            if prefix > most:
+                found, most = base, prefix
         return found
 
     def _remember(self, run_no: int, base: Base) -> None:
