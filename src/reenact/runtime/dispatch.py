@@ -186,8 +186,8 @@ class Dispatch:
     def record(self, result: AttemptResult, code: str, number: int, wait: int | None) -> tuple[str, int]:
         """Stage the attempt; (commitment, size) of the output."""
         self.ex.not_yet_recorded(self.trace.trace_id, number, result, self.step.redact_hints)
-        # What a failed attempt returned is kept as its response. An output is what a step that succeeded gives: only the
-        # attempt that ends a step has one.
+        # What a failed attempt returned is kept as its response. An output is what a step that succeeded gives: only
+        # the attempt that ends a step has one.
         hints, sealer = self.step.redact_hints, self.ex.book.sealer
         value = result.output if code.startswith("OK") else None
         output = self.ex.book.put(value, hints=hints) if wait is None else ("", 0)
