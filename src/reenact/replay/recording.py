@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from reenact.contracts.outcome import StructuredOutcome
@@ -68,15 +69,21 @@ class Recording:
         return None if commitment is None else step.value(commitment, "tool_effect")
 
 
-@dataclass(frozen=True, slots=True)
-class _Envelopes:
-    """A run's payloads as the verifier asks for them."""
+class _Reading:
+    """A run's commits and payloads as the verifier reads them: a payload lies with the commit that names it first."""
 
-    store: Store
-    run_id: str
+    def __init__(self, store: Store, run_id: str) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._commit = 0
+
+    def bodies(self) -> Iterator[bytes]:
+        for body in self._store.bodies(self._run_id):
+            self._commit += 1
+            yield body
 
     def get(self, commitment: str, /) -> bytes | None:
-        return self.store.payload(self.run_id, commitment)
+        return self._store.payload(self._run_id, commitment, near=self._commit)
 
 
 def load_recording(store: Store, run: str) -> Recording:
@@ -123,9 +130,10 @@ def recorded_plan(reader: RunReader) -> tuple[Plan, dict[str, object]]:
 
 def verify_recording(store: Store, row: RunRow) -> None:
     """The verifier's word before anything is replayed."""
+    reading = _Reading(store, row.run_id)
     report = verify_lines(
-        store.bodies(row.run_id),
-        _Envelopes(store, row.run_id),
+        reading.bodies(),
+        reading,
         keys=store.public_keys(),
         erasures=store.erasures(),
         whole_erasures=True,
