@@ -215,6 +215,15 @@ def test_a_replay_that_crashed_goes_on_as_it_was_told(runtime: Runtime, original
     assert holds(runtime, run_id)
 
 
+def test_recovery_goes_on_with_replays_too(runtime: Runtime, original: Recording) -> None:
+    with armed("in_backoff", 1), pytest.raises(Crash):
+        runtime.replay(original.run_id, mode="full_replay")
+    runtime.door.advance(60)  # type: ignore[attr-defined]
+    (result,) = runtime.recover()
+
+    assert (result.status, {name for name, _ in CALLS}) == ("completed", {"price"})
+
+
 def test_a_replay_of_a_replay_and_a_mock_of_it_match(runtime: Runtime, original: Recording) -> None:
     first = runtime.replay(original.run_id, mode="full_replay", execute=["pay", "tell"])
     second = runtime.replay(first.run_id, mode="full_replay", execute=["pay", "tell"])
