@@ -287,6 +287,30 @@ def test_a_dry_run_says_where_the_budget_would_stop(runtime: Runtime) -> None:
     assert result.estimate.budget_stops_at == "again"
 
 
+def test_a_plan_that_never_ran_is_estimated_by_what_its_skills_declare(runtime: Runtime) -> None:
+    CALLS.clear()
+    result = runtime.dry_run({**PLAN, "context": {"budget_cents": 4, "supervisor": "ask"}})
+
+    assert (CALLS, runtime.store.runs()) == ([], [])
+    assert result.estimate is not None
+    assert [(step.step_id, step.code, step.side_effects) for step in result.estimate.steps] == [
+        ("look", "OK", (("http_request", "price"),)),
+        ("pay", "OK", (("payment", "pay"),)),
+        ("tell", "OK", (("email_queued", "mail"),)),
+        ("again", "ERR_BUDGET_EXCEEDED", ()),
+    ]
+    assert [step.asks_person for step in result.estimate.steps] == [False, True, True, False]
+    assert (result.estimate.budget_stops_at, result.estimate.time_ms) == ("again", None)
+
+
+def test_a_dry_run_still_sees_what_is_wrong_with_a_plan(runtime: Runtime) -> None:
+    wrong = {"step_id": "pay", "skill_id": "pay", "parameters": {"cents": "many"}}
+    result = runtime.dry_run({**PLAN, "steps": [wrong]})
+
+    assert result.estimate is not None
+    assert [step.code for step in result.estimate.steps] == ["ERR_VALIDATION_FAILED"]
+
+
 # -- forks -----------------------------------------------------------------------------------------------------------
 
 

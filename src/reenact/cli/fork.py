@@ -40,23 +40,24 @@ def fork(
     Exit codes: 0 it behaved the same; 1 it differed, or something stands in its way; 2 no such step or path; 3 the
     store cannot be used; 4 the recorded run has not ended, or the new one waits.
     """
-    from reenact.cli.options import existing_store, load_registry
+    from reenact.cli.advice import Advice
+    from reenact.cli.conducting import conduct
+    from reenact.cli.options import existing_store, open_runtime
+    from reenact.cli.progress import choose_progress
     from reenact.cli.replay import show
-    from reenact.replay import fork as forking
     from reenact.replay.api import is_folder, load
     from reenact.replay.changes import apply_changes, parse_set
-    from reenact.replay.replaying import Runtime
-    from reenact.runtime.runtime import run_sync
 
     if not is_folder(run):
         existing_store(store).close()
-    runtime = Runtime(store, skills=load_registry(skills))
+    progress = choose_progress(as_json=as_json)
+    runtime = open_runtime(store, skills, (progress,))
     recording = load(runtime, run)
     changes = apply_changes(recording, dict(parse_set(item) for item in change or ()), read_policy(policy))
-    result = run_sync(
-        forking.fork(
-            runtime, recording, at, changes=changes, go_on="live" if live else "mock", allow_breakers=allow_breakers
-        )
+    result = conduct(
+        lambda: runtime.fork(run, at, changes=changes, live=live, allow_breakers=allow_breakers),
+        progress,
+        Advice(store, skills or ()),
     )
     show(result, as_json=as_json)
     raise typer.Exit(result.exit_code)

@@ -11,6 +11,7 @@ from reenact.cli.options import JsonOption, SkillsOption, StoreOption
 if TYPE_CHECKING:
     from reenact.replay.replaying import Runtime
     from reenact.replay.result import ReplayResult
+    from reenact.runtime.execution import Listener
     from reenact.store.base import Store
 
 TargetArgument = Annotated[
@@ -51,35 +52,51 @@ def replay(
     Exit codes: 0 it behaved the same; 1 it differed, or something stands in its way; 3 the store or folder cannot be
     used; 4 the recorded run has not ended, or the new one waits.
     """
+    from reenact.cli.advice import Advice
+    from reenact.cli.conducting import conduct
     from reenact.cli.options import load_registry
+    from reenact.cli.progress import choose_progress
     from reenact.replay.api import replay as replay_run
 
-    result = replay_run(
-        place(store, run, mode, save=save, skills=skills),
-        run,
-        mode=mode,
-        registry=load_registry(skills),
-        execute=execute or (),
-        skip=skip or (),
-        check=check or (),
-        allow_breakers=allow_breakers,
-        save=save,
+    progress = choose_progress(as_json=as_json)
+    where = place(store, run, mode, save=save, skills=skills, listeners=(progress,))
+    result = conduct(
+        lambda: replay_run(
+            where,
+            run,
+            mode=mode,
+            registry=load_registry(skills),
+            execute=execute or (),
+            skip=skip or (),
+            check=check or (),
+            allow_breakers=allow_breakers,
+            save=save,
+        ),
+        progress,
+        Advice(store, skills or ()),
     )
     show(result, as_json=as_json)
     raise typer.Exit(result.exit_code)
 
 
-def place(store: str | None, run: str, mode: str, *, save: bool, skills: list[str] | None) -> Runtime | Store:
+def place(
+    store: str | None,
+    run: str,
+    mode: str,
+    *,
+    save: bool,
+    skills: list[str] | None,
+    listeners: tuple[Listener, ...],
+) -> Runtime | Store:
     """Where the run lies, and where a new one is written; a folder that is only looked at needs no store."""
-    from reenact.cli.options import existing_store, load_registry
+    from reenact.cli.options import existing_store, open_runtime
     from reenact.replay.api import is_folder
-    from reenact.replay.replaying import Runtime
     from reenact.store.sqlite import SqliteStore
 
     if mode == "full_replay":
         if not is_folder(run):
             existing_store(store).close()
-        return Runtime(store, skills=load_registry(skills))
+        return open_runtime(store, skills, listeners)
     if is_folder(run):
         return SqliteStore(store if save else ":memory:")
     return existing_store(store)

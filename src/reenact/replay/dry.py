@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from msgspec import Struct
 
 from reenact.contracts.facts import Facts
-from reenact.contracts.plan import plan_from_document
+from reenact.contracts.plan import Plan, Step, plan_from_document
+from reenact.contracts.references import has_references
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import Spent
 from reenact.policy.cost import cents
@@ -16,7 +19,7 @@ from reenact.replay.instant import InstantDoor
 from reenact.replay.recorded_source import elapsed_ms, recorded_output
 from reenact.replay.recording import Recording
 from reenact.replay.result import Estimate, ReplayResult, StepEstimate, StepReport
-from reenact.replay.stand_in import ReplayPlan
+from reenact.replay.stand_in import NO_SIGNATURE, ReplayPlan, never_called
 from reenact.replay.steps import nobody, steps_of
 from reenact.runtime.gates.verdict import Approval, Verdict
 from reenact.runtime.plan_run import run_plan
@@ -25,6 +28,7 @@ from reenact.runtime.runtime import Runtime
 from reenact.runtime.source import AttemptCall, AttemptResult, KeyVerdict, PersonSaid
 from reenact.runtime.steps import PlannedStep, RunPlan
 from reenact.skills.registry import Registry
+from reenact.skills.skill import Skill
 from reenact.store.base import Store
 from reenact.store.sqlite import SqliteStore
 from reenact.values.clock import Door, SystemDoor
@@ -113,6 +117,28 @@ def time_of(recorded: RecordedStep) -> int:
     return sum(elapsed_ms(attempt) + (attempt.backoff_ms or 0) for attempt in recorded.trace.attempts)
 
 
+class Expecting(Skill):
+    """A skill whose parameters are not all known: what refers to an output that nobody made is not held against it."""
+
+    def __init__(self, skill: Skill) -> None:
+        super().__init__(never_called, skill.metadata, NO_SIGNATURE)
+
+    def validate(self, parameters: Mapping[str, Any]) -> list[str]:
+        return [] if has_references(dict(parameters)) else super().validate(parameters)
+
+
+class DryPlan(RunPlan):
+    """A plan that never ran: nothing that it refers to is there, so references stay as they are written."""
+
+    def __init__(self, plan: Plan, document: dict[str, object], registry: Registry) -> None:
+        super().__init__(plan, document, registry)
+        self.literal = True
+
+    def skill(self, step: Step) -> Skill | None:
+        found = super().skill(step)
+        return None if found is None else Expecting(found)
+
+
 async def dry_run(recording: Recording, registry: Registry, *, door: Door | None = None) -> ReplayResult:
     """What the recorded plan would cost, take and touch if it ran today."""
     plan = ReplayPlan(recording, recording.document, registry)
@@ -122,7 +148,7 @@ async def dry_run(recording: Recording, registry: Registry, *, door: Door | None
 
 async def dry_run_plan(document: dict[str, object], registry: Registry, *, door: Door | None = None) -> ReplayResult:
     """The same for a pinned plan that never ran; times are not known."""
-    plan = RunPlan(plan_from_document(document)[0], document, registry)
+    plan = DryPlan(plan_from_document(document)[0], document, registry)
     return await simulate(plan, document, None, registry, [], door or SystemDoor())
 
 

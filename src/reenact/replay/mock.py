@@ -34,6 +34,7 @@ async def mock_replay(
     `document` puts another pinned plan in the place of the recorded one, to see what would have followed.
     """
     candidate = recording.document if document is None else document
+    breakers = tuple(mock_breakers(recording, candidate, registry))
     plan = ReplayPlan(recording, candidate, registry)
     runtime = Runtime(
         SqliteStore(":memory:"), skills=registry, supervisor=nobody, door=InstantDoor(door or SystemDoor())
@@ -69,7 +70,7 @@ async def mock_replay(
         divergence=explain(recording, steps, comparison, stop),
         content=content(recording.steps, steps),
         how=tuple(served_step(plan, step_id) for step_id in recording.steps),
-        breakers=tuple(mock_breakers(recording, candidate, registry)),
+        breakers=breakers,
     )
 
 

@@ -93,12 +93,15 @@ class RecordedSource:
         return supervisor_said(recorded, step)
 
     def served_parameters(self, step: PlannedStep) -> dict[str, object] | None:
-        """Recorded arguments for a step whose references lead to a value that was erased since."""
+        """Recorded arguments for a step whose references lead to a value that was erased since.
+
+        Where they were erased too, what is left of them tells equal ones from others; a stand-in decides as before.
+        """
         recorded = self.recording.steps.get(step.step_id)
         if recorded is None or refused_by(recorded.trace, "validate", "ERR_REFERENCE_UNRESOLVED") is not None:
             return None
         value = recorded.parameters()
-        return value if isinstance(value, dict) else None
+        return value if isinstance(value, dict) else {"$erased": args_commitment(recorded)}
 
     def served_spending(self, step: PlannedStep) -> tuple[Spent, Spent] | None:
         trace = self.recording.trace(step.step_id)
@@ -149,6 +152,11 @@ def recorded_output(recorded: RecordedStep) -> tuple[str | None, object]:
     assert recorded.trace.effect is not None
     commitment = recorded.trace.effect.commitment("/output")
     return commitment, None if commitment is None else recorded.value(commitment, "tool_effect")
+
+
+def args_commitment(recorded: RecordedStep) -> str:
+    assert recorded.trace.request is not None
+    return str(recorded.trace.request.proposal.args.get("$commit"))
 
 
 def elapsed_ms(attempt: Attempt) -> int:

@@ -13,7 +13,7 @@ from reenact.contracts.plan import Plan
 from reenact.errors import RunNotFound, UsageError
 from reenact.journal.run_fold import RunFold
 from reenact.runtime.result import RunResult
-from reenact.runtime.runtime import UNFINISHED, run_sync
+from reenact.runtime.runtime import UNFINISHED, PlanLike, run_sync
 from reenact.runtime.runtime import Runtime as PlainRuntime
 from reenact.runtime.source import EffectSource
 from reenact.runtime.steps import RunPlan
@@ -96,6 +96,15 @@ class Runtime(PlainRuntime):
 
         go_on: GoOn = "live" if live else "mock"
         return await fork(self, load(self, run), at, changes=changes, go_on=go_on, allow_breakers=allow_breakers)
+
+    def dry_run(self, plan: PlanLike) -> ReplayResult:
+        """What a plan that never ran would cost and touch, and where its budget would stop it. Nothing is touched."""
+        return run_sync(self.dry_run_async(plan))
+
+    async def dry_run_async(self, plan: PlanLike) -> ReplayResult:
+        from reenact.replay.dry import dry_run_plan
+
+        return await dry_run_plan(self.pinned(plan), self.registry.freeze(), door=self.door)
 
     # -- going on with replays that were interrupted ----------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from reenact.contracts.artifacts import SupervisorDecision
 from reenact.contracts.facts import Facts
 from reenact.contracts.plan import Step, plan_from_document
+from reenact.contracts.references import has_references
 from reenact.contracts.skill import RiskLevel, SkillMetadata, ToolClass
 from reenact.errors import ReenactError, UnknownPrice
 from reenact.journal.fold import TraceFold
@@ -87,10 +88,12 @@ class ReplayPlan(RunPlan):
     def skill(self, step: Step) -> Skill | None:
         found = super().skill(step)
         recorded = self._recording.steps.get(step.step_id)
-        if found is not None or recorded is None or never_existed(recorded.trace):
+        if recorded is None or never_existed(recorded.trace):
             return found
+        if found is not None and not (has_references(step.parameters) and recorded.parameters() is None):
+            return found  # it decides again; but not about arguments that were erased
         if self._only is not None and step.step_id not in self._only:
-            return None
+            return found
         return self._stand_in(step, recorded)
 
     def serve_only(self, step_ids: set[str] | None) -> None:
