@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64decode, b64encode
+from collections.abc import Iterator
 from hashlib import blake2b
 
 from cryptography.exceptions import InvalidTag
@@ -29,15 +30,17 @@ class Sealer:
         self._secrets = secrets
         self._fields = fields
         self._key = seal_key()
+        self._opened: set[str] = set()
         self._rules: dict[tuple[str, ...], tuple[int, SecretRules]] = {}
+        self._handed_out = (0, SecretRules())
 
     @property
     def can_seal(self) -> bool:
         return self._key is not None
 
     def rules(self, hints: tuple[str, ...] = ()) -> SecretRules:
-        """The rules for one skill's values; made anew when another secret was handed out."""
-        known = self._secrets.known_values
+        """The rules for one skill's values; made anew when another secret was handed out, or opened."""
+        known = self._secrets.known_values | self._opened
         cached = self._rules.get(hints)
         if cached is None or cached[0] != len(known):
             cached = (len(known), SecretRules(known, (*self._fields, *hints)))
@@ -64,13 +67,20 @@ class Sealer:
             return outcome
         return replace(outcome, message=message, details=details if isinstance(details, dict) else None)
 
+    def handed_out(self) -> SecretRules:
+        """The rules about secrets of the host alone: what a tool returned is the caller's to have."""
+        known = self._secrets.known_values
+        if self._handed_out[0] != len(known):
+            self._handed_out = (len(known), SecretRules(known))
+        return self._handed_out[1]
+
     def hide(self, value: object) -> object:
         """A value as a caller gets it."""
-        return self.rules().without_known(value)
+        return self.handed_out().without_known(value)
 
     def hide_known(self, outcome: StructuredOutcome) -> StructuredOutcome:
         """The outcome as a caller gets it: a secret that was handed to a skill does not come back through it."""
-        rules = self.rules()
+        rules = self.handed_out()
         message, details = rules.take_out_known(outcome.message), rules.without_known(outcome.details)
         if message is outcome.message and details is outcome.details:
             return outcome
@@ -81,17 +91,21 @@ class Sealer:
         return {"$sealed": seal(self._key, secret)}
 
     def unseal(self, value: object) -> object:
-        """What `redact` sealed, opened again. Without the key a seal stays shut; SecretError for another key."""
+        """What `redact` sealed, opened again. Without the key a seal stays shut; SecretError for another key.
+
+        What was opened is a secret wherever it goes from here, also under a name that says nothing of it.
+        """
         if self._key is None:
             return value
         if isinstance(value, dict):
             if is_sealed(value):
-                return open_seal(self._key, value["$sealed"])
+                found = open_seal(self._key, value["$sealed"])
+                self._opened.update(texts(found))
+                return found
             return {key: self.unseal(item) for key, item in value.items()}
         if isinstance(value, list):
             return [self.unseal(item) for item in value]
         return value
-
 
     def opened(self, value: object) -> object:
         """As `unseal`, for a skill that asks: SkillError where the key is not there."""
@@ -99,6 +113,15 @@ class Sealer:
         if has_sealed(found):
             raise SkillError.of("ERR_SECRET_UNAVAILABLE", f"the value is sealed; set {KEY_VARIABLE}")
         return found
+
+
+def texts(value: object) -> Iterator[str]:
+    """Every text in a value, without the names of its fields."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from texts(item)
 
 
 def seal_key() -> bytes | None:
