@@ -97,6 +97,15 @@ def test_a_changed_plan_is_told_and_nothing_is_overwritten(suite: pytest.Pyteste
     result.stdout.fnmatch_lines(["*was recorded of another plan: *steps?0?.parameters*"])
 
 
+def test_other_defaults_than_when_it_was_recorded_change_nothing(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(suite, "--reenact-record=missing").assert_outcomes(passed=1)
+    monkeypatch.setattr("reenact.runtime.pinning.policy_to_dict", lambda _: {"max_retries": 0})
+
+    run(suite).assert_outcomes(passed=1)
+
+
 def test_a_damaged_recording_is_never_taken_for_an_absent_one(suite: pytest.Pytester) -> None:
     run(suite, "--reenact-record=missing").assert_outcomes(passed=1)
     journal = suite.path / "recordings" / "test_the_price" / "journal.jsonl"

@@ -6,10 +6,11 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
-from reenact.replay.breakers import Breaker, find_breakers
+from reenact.replay.breakers import Breaker, as_list, as_mapping, find_breakers
 from reenact.replay.bundle import load_bundle
 from reenact.replay.mock import mock_replay
 from reenact.replay.recording import Recording
@@ -22,7 +23,6 @@ from reenact.skills.skill import Skill
 from reenact.store.export import export_run
 from reenact.testing.network import shut_network
 from reenact.testing.running import registry_of
-from reenact.values.clock import SystemDoor
 
 RecordMode = Literal["none", "missing", "all"]
 """none: only replay; missing: record what there is no recording of; all: record everything anew."""
@@ -63,7 +63,7 @@ class Recordings:
         if not target.exists():
             raise NoRecording(f"there is no recording {target}; make it with: pytest --reenact-record=missing")
         recording = load_bundle(target)
-        changed = plan_changes(recording, plan, registry)
+        changed = plan_changes(recording, plan)
         if changed:
             said = "; ".join(breaker.message for breaker in changed)
             raise RecordingDiffers(
@@ -100,9 +100,15 @@ def record(
         shutil.copytree(fresh, target)
 
 
-def plan_changes(recording: Recording, plan: Mapping[str, object], registry: Registry) -> list[Breaker]:
-    """In what the test's plan is not the recorded one; what was pinned when recording is the recording's."""
-    from reenact.runtime.pinning import pin
-
-    pinned = pin(dict(plan), registry, SystemDoor())
-    return [breaker for breaker in find_breakers(recording.document, pinned, None) if breaker.kind != "price_table"]
+def plan_changes(recording: Recording, plan: Mapping[str, object]) -> list[Breaker]:
+    """In what the test's plan is not the recorded one. What was pinned when it was recorded stays the recording's."""
+    recorded = recording.document
+    context, pinned = as_mapping(plan.get("context")), as_mapping(recorded["context"])["pins"]
+    versions = [as_mapping(step).get("skill_version") for step in as_list(recorded["steps"])]
+    steps = [
+        {**({"skill_version": version} if version is not None else {}), **as_mapping(step)}
+        for step, version in zip_longest(as_list(plan.get("steps")), versions)
+        if step is not None
+    ]
+    document = {**plan, "steps": steps, "context": {**context, "pins": pinned}}
+    return find_breakers(recorded, document, None)
