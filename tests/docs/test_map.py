@@ -65,6 +65,13 @@ def spelled_out(name: str) -> list[str]:
     return [name[: braces.start()] + word + name[braces.end() :] for word in braces[1].split(",")]
 
 
+def test_every_variable_that_the_code_reads_stands_in_the_reference(root: Path) -> None:
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in (root / "src").rglob("*.py"))
+    read = set(re.findall(r"\bREENACT_[A-Z_]+[A-Z]\b", sources)) - {"REENACT_ERROR"}  # the code of an exception
+    text = (root / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(REENACT_[A-Z_]+)`", text, re.MULTILINE)) == read
+
+
 def test_every_vector_is_named_beside_it(root: Path) -> None:
     text = (root / "test_vectors" / "README.md").read_text(encoding="utf-8")
     folders = {"bundles/<name>/"} if "bundles/<name>/" in text else set()
