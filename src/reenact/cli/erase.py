@@ -21,12 +21,16 @@ def erase(
 ) -> None:
     """Erase the arguments, outputs and responses of a step, or of a run with its plan. This cannot be undone.
 
+    What the plan itself says goes with the whole run only, and so do the parameters that a session's plan repeats. Your
+    name and reason stay, and so do step ids and parameters that a skill declares public.
+
     Exit codes: 0 erased, 2 not possible yet or not confirmed, 3 the store cannot be used.
     """
     from reenact.cli.options import existing_store
     from reenact.cli.printing import plural, print_json
     from reenact.errors import UsageError
     from reenact.runtime.people import whoami
+    from reenact.store.erasure import copies_of
     from reenact.store.erasure import erase as erase_values
 
     if not reason:
@@ -37,9 +41,12 @@ def erase(
     if not yes and not typer.confirm(f"Erase every value of {about}? This cannot be undone."):
         raise UsageError("nothing was erased")
     count = erase_values(opened, run_id, step, who=whoami(who), reason=reason)
+    copies = copies_of(opened, run_id)
     if as_json:
-        print_json({"run_id": run_id, "step_id": step, "erased": count})
-    else:
-        typer.echo(
-            f"{plural(count, 'value')} of {about} erased; `reenact verify {run_id}` says that the chain is whole"
-        )
+        print_json({"run_id": run_id, "step_id": step, "erased": count, "copies_in": copies})
+        return
+    typer.echo(f"{plural(count, 'value')} of {about} erased; `reenact verify {run_id}` says that the chain is whole")
+    if step is not None:
+        typer.echo(f"the plan still says what it says: `reenact erase {run_id}` without a step erases it too")
+    for copy in copies:
+        typer.echo(f"run {copy} replayed this one and holds values of its own: erase it too")

@@ -11,7 +11,6 @@ from reenact.contracts.references import (
     has_references,
     has_sealed,
     resolve,
-    secret_names,
     unescape,
 )
 from reenact.errors import UnknownPrice
@@ -133,8 +132,6 @@ class Call:
         )
 
     def missing_secret(self) -> Refusal | None:
-        if not secret_names(self.parameters):
-            return None
         name = self.ex.source.missing_secret(self.step, self.parameters)
         if name is None:
             return None

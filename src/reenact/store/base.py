@@ -3,7 +3,8 @@
 A store MUST
  1. make `append` atomic and durable: when it returns, the commit survives a crash of process and machine;
  2. refuse an append whose fence is not the current one, or whose commit is not the next (`ConcurrentExecution`);
- 3. keep commits, erasures and late effects append-only, refused by the database itself;
+ 3. keep commits, erasures and late effects append-only, refused by the database itself; but late effects go with
+    the erasure of their call;
  4. give back the bytes it was given;
  5. never let an error of the database reach a caller as anything but a `StoreError`.
 """

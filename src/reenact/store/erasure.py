@@ -8,16 +8,20 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from reenact.contracts.records import Erasure
-from reenact.errors import RunNotFound, UsageError
+from reenact.errors import RunNotFound, StoreBusy, UsageError
 from reenact.journal.chain import encode, with_digest
 from reenact.journal.fold import TraceFold
 from reenact.journal.lines import Line
 from reenact.journal.run_fold import RunFold
-from reenact.store.base import PAYLOAD_BITS
+from reenact.store.base import PAYLOAD_BITS, RunRow
 from reenact.store.compression import Codec
+from reenact.store.connection import Connection
 from reenact.store.deltas import base_of
+from reenact.store.owner import owner_name
 from reenact.store.sqlite import SqliteStore
 from reenact.values.digest import ZERO_DIGEST
+
+ENDED = ("completed", "failed", "cancelled")
 
 
 class Named:
@@ -28,6 +32,7 @@ class Named:
         self.by_run: set[str] = set()
         self.step_of: dict[str, str] = {}
         self.open: set[str] = set()
+        self._about: dict[str, set[str]] = {}
         fold = RunFold(run_id)
         fold.on_finish = self._finished
         for body in store.bodies(run_id):
@@ -36,6 +41,8 @@ class Named:
         for trace in fold.open.values():
             self._finished(trace)
             self.open.add(trace.trace_id)
+        for trace_id, found in self._about.items():
+            self.by_trace.setdefault(trace_id, set()).update(found)
 
     def _finished(self, trace: TraceFold) -> None:
         self.by_trace[trace.trace_id] = set(named_by(trace))
@@ -45,27 +52,35 @@ class Named:
         if line.run is not None and line.run.plan is not None:
             self.by_run.add(line.run.plan)
         if line.event is not None:
-            self.by_run |= {text for text in (line.event.data, line.event.reason) if text is not None}
-        if line.vote is not None and line.vote.reason is not None:
-            self.by_run.add(line.vote.reason)
+            self._said(line.event.trace_id, line.event.data, line.event.reason)
+        if line.vote is not None:
+            self._said(line.vote.trace_id, line.vote.reason)
 
-    def chosen(self, step_id: str | None) -> set[str]:
-        """What to erase; UsageError where a call that has not ended still needs it."""
+    def _said(self, trace_id: str | None, *commitments: str | None) -> None:
+        """What was said about a call belongs to it; the rest is the run's."""
+        found = {text for text in commitments if text is not None}
+        if trace_id is None:
+            self.by_run |= found
+        else:
+            self._about.setdefault(trace_id, set()).update(found)
+
+    def chosen(self, step_id: str | None) -> tuple[set[str], set[str]]:
+        """(commitments, traces) to erase; UsageError where a call that has not ended still needs a value."""
         if step_id is None:
             if self.open:
                 names = ", ".join(sorted(self.step_of[trace_id] for trace_id in self.open))
                 raise UsageError(f"calls of this run have not ended ({names}); end or cancel it first")
-            return self.by_run.union(*self.by_trace.values())
-        wanted = [trace_id for trace_id, name in self.step_of.items() if name == step_id]
+            return self.by_run.union(*self.by_trace.values()), set(self.by_trace)
+        wanted = {trace_id for trace_id, name in self.step_of.items() if name == step_id}
         if not wanted:
-            raise RunNotFound(f"this run has no step {step_id!r}")
-        if self.open & set(wanted):
+            raise RunNotFound(f"this run has no step {step_id!r}; `reenact show` lists its steps")
+        if self.open & wanted:
             raise UsageError(f"step {step_id} has not ended; its values cannot be erased yet")
         found = set().union(*(self.by_trace[trace_id] for trace_id in wanted))
         for trace_id in self.open:
             if found & self.by_trace[trace_id]:
                 raise UsageError(f"step {self.step_of[trace_id]}, which has not ended, needs a value of step {step_id}")
-        return found
+        return found, wanted
 
 
 def named_by(trace: TraceFold) -> Iterator[str]:
@@ -85,20 +100,57 @@ def named_by(trace: TraceFold) -> Iterator[str]:
 
 
 def erase(store: SqliteStore, run_id: str, step_id: str | None, *, who: str, reason: str) -> int:
-    """Erase the values of a step, or of a whole run with its plan. Gives how many envelopes are gone."""
-    chosen = Named(store, run_id).chosen(step_id)
-    run_no = store.find_run(run_id).run_no
-    connection = store.writer
+    """Erase the values of a step, or of a whole run with its plan. Gives how many envelopes are gone.
+
+    A run that has not ended is erased from only while nobody works on it (`LockAcquireFailed`): whoever did would go
+    on with values, and with places to store others, that are gone.
+    """
+    row = store.find_run(run_id)
+    owner = owner_name(store.door.random_bytes(8).hex())
+    lease = None if row.status in ENDED else store.acquire(row.run_id, owner)
+    try:
+        commitments, traces = Named(store, row.run_id).chosen(step_id)
+        count = take_out(store, row, commitments, traces, who=who, reason=reason, whole=step_id is None)
+    finally:
+        if lease is not None:
+            store.release(lease)
+    empty_log(store.writer)
+    return count
+
+
+def copies_of(store: SqliteStore, run_id: str) -> list[str]:
+    """Other runs that hold values of this one, because they replayed it."""
+    return [row.run_id for row in store.runs() if row.parent_run == run_id and row.mode != "mock_replay"]
+
+
+def take_out(
+    store: SqliteStore, row: RunRow, commitments: set[str], traces: set[str], *, who: str, reason: str, whole: bool
+) -> int:
+    connection, run_no = store.writer, row.run_no
     with connection.transaction() as db:
-        rows = payload_rows(db, run_no, chosen)
+        rows = payload_rows(db, run_no, commitments)
         stand_alone(db, connection.codec, connection.envelope, run_no, {row_id for row_id, _ in rows})
         for row_id, commitment in rows:
             db.execute("DELETE FROM payloads WHERE id = ?", (row_id,))
             db.execute("DELETE FROM contents WHERE run_no = ? AND payload_id = ?", (run_no, row_id))
             db.execute("DELETE FROM shared_payloads WHERE run_no = ? AND commitment = ?", (run_no, commitment))
-            append_record(db, run_no, run_id, commitment.hex(), who, reason, store.door.timestamp())
-    connection.query("PRAGMA wal_checkpoint(TRUNCATE)")  # the log still held the erased pages
+            append_record(db, run_no, row.run_id, commitment.hex(), who, reason, store.door.timestamp())
+        if db.execute("SELECT 1 FROM erasures WHERE run_no = ?", (run_no,)).fetchone() is not None:
+            for trace_id in sorted(traces):  # also what came in after an earlier erasure
+                db.execute("DELETE FROM late_effects WHERE run_no = ? AND trace_id = ?", (run_no, trace_id))
+        if whole:
+            db.execute("UPDATE runs SET cancel = NULL WHERE run_no = ?", (run_no,))
     return len(rows)
+
+
+def empty_log(connection: Connection) -> None:
+    """The write-ahead log still holds the pages as they were; StoreBusy while a reader keeps it from being emptied."""
+    ((busy, _, _),) = connection.query("PRAGMA wal_checkpoint(TRUNCATE)")
+    if busy:
+        raise StoreBusy(
+            f"the values are erased, but their bytes stay in {connection.path}-wal while another process reads there; "
+            "erase again when it has ended"
+        )
 
 
 def payload_rows(db: sqlite3.Connection, run_no: int, chosen: set[str]) -> list[tuple[int, bytes]]:
