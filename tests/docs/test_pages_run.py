@@ -14,6 +14,7 @@ from tests.docs.pages import Block, blocks, commands, matches
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+OTHERS = [ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "examples").rglob("*.md"))]
 # Pages whose examples need a world of their own are executed where that world is built.
 ELSEWHERE = {
     "docs/reference/lint.md": "tests/lint",
@@ -86,9 +87,18 @@ def test_a_page_that_is_executed_elsewhere_is_named_there(page: str, tests: str)
     assert any(Path(page).name in file.read_text(encoding="utf-8") for file in files)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    targets = re.findall(r"\]\((?!https?://|#|mailto:)([^)#\s]+)", text)
-    missing = [target for target in targets if not (page.parent / target).exists()]
+    missing = []
+    for target, anchor in re.findall(r"\]\((?!https?://|mailto:)([^)#\s]*)(?:#([\w-]+))?\)", text):
+        place = page if not target else page.parent / target
+        if not place.exists() or (anchor and anchor not in anchors(place)):
+            missing.append(f"{target}#{anchor}" if anchor else target)
     assert missing == []
+
+
+def anchors(page: Path) -> set[str]:
+    """What headings are linked by: lower case, without punctuation, blanks as dashes."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
