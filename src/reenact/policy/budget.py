@@ -35,6 +35,16 @@ class BudgetPolicy(msgspec.Struct, frozen=True, kw_only=True):
         if type(self.alert_percent) is not int or not 1 <= self.alert_percent <= 100:
             raise PolicyInputError("budget: alert_percent is a whole number from 1 to 100")
 
+    @property
+    def has_no_limit(self) -> bool:
+        """Then whatever is required may be reserved, and nothing needs to be counted for it."""
+        return (
+            self.per_run_cents is None
+            and self.per_step_cents is None
+            and self.per_day_cents is None
+            and not self.per_model_cents
+        )
+
 
 def budget_policy(budget_cents: int | None, budget: Budget | Mapping[str, Any] | None) -> BudgetPolicy:
     """The policy that a plan's `context.budget_cents` and `context.budget` make up."""
@@ -107,6 +117,10 @@ class Spent(NamedTuple):
 
 
 NOTHING: Final = Spent()
+NO_AMOUNTS: Final[dict[str, str | None]] = dict.fromkeys(
+    ("limit_exact", "spent_exact", "required_exact", "day_spent_exact", "model_spent_exact")
+)
+"""What a decision's `meta` says of money where nothing is limited."""
 
 
 class LedgerDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,8 +146,7 @@ class LedgerDecision(msgspec.Struct, frozen=True, kw_only=True):
 
     def meta(self) -> dict[str, str | None]:
         """The five exact amounts as they stand in a decision's `meta`: decimal strings, null where unused."""
-        names = ("limit_exact", "spent_exact", "required_exact", "day_spent_exact", "model_spent_exact")
-        amounts = {name: getattr(self, name) for name in names}
+        amounts = {name: getattr(self, name) for name in NO_AMOUNTS}
         return {name: None if amount is None else str(amount) for name, amount in amounts.items()}
 
 

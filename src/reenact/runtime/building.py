@@ -23,6 +23,7 @@ from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.references import is_secret
 from reenact.journal.chain import Logged, log
 from reenact.journal.fold import TraceFold
+from reenact.policy.budget import NO_AMOUNTS
 from reenact.policy.cost import cents
 from reenact.runtime.execution import Execution
 from reenact.runtime.gates.verdict import Approval, Refusal
@@ -30,8 +31,6 @@ from reenact.runtime.steps import PlannedStep
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import format_ts
 from reenact.values.digest import hmac_hex
-
-EXACT_KEYS = ("limit_exact", "spent_exact", "required_exact", "day_spent_exact", "model_spent_exact")
 
 
 def request(ex: Execution, step: PlannedStep, parameters: dict[str, object], commitment: str) -> Logged:
@@ -102,8 +101,8 @@ def decision(
         "duplicate_of": None if isinstance(verdict, Approval) else verdict.duplicate_of,
         "details": None if isinstance(verdict, Approval) else refusal_details(ex, verdict),
     }
-    for key in EXACT_KEYS:
-        meta[key] = verdict.exact.get(key)
+    meta.update(NO_AMOUNTS)
+    meta.update(verdict.exact)
     capability: str | msgspec.UnsetType = msgspec.UNSET
     if approved:
         capability = ex.mint.mint(

@@ -48,12 +48,16 @@ class Dispatch:
     parameters: dict[str, object]
     reserved: int
     rate: Tariff
+    plain: bool = False
+    """There is no secret in the parameters, so none can be missing."""
 
     async def run(self) -> StructuredOutcome:
         """Attempt until the step ends; the last attempt and the effect are staged, not yet durable."""
-        self.hold_without_secret()
+        if not (self.plain and self.ex.source.is_live(self.step)):
+            self.hold_without_secret()
         while True:
-            result = await doubt.known_result(self, attempts_made(self.trace))
+            number = attempts_made(self.trace)  # what is recorded of a doubt is none
+            result = await doubt.known_result(self, number) if self.was_in_doubt else None
             if result is None:
                 refusal = self.out_of_money() or await self.record_doubt()
                 if refusal is not None:
@@ -61,8 +65,7 @@ class Dispatch:
                 said = self.ex.source.person_said(self.trace)
                 if said is not None:
                     return end_by_word(self.ex, self.trace, self.step, succeeded=said.succeeded, output=said.output)
-                result = await self.attempt(attempts_made(self.trace))
-            number = attempts_made(self.trace)
+                result = await self.attempt(number)
             code = self.code_of(result)
             wait = self.back_off(code, result, number)
             output = self.record(result, code, number, wait)
@@ -114,6 +117,10 @@ class Dispatch:
             reach("after_redispatch_record")
         self.ex.recovered.discard(trace_id)
         return None
+
+    @property
+    def was_in_doubt(self) -> bool:
+        return self.trace.trace_id in self.ex.recovered
 
     @property
     def fence(self) -> int:
@@ -191,13 +198,15 @@ class Dispatch:
         hints, sealer = self.step.redact_hints, self.ex.book.sealer
         value = result.output if code.startswith("OK") else None
         output = self.ex.book.put(value, hints=hints) if wait is None else ("", 0)
-        response = self.ex.book.put(result.output if result.response is SAME else result.response, hints=hints)
+        response = output
+        if result.response is not SAME or value is not result.output or wait is not None:
+            response = self.ex.book.put(result.output if result.response is SAME else result.response, hints=hints)
         cost = result.cost_exact
         if cost is None:
             cost = settle(self.rate, self.ex.prices, self.reserved, code, result.facts).exact
         if cost > 0 and self.ex.source.is_live(self.step):
             self.ex.writer.spend(self.ex.today(), self.ex.plan.plan.agent_id, self.rate.model or "", cost)
-        attempt = self.ex.writer.attempt(
+        self.ex.writer.attempt(
             Attempt(
                 attempt=number,
                 backoff_ms=wait,
@@ -220,12 +229,13 @@ class Dispatch:
                 trace_id=self.trace.trace_id,
             )
         )
-        self.ex.tell(
-            Fact(
-                kind="attempt", run_id=self.ex.run_id, step_id=self.step.step_id, step_index=self.step.index,
-                attempt=number, code=code, backoff_ms=attempt.backoff_ms, skill_id=self.step.skill_id,
-            )
-        )  # fmt: skip
+        if self.ex.listeners:
+            self.ex.tell(
+                Fact(
+                    kind="attempt", run_id=self.ex.run_id, step_id=self.step.step_id, step_index=self.step.index,
+                    attempt=number, code=code, backoff_ms=wait, skill_id=self.step.skill_id,
+                )
+            )  # fmt: skip
         return output
 
     def shown_facts(self, facts: Facts) -> Facts:
@@ -271,7 +281,9 @@ class Dispatch:
         good = code.startswith("OK")
         sealer = self.ex.book.sealer
         message = f"Step {self.step.step_id} succeeded" if good else sealer.redact_text(result.message or code)
-        details = cast("dict[str, object]", sealer.mark(dict(result.details or {}), self.step.redact_hints))
+        details: dict[str, object] = {}
+        if result.details:
+            details = cast("dict[str, object]", sealer.mark(dict(result.details), self.step.redact_hints))
         if not good and result.facts.http_status is not None:
             details["upstream_status"] = result.facts.http_status
         outcome = self.outcome(
@@ -328,9 +340,11 @@ def attempts_made(trace: TraceFold) -> int:
     return sum(attempt.kind == "attempt" for attempt in trace.attempts)
 
 
-def make_dispatch(ex: Execution, trace: TraceFold, step: PlannedStep, parameters: dict[str, object]) -> Dispatch:
+def make_dispatch(
+    ex: Execution, trace: TraceFold, step: PlannedStep, parameters: dict[str, object], *, plain: bool = False
+) -> Dispatch:
     rate = tariff(ex.plan.pins.prices, step.reference, parameters)
-    return Dispatch(ex, trace, step, parameters, reserved_by(trace), rate)
+    return Dispatch(ex, trace, step, parameters, reserved_by(trace), rate, plain)
 
 
 def reserved_by(trace: TraceFold) -> int:

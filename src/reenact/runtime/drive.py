@@ -15,7 +15,7 @@ from reenact.contracts.references import (
 )
 from reenact.errors import UnknownPrice
 from reenact.journal.fold import TraceFold
-from reenact.policy.budget import LedgerDecision, Spent
+from reenact.policy.budget import NO_AMOUNTS, LedgerDecision, Spent
 from reenact.policy.cost import cents
 from reenact.policy.redaction import holds_mark
 from reenact.policy.settle import tariff
@@ -39,6 +39,8 @@ class Call:
     parameters: dict[str, object]
     trace: TraceFold = field(init=False)
     unresolved: str | None = None
+    plain: bool = False
+    """Known to hold no secret, no mark of one and no key that begins with `$`: nothing to look for in them."""
 
     async def drive(self) -> StructuredOutcome:
         """Until terminal. What the last state staged is not yet durable when this returns."""
@@ -50,19 +52,18 @@ class Call:
             raise
         if self.ex.duplicates is not None:
             self.ex.duplicates.record(self.step, self.parameters, self.trace.trace_id, outcome)
-        self.ex.tell(
-            Fact(
-                kind="step_ended", run_id=self.ex.run_id, step_id=self.step.step_id, step_index=self.step.index,
-                code=outcome.code, status=outcome.status, outcome=self.shown(outcome), skill_id=self.step.skill_id,
-                tool_call_id=self.tool_call_id,
-            )
-        )  # fmt: skip
+        if self.ex.listeners:
+            self.ex.tell(
+                Fact(
+                    kind="step_ended", run_id=self.ex.run_id, step_id=self.step.step_id, step_index=self.step.index,
+                    code=outcome.code, status=outcome.status, outcome=self.shown(outcome), skill_id=self.step.skill_id,
+                    tool_call_id=self.tool_call_id,
+                )
+            )  # fmt: skip
         return outcome
 
-    def shown(self, outcome: StructuredOutcome) -> StructuredOutcome | None:
+    def shown(self, outcome: StructuredOutcome) -> StructuredOutcome:
         """What listeners may print, count and send away."""
-        if not self.ex.listeners:
-            return None
         return self.ex.book.sealer.mark_outcome(outcome, self.step.redact_hints)
 
     async def until_terminal(self) -> StructuredOutcome:
@@ -102,12 +103,13 @@ class Call:
     async def ask_gates(self) -> Verdict:
         """validate → permission → duplicate → budget → supervisor, and the first no counts."""
         refusal = (
-            validate.check(self.step, self.parameters, self.ex.plan.registry, self.unresolved)
+            validate.check(self.step, self.unescaped(), self.ex.plan.registry, self.unresolved)
             or self.literal_secret()
             or self.missing_secret()
             or permission.check(self.step, self.ex.context, self.parameters, self.ex.fold.called)
-            or await self.duplicate()
         )
+        if refusal is None and self.ex.duplicates is not None:
+            refusal = await self.duplicate()
         if refusal is not None:
             return refusal
         exact, refusal = self.money()
@@ -118,9 +120,19 @@ class Call:
             return Approval(verdict.by, vote=verdict.vote, exact=exact)
         return verdict
 
+    def unescaped(self) -> dict[str, object]:
+        """The parameters as the skill gets them, but for secrets, which stay references."""
+        if self.plain:
+            return self.parameters
+        found = unescape(self.parameters, None)
+        assert isinstance(found, dict)
+        return found
+
     def literal_secret(self) -> Refusal | None:
         """A secret that stands in the arguments would reach the disk: refused, unless it can be sealed."""
         sealer = self.ex.book.sealer
+        if self.plain and self.step.caller_key is None:
+            return None
         rules = sealer.rules(self.step.redact_hints)
         if self.step.caller_key is not None and rules.find(self.step.caller_key):
             return Refusal("validate", "ERR_VALIDATION_FAILED", "idempotency_key looks like a secret; take another")
@@ -132,6 +144,8 @@ class Call:
         )
 
     def missing_secret(self) -> Refusal | None:
+        if self.plain and self.ex.source.is_live(self.step):
+            return None
         name = self.ex.source.missing_secret(self.step, self.parameters)
         if name is None:
             return None
@@ -144,11 +158,13 @@ class Call:
         return None if duplicates is None else await duplicates.check(self.step, self.parameters)
 
     def money(self) -> tuple[dict[str, str | None], Refusal | None]:
-        rate = tariff(self.ex.plan.pins.prices, self.step.reference, self.parameters)
         try:
             required = self.estimate()
         except UnknownPrice as error:
             return {}, Refusal("budget", "ERR_LLM_INVALID_MODEL", str(error), {"model": error.model})
+        if self.ex.budget.has_no_limit:
+            return {**NO_AMOUNTS, "required_exact": str(required)}, None
+        rate = tariff(self.ex.plan.pins.prices, self.step.reference, self.parameters)
         day, on_model = self.ex.source.served_spending(self.step) or self.ex.outside_spent(rate.model)
         decision, refusal = budget.check(
             self.ex.budget,
@@ -176,9 +192,7 @@ class Call:
     def estimate(self) -> int:
         skill = self.step.skill
         assert skill is not None
-        plain = unescape(self.parameters, None)
-        assert isinstance(plain, dict)
-        return skill.estimate(plain, self.ex.price_rows)
+        return skill.estimate(self.unescaped(), self.ex.price_rows)
 
     async def supervise(self) -> Verdict:
         served = self.ex.source.served_decision(self.step)
@@ -221,14 +235,15 @@ class Call:
         await self.ex.writer.flush()  # the call is durable before it is dispatched
         if self.ex.cancel_note is not None:
             return keys.refuse(self.ex, self.trace, self.step, "ERR_CANCELLED", "the run was cancelled")
-        self.ex.tell_now(
-            Fact(
-                kind="step_started", run_id=self.ex.run_id, step_id=self.step.step_id, step_index=self.step.index,
-                skill_id=self.step.skill_id, tool_call_id=self.tool_call_id,
-            )
-        )  # fmt: skip
+        if self.ex.listeners:
+            self.ex.tell_now(
+                Fact(
+                    kind="step_started", run_id=self.ex.run_id, step_id=self.step.step_id, step_index=self.step.index,
+                    skill_id=self.step.skill_id, tool_call_id=self.tool_call_id,
+                )
+            )  # fmt: skip
         try:
-            outcome = await make_dispatch(self.ex, self.trace, self.step, self.parameters).run()
+            outcome = await make_dispatch(self.ex, self.trace, self.step, self.parameters, plain=self.plain).run()
         except Parked:
             await self.park()
             raise
@@ -262,11 +277,11 @@ def start(ex: Execution, step: PlannedStep) -> Call:
             served = ex.source.served_parameters(step)
             unresolved = str(error) if served is None else None
             parameters = parameters if served is None else served
-    if has_sealed(parameters) and ex.source.is_live(step):
+    content, plain = ex.book.content_of(parameters, step.redact_hints)
+    if not plain and has_sealed(parameters) and ex.source.is_live(step):
         raise sealed_shut(step)
-    commitment, _ = ex.book.put(parameters, hints=step.redact_hints)
-    call = Call(ex, step, parameters, unresolved=unresolved)
-    call.trace = ex.writer.entry(building.request(ex, step, parameters, commitment))
+    call = Call(ex, step, parameters, unresolved=unresolved, plain=plain)
+    call.trace = ex.writer.entry(building.request(ex, step, parameters, ex.book.put_content(content)[0]))
     return call
 
 

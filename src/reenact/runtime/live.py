@@ -6,7 +6,9 @@ import asyncio
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from functools import partial
+from typing import Any
 
 from reenact.contracts.facts import Facts
 from reenact.contracts.references import has_sealed, secret_names, unescape, without_seals
@@ -25,6 +27,8 @@ from reenact.skills.context import SkillContext
 from reenact.skills.plain import to_plain
 from reenact.skills.skill import Skill
 from reenact.values.clock import Door
+
+NO_FACTS = Facts()
 
 
 class LiveSource:
@@ -97,13 +101,19 @@ class LiveSource:
         leave_if_forked(process)
         detach(error, ambient)
         report = ctx.close()
+        ended_at, latency_ms = self._door.timestamp(), max(0, int((self._door.monotonic() - began) * 1000))
+        if error is None and not still_running and report.is_silent:
+            output = without_seals(output)
+            return AttemptResult(
+                facts=NO_FACTS, started_at=started_at, ended_at=ended_at, latency_ms=latency_ms, output=output
+            )
         if still_running:
             error = TimeoutError(f"no answer within {call.step.timeout_ms} ms; its thread still runs")
         return AttemptResult(
             facts=reports.facts(report, error, still_running=still_running),
             started_at=started_at,
-            ended_at=self._door.timestamp(),
-            latency_ms=max(0, int((self._door.monotonic() - began) * 1000)),
+            ended_at=ended_at,
+            latency_ms=latency_ms,
             output=without_seals(output) if error is None else None,
             response=without_seals(reports.plain(report.raw_response)) if report.has_raw_response else SAME,
             side_effects=reports.side_effects(report),
@@ -172,14 +182,49 @@ class LiveSource:
         if skill.metadata.isolation == "process":
             return await call_in_process(skill, ctx, parameters, limit_s), False
         if skill.is_async:
-            async with asyncio.timeout(limit_s):
-                return await skill.call_async(ctx, parameters), False
+            return await within(skill.call_async(ctx, parameters), limit_s), False
         future = self._threads.run(lambda: skill.call_sync(ctx, parameters))
         done, _ = await asyncio.wait([future], timeout=limit_s)
         if not done:
             future.cancel()  # what it may still raise is nobody's, and no log's
             return None, True
         return future.result(), False
+
+
+async def within(work: Coroutine[Any, Any, object], limit_s: float) -> object:
+    """What `work` gives; TimeoutError when it takes longer. A timer is set only once it waits for something."""
+    ends = asyncio.get_running_loop().time() + limit_s
+    try:
+        waits_for = work.send(None)
+    except StopIteration as done:
+        return done.value
+    async with asyncio.timeout_at(ends):
+        return await Rest(work, waits_for)
+
+
+class Rest:
+    """The rest of a coroutine that has begun and waits for something."""
+
+    def __init__(self, work: Coroutine[Any, Any, object], waits_for: object) -> None:
+        self._work = work
+        self._waits_for = waits_for
+
+    def __await__(self) -> Generator[object, Any, object]:
+        waits_for = self._waits_for
+        while True:
+            try:
+                sent = yield waits_for
+            except GeneratorExit:
+                self._work.close()
+                raise
+            except BaseException as raised:  # noqa: BLE001  # what is thrown in from outside is the coroutine's to handle
+                advance = partial(self._work.throw, raised)
+            else:
+                advance = partial(self._work.send, sent)
+            try:
+                waits_for = advance()
+            except StopIteration as done:
+                return done.value
 
 
 def detach(error: BaseException | None, ambient: BaseException | None) -> None:

@@ -9,6 +9,7 @@ from typing import cast
 from msgspec.structs import replace
 
 from reenact.contracts.outcome import StructuredOutcome
+from reenact.policy.redaction import REDACTED
 from reenact.runtime.sealing import Sealer
 from reenact.store.base import PAYLOAD_BITS, NewPayload, Store
 from reenact.values.canonical import canonicalize
@@ -16,6 +17,7 @@ from reenact.values.clock import Door
 from reenact.values.digest import sha256_hex
 from reenact.values.envelope import open_envelope
 
+MARK = REDACTED.encode()
 RECENT = 512
 LARGE = 256
 
@@ -41,11 +43,19 @@ class PayloadBook:
 
         `hints` name fields that a skill marks secret.
         """
-        return self.put_as_it_is(self.sealer.redact(value, hints))
+        return self.put_content(self.sealer.content(value, hints)[0])
 
     def put_as_it_is(self, value: object) -> tuple[str, int]:
         """As `put`, for a plan: what its hash covers is what is stored, and no secret was let into it."""
-        content = canonicalize(value)
+        return self.put_content(canonicalize(value))
+
+    def content_of(self, parameters: dict[str, object], hints: tuple[str, ...]) -> tuple[bytes, bool]:
+        """(what `put` would write, whether they are plain): no secret, no mark of one, no key that begins with `$`."""
+        content, clean = self.sealer.content(parameters, hints)
+        return content, clean and b'"$' not in content and MARK not in content
+
+    def put_content(self, content: bytes) -> tuple[str, int]:
+        """As `put`, for what is redacted and canonical already."""
         content_key = blake2b(content, key=self._dedupe_key, digest_size=16).digest()
         size = len(content) + 32
         known = self._known(content_key, size)
@@ -64,7 +74,8 @@ class PayloadBook:
 
     def put_outcome(self, outcome: StructuredOutcome) -> tuple[str, int]:
         """As `put`, for a record that names its own time and ids: looking for an equal one would be a waste."""
-        message, details = self.sealer.redact_text(outcome.message), self.sealer.redact(outcome.details)
+        message = self.sealer.redact_text(outcome.message)
+        details = None if outcome.details is None else self.sealer.redact(outcome.details)
         if message is not outcome.message or details is not outcome.details:
             outcome = replace(outcome, message=message, details=cast("dict[str, object] | None", details))
         content = canonicalize(outcome)

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.references import has_sealed, is_sealed
-from reenact.errors import SecretError, SkillError
+from reenact.errors import CanonicalizationError, SecretError, SkillError
 from reenact.policy.redaction import REDACTED, SecretRules
+from reenact.policy.screen import Screen
 from reenact.runtime.secrets import Secrets
 from reenact.values.canonical import canonicalize, parse_canonical
 
@@ -31,7 +32,7 @@ class Sealer:
         self._fields = fields
         self._key = seal_key()
         self._opened: set[str] = set()
-        self._rules: dict[tuple[str, ...], tuple[int, SecretRules]] = {}
+        self._rules: dict[tuple[str, ...], tuple[int, SecretRules, Screen]] = {}
         self._handed_out = (0, SecretRules())
 
     @property
@@ -40,12 +41,27 @@ class Sealer:
 
     def rules(self, hints: tuple[str, ...] = ()) -> SecretRules:
         """The rules for one skill's values; made anew when another secret was handed out, or opened."""
+        return self._known_rules(hints)[1]
+
+    def _known_rules(self, hints: tuple[str, ...]) -> tuple[int, SecretRules, Screen]:
         known = self._secrets.known_values | self._opened
         cached = self._rules.get(hints)
         if cached is None or cached[0] != len(known):
-            cached = (len(known), SecretRules(known, (*self._fields, *hints)))
-            self._rules[hints] = cached
-        return cached[1]
+            fields = (*self._fields, *hints)
+            cached = self._rules[hints] = (len(known), SecretRules(known, fields), Screen(known, fields))
+        return cached
+
+    def content(self, value: object, hints: tuple[str, ...] = ()) -> tuple[bytes, bool]:
+        """Canonical bytes of the value as it may be written, and whether nothing in it looks like a secret."""
+        if self._key is None:
+            try:
+                content = canonicalize(value)
+            except CanonicalizationError:
+                pass  # what cannot be said may be in a secret that is taken out
+            else:
+                if self._known_rules(hints)[2].passes(value, content):
+                    return content, True
+        return canonicalize(self.redact(value, hints)), False
 
     def redact(self, value: object, hints: tuple[str, ...] = ()) -> object:
         """The value as it may be written. With a key nothing is lost: a text that holds a secret is sealed whole."""
@@ -58,7 +74,8 @@ class Sealer:
         return self.rules(hints).apply(value, lambda _: REDACTED)
 
     def redact_text(self, text: str) -> str:
-        return str(self.rules().apply_text(text, lambda _: REDACTED))
+        _, rules, screen = self._known_rules(())
+        return text if screen.passes_text(text) else str(rules.apply_text(text, lambda _: REDACTED))
 
     def mark_outcome(self, outcome: StructuredOutcome, hints: tuple[str, ...] = ()) -> StructuredOutcome:
         """The outcome as listeners get it."""

@@ -59,7 +59,6 @@ class Staged:
         self.completions: list[KeyCompletion] = []
         self.spent: list[tuple[str, str, str, int]] = []
         self.after: list[Callable[[], None]] = []
-        self.body = b""
 
     def __bool__(self) -> bool:
         return bool(self.run or self.events or self.votes or self.traces or self.checkpoints or self.seal)
@@ -269,7 +268,7 @@ class RunWriter:
         reach("after_commit")
         self.lease = done.lease
         self.fold.commits = unit.n
-        self.fold.head = chain.sha(staged.body)
+        self.fold.head = unit.digest.hex()
         self.fold.seal = staged.sealed
         if staged.run_checkpoint is not None:
             self._checkpointed = self.fold.done
@@ -320,7 +319,6 @@ class RunWriter:
             body += chain.seal_line(seal)
             seal_digest = str(seal.seal_digest)
             staged.sealed = seal
-        staged.body = body
         return body, seal_digest
 
     def _add_run_checkpoint(self, staged: Staged) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -28,6 +29,19 @@ class Report:
     http_status: int | None = None
     raw_response: Any = None
     has_raw_response: bool = False
+
+    @property
+    def is_silent(self) -> bool:
+        """Nothing was said at all, as most attempts do."""
+        return (
+            not self.side_effects
+            and not self.has_raw_response
+            and self.request_id is None
+            and self.usage is None
+            and self.finish_reason is None
+            and self.retry_after_ms is None
+            and self.http_status is None
+        )
 
 
 class SkillContext:
@@ -61,13 +75,29 @@ class SkillContext:
         self.timeout_ms = timeout_ms
         self.clock: Door = clock or SystemDoor()
         self.deadline = self.clock.monotonic() + timeout_ms / 1000 if deadline is None else deadline
-        self.random: KeyedRandom = keyed_random(original_run_id or run_id, step_id, attempt)
-        self.context: Mapping[str, Any] = MappingProxyType(dict(context))
-        self.services: Mapping[str, Any] = MappingProxyType(dict(services))
         self.report = Report()
+        self._original_run_id = original_run_id or run_id
+        self._lent = (context, services)
         self._on_progress = on_progress
         self._lock = threading.Lock()
         self._closed = False
+
+    # Most skills never look at these three, so they are made for those that do.
+
+    @cached_property
+    def random(self) -> KeyedRandom:
+        """Draws that come out the same in every replay of this attempt."""
+        return keyed_random(self._original_run_id, self.step_id, self.attempt)
+
+    @cached_property
+    def context(self) -> Mapping[str, Any]:
+        """The plan's context, without its pins."""
+        return MappingProxyType(dict(self._lent[0]))
+
+    @cached_property
+    def services(self) -> Mapping[str, Any]:
+        """What the runtime lends to skills, by name."""
+        return MappingProxyType(dict(self._lent[1]))
 
     @property
     def remaining_seconds(self) -> float:

@@ -15,6 +15,7 @@ import msgspec
 from reenact.errors import SkillError
 from reenact.values.canonical import MAX_DEPTH, MAX_SAFE_INTEGER
 
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 _TEXTUAL = (datetime.datetime, datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, uuid.UUID)
 
 
@@ -44,7 +45,8 @@ def to_plain(value: object) -> Any:
 
 def _plain(value: object, above: list[int]) -> Any:
     """One frame per level: the depth that canonical JSON allows fits the interpreter's stack."""
-    if not _is_container(value):
+    kind = type(value)
+    if kind in _SCALARS or (kind is not dict and kind is not list and not _is_container(value)):
         return _scalar(value)
     if id(value) in above:
         raise _Refused("the value contains itself")
@@ -52,16 +54,17 @@ def _plain(value: object, above: list[int]) -> Any:
         raise _Refused(f"it is nested more than {MAX_DEPTH} levels deep")
     above.append(id(value))
     members = _members(value)
+    named = isinstance(members, dict)
     items: Any = members.items() if isinstance(members, dict) else enumerate(members)
-    result: list[tuple[Any, Any]] = []
+    result: dict[Any, Any] = {}
     for token, item in items:
         try:
-            result.append((token, _plain(item, above)))
+            result[token] = _scalar(item) if type(item) in _SCALARS else _plain(item, above)
         except _Refused as refused:
             refused.tokens.append(str(token))
             raise
     above.pop()
-    return dict(result) if isinstance(members, dict) else [item for _, item in result]
+    return result if named else list(result.values())
 
 
 def _is_container(value: object) -> bool:
@@ -99,6 +102,8 @@ def _struct(value: msgspec.Struct) -> dict[str, Any] | list[Any]:
 
 
 def _scalar(value: object) -> Any:
+    if type(value) is str and value.isascii():
+        return value
     if isinstance(value, enum.Enum):
         value = value.value
     if value is None or isinstance(value, bool):
@@ -129,6 +134,8 @@ def _text(value: str) -> str:
 def _key(key: object) -> str:
     if isinstance(key, enum.Enum):
         key = key.value
+    if type(key) is str and key.isascii():
+        return key
     if not isinstance(key, str):
         raise _Refused(f"a key is a {type(key).__qualname__}, JSON keys are strings")
     return _text(key)

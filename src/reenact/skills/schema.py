@@ -32,11 +32,12 @@ class Signature:
 
     def bind(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Keyword arguments of the hinted types. What was left out is left to the function's own defaults."""
+        given = parameters if type(parameters) is dict else dict(parameters)
         try:
-            bound = msgspec.convert(dict(parameters), self.parameters_type, dec_hook=_decode_model, str_keys=True)
+            bound = msgspec.convert(given, self.parameters_type, dec_hook=_decode_model, str_keys=True)
         except msgspec.ValidationError as error:
             raise SkillError.of("ERR_VALIDATION_FAILED", f"parameters: {error}") from None
-        values = ((name, getattr(bound, f"p_{name}")) for name in self.names)
+        values = zip(self.names, msgspec.structs.astuple(bound), strict=True)
         return {name: value for name, value in values if value is not msgspec.UNSET}
 
 
@@ -177,6 +178,8 @@ class SchemaCheck:
 
     def problems(self, value: object) -> list[str]:
         """One line per problem, each with a JSON Pointer; a `{"$secret": …}` or a seal may stand for any value."""
+        if self._validator.is_valid(value):
+            return []
         secrets: set[tuple[str | int, ...]] = set()
         visible = _hide_secrets(value, (), secrets)
         return sorted(

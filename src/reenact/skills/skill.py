@@ -62,7 +62,7 @@ class Skill:
 
     def validate(self, parameters: Mapping[str, Any]) -> list[str]:
         """What is wrong with the parameters, each with a JSON Pointer; quotes no value."""
-        return self._input.problems(dict(parameters))
+        return self._input.problems(parameters if type(parameters) is dict else dict(parameters))
 
     def bind(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Keyword arguments of the hinted types, without the context."""

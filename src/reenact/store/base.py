@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from reenact.contracts.records import RunKind, RunMode, RunStatus
 from reenact.skills.services import KeyValueService
@@ -39,16 +39,14 @@ class Lease:
     """Somebody asked for the run to be cancelled: who and why, as JSON."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewPayload:
+class NewPayload(NamedTuple):
     commitment: str
     content_key: bytes
     """Empty for content that nothing will ever equal."""
     envelope: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class NewTrace:
+class NewTrace(NamedTuple):
     trace_id: str
     step_index: int
     step_id: str
@@ -123,6 +121,8 @@ class Unit:
     """(day, agent, model, picodollars) to add to what was spent"""
     frontier: bytes | None = None
     """With a run checkpoint: what recovery needs to go on from it."""
+    digest: bytes = b""
+    """Put in by the store: SHA-256 of the body as it was written."""
 
     @property
     def has_rare_parts(self) -> bool:

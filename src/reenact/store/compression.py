@@ -14,18 +14,20 @@ from reenact.errors import DamagedRecord
 
 RAW, ZSTD, ZSTD_DICT_1 = b"\x00", b"\x01", b"\x02"
 LEVEL = 3
+BODY_LEVEL = 1
+"""With the dictionary, higher levels make a body no smaller, only slower."""
 LONG = 256 * 1024
 LONG_WINDOW_LOG = 26
 """A session's plan repeats its conversation once per call: what is repeated may lie far back."""
-SMALL = 160
-"""Below this an envelope is mostly its salt, which nothing compresses."""
+SMALL = 512
+"""Below this an envelope is mostly its salt, ids and times: compressing it takes longer than writing what it saves."""
 
 
 @cache
 def dictionary_1() -> zstandard.ZstdCompressionDict:
     data = files("reenact.store").joinpath("dictionary_1.bin").read_bytes()
     dictionary = zstandard.ZstdCompressionDict(data, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
-    dictionary.precompute_compress(level=LEVEL)
+    dictionary.precompute_compress(level=BODY_LEVEL)
     return dictionary
 
 
@@ -34,7 +36,7 @@ class Codec:
 
     def __init__(self) -> None:
         self._journal = zstandard.ZstdCompressor(
-            level=LEVEL, dict_data=dictionary_1(), write_checksum=False, write_dict_id=False
+            level=BODY_LEVEL, dict_data=dictionary_1(), write_checksum=False, write_dict_id=False
         )
         self._plain = zstandard.ZstdCompressor(level=LEVEL, write_checksum=False)
         self._long = zstandard.ZstdCompressor(

@@ -6,9 +6,9 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
 from typing import Any, TypeVar
 
 from reenact.errors import DamagedRecord, StoreBusy, StoreError, StoreUnavailable
@@ -37,41 +37,32 @@ class Connection:
         self._pid = os.getpid()
         self._turnstile: Turnstile | None = None
 
-    @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Transaction:
         """BEGIN IMMEDIATE … COMMIT; any error rolls back, and a database error becomes a StoreError."""
-        self._check_process()
-        with self.lock:
-            try:
-                self._begin()
-                try:
-                    yield self.db
-                    self.db.execute("COMMIT")
-                except BaseException:
-                    if self.db.in_transaction:
-                        self.db.execute("ROLLBACK")
-                    raise
-            except sqlite3.Error as error:
-                raise translate(error, self.path) from error
+        return Transaction(self)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         if self._turnstile is None:  # most connections only read
             self._turnstile = Turnstile(self.path)
-        with self._turnstile.next():
+        is_next = self._turnstile.enter()
+        try:
             wait_for(lambda: self.db.execute("BEGIN IMMEDIATE"))
+        finally:
+            if is_next:
+                self._turnstile.leave()
 
     def close(self) -> None:
         self.db.close()
         if self._turnstile is not None:
             self._turnstile.close()
 
-    def _check_process(self) -> None:
+    def check_process(self) -> None:
         """What SQLite remembers of its locks is wrong in a forked child, and to act on it damages the file."""
         if self._pid != os.getpid():
             raise StoreUnavailable(f"{self.path} was opened before this process was forked; open it again here")
 
     def query(self, sql: str, parameters: tuple[object, ...] = ()) -> list[Any]:
-        self._check_process()
+        self.check_process()
         with self.lock:
             try:
                 return wait_for(lambda: self.db.execute(sql, parameters).fetchall())
@@ -90,6 +81,46 @@ class Connection:
         while chain:
             envelope = put_together(self.codec, chain.pop(), envelope[SALT:])
         return envelope
+
+
+class Transaction:
+    """One transaction of a connection, as a context. There are several per step of a plan, so it is no generator."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> sqlite3.Connection:
+        connection = self._connection
+        connection.check_process()
+        connection.lock.acquire()
+        try:
+            connection.begin()
+        except BaseException as error:
+            connection.lock.release()
+            if isinstance(error, sqlite3.Error):
+                raise translate(error, connection.path) from error
+            raise
+        return connection.db
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        connection = self._connection
+        try:
+            try:
+                if kind is None:
+                    connection.db.execute("COMMIT")
+            finally:
+                if connection.db.in_transaction:
+                    connection.db.execute("ROLLBACK")
+        except sqlite3.Error as failed:
+            raise translate(failed, connection.path) from failed
+        finally:
+            connection.lock.release()
+        if isinstance(error, sqlite3.Error):
+            raise translate(error, connection.path) from error
 
 
 def open_database(path: str) -> sqlite3.Connection:

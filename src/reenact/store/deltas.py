@@ -47,9 +47,9 @@ class DeltaBases:
 
     def pack(self, codec: Codec, run_no: int, payload_id: int, envelope: bytes) -> bytes:
         """The envelope as it is stored."""
-        content = envelope[SALT:]
-        if not SMALLEST <= len(content) <= LARGEST_BASE:
+        if not SMALLEST <= len(envelope) - SALT <= LARGEST_BASE:
             return codec.pack_envelope(envelope)
+        content = envelope[SALT:]
         nearest = self._nearest(run_no, content)
         full = nearest is not None and nearest.steps >= STRIDE
         base = nearest.anchor if nearest is not None and full else nearest

@@ -26,6 +26,7 @@ from reenact.store.base import (
     KeyReservation,
     LateEffect,
     Lease,
+    NewPayload,
     RunRow,
     TraceRow,
     Unit,
@@ -155,19 +156,10 @@ class SqliteStore:
         body, seal_digest = unit.body(lambda: last_seal(db))
         commit_id = held.run_no << 24 | unit.n
         codec = self._writer.codec
-        db.execute("INSERT INTO commits VALUES (?, ?, ?)", (commit_id, codec.pack_body(body), sha256(body).digest()))
-        for k, payload in enumerate(unit.payloads):
-            payload_id = commit_id << PAYLOAD_BITS | k
-            commitment = bytes.fromhex(payload.commitment)
-            db.execute(
-                "INSERT INTO payloads VALUES (?, ?, ?)",
-                (payload_id, commitment, self._bases.pack(codec, held.run_no, payload_id, payload.envelope)),
-            )
-            if payload.content_key and len(payload.envelope) >= INDEXED_CONTENT:
-                db.execute(
-                    "INSERT OR IGNORE INTO contents VALUES (?, ?, ?, ?)",
-                    (held.run_no, payload.content_key, payload_id, commitment),
-                )
+        unit.digest = sha256(body).digest()
+        db.execute("INSERT INTO commits VALUES (?, ?, ?)", (commit_id, codec.pack_body(body), unit.digest))
+        if unit.payloads:
+            self._insert_payloads(db, held.run_no, commit_id << PAYLOAD_BITS, unit.payloads)
         for trace in unit.traces:
             db.execute(
                 "INSERT INTO traces VALUES (?, ?, ?, ?)",
@@ -181,6 +173,18 @@ class SqliteStore:
         if seal_digest is not None:
             db.execute("INSERT INTO seals (run_no, seal_digest) VALUES (?, ?)", (held.run_no, seal_digest))
         return held
+
+    def _insert_payloads(self, db: sqlite3.Connection, run_no: int, first: int, payloads: list[NewPayload]) -> None:
+        """Envelopes with ids from `first` on; larger ones can be found again by their content."""
+        rows, contents = [], []
+        for payload_id, (commitment, content_key, envelope) in enumerate(payloads, first):
+            digest = bytes.fromhex(commitment)
+            rows.append((payload_id, digest, self._bases.pack(self._writer.codec, run_no, payload_id, envelope)))
+            if content_key and len(envelope) >= INDEXED_CONTENT:
+                contents.append((run_no, content_key, payload_id, digest))
+        db.executemany("INSERT INTO payloads VALUES (?, ?, ?)", rows)
+        if contents:
+            db.executemany("INSERT OR IGNORE INTO contents VALUES (?, ?, ?, ?)", contents)
 
     def _insert_run(self, db: sqlite3.Connection, unit: Unit, owner: str, now: int) -> Lease:
         run = unit.new_run

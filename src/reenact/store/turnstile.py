@@ -39,14 +39,18 @@ class Turnstile:
     @contextmanager
     def next(self) -> Iterator[None]:
         """Inside, this process is the next writer, or has waited long enough to go without."""
-        held = self._descriptor is not None and self._enter(self._descriptor)
+        held = self.enter()
         try:
             yield
         finally:
-            if held and self._descriptor is not None:
-                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            if held:
+                self.leave()
 
-    def _enter(self, descriptor: int) -> bool:
+    def enter(self) -> bool:
+        """Become the next writer, which is then to be left; False after having waited long enough to go without."""
+        descriptor = self._descriptor
+        if descriptor is None:
+            return False
         began = time.monotonic()
         while True:
             try:
@@ -60,6 +64,10 @@ class Turnstile:
                 return False
             else:
                 return True
+
+    def leave(self) -> None:
+        assert self._descriptor is not None
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:
         if self._descriptor is not None:

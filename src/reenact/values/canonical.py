@@ -73,7 +73,7 @@ def _printed_integer(text: str) -> int | float:
     return value if -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER else float(value)
 
 
-class _Refused(Exception):  # noqa: N818 - not an error of its own: it collects the path on its way up
+class _Refused(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message

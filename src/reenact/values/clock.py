@@ -78,6 +78,8 @@ class _Uuid7Sequence:
     def __init__(self) -> None:
         self._ms = -1
         self._counter = 0
+        self._high = -1
+        self._head = ""  # the text of `_high`, which most ids of a millisecond share
 
     def next(self, ms: int, random: int) -> str:
         """The next id; `random` holds 73 random bits."""
@@ -90,9 +92,12 @@ class _Uuid7Sequence:
                 self._ms += 1
                 self._counter = random >> 32 & 0x1FFFFFFFFFF
         counter = self._counter
-        high = f"{self._ms << 16 | 0x7000 | counter >> 30:016x}"
+        high = self._ms << 16 | 0x7000 | counter >> 30
+        if high != self._high:
+            text = f"{high:016x}"
+            self._high, self._head = high, f"{text[:8]}-{text[8:12]}-{text[12:]}"
         low = f"{0x8000_0000_0000_0000 | (counter & 0x3FFFFFFF) << 32 | random & 0xFFFFFFFF:016x}"
-        return f"{high[:8]}-{high[8:12]}-{high[12:]}-{low[:4]}-{low[4:]}"
+        return f"{self._head}-{low[:4]}-{low[4:]}"
 
 
 class _ProcessIds:

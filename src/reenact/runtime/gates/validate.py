@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reenact.contracts.references import unescape
 from reenact.errors import SkillNotFound
 from reenact.runtime.gates.verdict import Refusal
 from reenact.runtime.steps import PlannedStep
@@ -14,13 +13,12 @@ from reenact.skills.registry import Registry
 def check(
     step: PlannedStep, parameters: Mapping[str, object], registry: Registry, unresolved: str | None
 ) -> Refusal | None:
+    """`parameters` are those that the skill gets, with secrets as references."""
     if unresolved is not None:
         return Refusal("validate", "ERR_REFERENCE_UNRESOLVED", unresolved, {"problems": [unresolved]})
     if step.skill is None:
         return Refusal("validate", "ERR_SKILL_NOT_FOUND", absent(step, registry))
-    plain = unescape(dict(parameters), None)
-    assert isinstance(plain, dict)
-    problems = step.skill.validate(plain)
+    problems = step.skill.validate(parameters)
     if problems:
         return Refusal(
             "validate", "ERR_VALIDATION_FAILED", f"{step.reference}: {problems[0]}", {"problems": list(problems[:20])}

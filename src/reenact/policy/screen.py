@@ -1,0 +1,73 @@
+"""A quick look at a value on its way to the disk: most hold nothing that redaction could take for a secret.
+
+The look is over the value's canonical bytes and its field names. It may be wrong in one direction only: what it lets
+pass, `SecretRules.apply` gives back untouched; what it stops may still turn out to be harmless.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from reenact.errors import UsageError
+from reenact.policy.redaction import SECRET_NAMES, forms, plain
+from reenact.values.canonical import canonicalize
+
+SUSPECT: Final = re.compile(
+    rb"sk-|sk_|rk_|pk_|ghp_|gho_|ghu_|ghs_|ghr_|github_pat_|glpat-|xox|AKIA|ASIA|AIza|SG\.|npm_|eyJ|-----BEGIN"
+    rb"|Bearer |bearer |Basic |basic |://|apikey=|api_key=|access_token=|client_secret=|password="
+)
+"""Whatever has the shape of a secret holds one of these."""
+MOST_NAMES: Final = 4096
+
+
+class Screen:
+    """Made from what `SecretRules` is made from: secrets that are known, names or JSON pointers of secret fields."""
+
+    def __init__(self, known: Iterable[str] = (), fields: Iterable[str] = ()) -> None:
+        known, fields = list(known), list(fields)
+        self._names = SECRET_NAMES | {plain(field) for field in fields if not field.startswith("/")}
+        self._by_place = any(field.startswith("/") for field in fields)
+        self._known = tuple(
+            {text_bytes(form) for secret in known for form in (secret, secret.strip(), *forms(secret)) if form}
+        )
+        self._judged: dict[str, bool] = {}
+
+    def passes(self, value: object, content: bytes) -> bool:
+        """True when nothing in `value`, whose canonical bytes are `content`, can be a secret."""
+        if self._by_place or SUSPECT.search(content) is not None:
+            return False
+        if self._known and any(known in content for known in self._known):
+            return False
+        return not self._has_secret_name(value)
+
+    def passes_text(self, text: str) -> bool:
+        return self.passes(text, text_bytes(text))
+
+    def _has_secret_name(self, value: object) -> bool:
+        if isinstance(value, dict):
+            for name, item in value.items():
+                is_secret = self._judged.get(name)
+                if is_secret or (is_secret is None and self._judge(name)):
+                    return True
+                if isinstance(item, dict | list | tuple) and self._has_secret_name(item):
+                    return True
+        elif isinstance(value, list | tuple):
+            return any(isinstance(item, dict | list | tuple) and self._has_secret_name(item) for item in value)
+        return False
+
+    def _judge(self, name: str) -> bool:
+        """The same names come with every step: they are looked at once."""
+        found = plain(name) in self._names
+        if len(self._judged) < MOST_NAMES:
+            self._judged[name] = found
+        return found
+
+
+def text_bytes(text: str) -> bytes:
+    """A text as it stands inside canonical JSON; one that cannot stand there is looked for as it is."""
+    try:
+        return canonicalize(text)[1:-1]
+    except UsageError:
+        return text.encode("utf-8", "surrogatepass")
