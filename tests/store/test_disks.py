@@ -154,3 +154,21 @@ def test_a_write_error_in_the_middle_of_a_commit_loses_nothing(room: int, stage:
     assert before.runs
     recover(stage)
     check_survived(stage, before)
+
+
+def test_a_new_store_is_readable_by_its_owner_alone_and_an_old_one_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "private.db"
+    before = os.umask(0)
+    try:
+        store = SqliteStore(str(path))
+        with store._writer.transaction():
+            modes = {item.name: item.stat().st_mode & 0o777 for item in tmp_path.iterdir()}
+        store.close()
+    finally:
+        os.umask(before)
+    assert path.name in modes
+    assert f"{path.name}-wal" in modes
+    assert set(modes.values()) == {0o600}
+    path.chmod(0o640)
+    SqliteStore(str(path)).close()
+    assert path.stat().st_mode & 0o777 == 0o640

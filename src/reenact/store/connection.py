@@ -127,6 +127,7 @@ def open_database(path: str) -> sqlite3.Connection:
     try:
         if path != ":memory:":
             prepare_folder(path)
+            make_private(path)
         db = sqlite3.connect(
             path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=64
         )
@@ -139,6 +140,14 @@ def open_database(path: str) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise translate(error, path) from error
     return db
+
+
+def make_private(path: str) -> None:
+    """A store holds what tools said: a new one is its owner's alone. SQLite gives its log the mode of the file."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except OSError:
+        return  # it is there already, or cannot be made, which opening it says better
 
 
 def wait_for(act: Callable[[], T]) -> T:
