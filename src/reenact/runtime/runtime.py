@@ -13,9 +13,10 @@ from reenact.contracts.references import secret_names
 from reenact.contracts.tool_registry import read_tool_registry
 from reenact.errors import (
     ConcurrentExecution,
-    LockAcquireFailed,
     PlanError,
+    ReenactError,
     SecretError,
+    StoreError,
     UsageError,
     WaitingForPerson,
 )
@@ -155,11 +156,16 @@ class Runtime:
         ex, plan = reopen_session(self, run_id)
         status: RunStatus = "pending"
         reason: str | None = f"the session's calls are settled; its host goes on with session(resume={run_id!r})"
+        self.heartbeat.keep(run_id, lambda: ex.writer.lease)
         try:
             await Session(self, ex, plan).settle()
         except WaitingForPerson as waiting:
             status, reason = ("waiting" if waiting.status == "waiting" else "held"), str(waiting)
+        except ConcurrentExecution:
+            keep_late(ex)
+            raise
         finally:
+            self.heartbeat.drop(run_id)
             if ex.writer.lease is not None:
                 self.store.release(ex.writer.lease, status)
         return RunResult(run_id, status, self.store, reason=reason)
@@ -169,7 +175,9 @@ class Runtime:
         for row in reversed(self.store.runs(status=UNFINISHED)):
             try:
                 results.append(await self.resume_async(row.run_id))
-            except LockAcquireFailed as error:
+            except StoreError:
+                raise
+            except ReenactError as error:  # one that is damaged or in other hands does not keep the others from it
                 results.append(RunResult(row.run_id, row.status, self.store, reason=str(error)))
         return results
 

@@ -216,8 +216,10 @@ def session_document(runtime: Runtime, run_id: str) -> Document:
     head = RunFold(run_id)
     head.apply_body(first)
     data = next((event.data for event in head.events if event.type == "turn"), None)
+    if data is None:
+        raise EvidenceError(f"session {run_id} was not begun by this runtime; only whoever began it goes on with it")
     try:
-        document = StoredPayloads(runtime.store, run_id).get(str(data), near=1)
+        document = StoredPayloads(runtime.store, run_id).get(data, near=1)
     except LookupError:
         raise EvidenceError(f"what session {run_id} began with was erased; it cannot be resumed") from None
     assert isinstance(document, dict)
