@@ -8,6 +8,7 @@ ReenactError                     has .code (stable) and .exit_code (the CLI's)
 │   ├── SkillDeclarationError    a skill that cannot be declared or loaded
 │   ├── SkillNotFound            no such id@version
 │   ├── RunNotFound              no such run, or an ambiguous prefix
+│   ├── RunEnded                 a sealed run: nothing is appended to it any more
 │   ├── PolicyInputError         a policy function was given what it cannot decide on
 │   │   └── UnknownPrice         a model without a price: its cost is not zero
 │   ├── ToolCallError            arguments a tool call cannot have
@@ -98,6 +99,10 @@ class SkillNotFound(UsageError):
 
 class RunNotFound(UsageError):
     code = "RUN_NOT_FOUND"
+
+
+class RunEnded(UsageError):
+    code = "RUN_ENDED"
 
 
 class PolicyInputError(UsageError):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from reenact.errors import ChecksumMismatch, DamagedRecord
+from reenact.errors import ChecksumMismatch, DamagedRecord, RunEnded
 from reenact.journal import frontier
 from reenact.journal.chain import sha
 from reenact.journal.lines import decode_line, split_body
@@ -45,6 +45,12 @@ def load_fold(store: Store, run_id: str) -> Recovered:
     before = fold.requested - len(fold.open)
     fold.apply_bodies(store.bodies(run_id, after=n))
     return Recovered(fold, n, fold.commits - n + 1, fold.requested - before)
+
+
+def refuse_ended(fold: RunFold) -> None:
+    """To be asked once the lease is held: whoever had it before may have ended the run."""
+    if fold.seal is not None:
+        raise RunEnded(f"run {fold.run_id} has ended ({fold.seal.status}); nothing is appended to it")
 
 
 def restore(store: Store, run_id: str, n: int, data: bytes) -> RunFold:

@@ -15,6 +15,7 @@ from reenact.errors import (
     ConcurrentExecution,
     PlanError,
     ReenactError,
+    RunEnded,
     SecretError,
     StoreError,
     UsageError,
@@ -35,7 +36,7 @@ from reenact.runtime.pinning import pin
 from reenact.runtime.plan_run import run_plan
 from reenact.runtime.plan_secrets import refuse_secrets
 from reenact.runtime.reader import RunReader
-from reenact.runtime.recovery import load_fold
+from reenact.runtime.recovery import load_fold, refuse_ended
 from reenact.runtime.result import RunResult
 from reenact.runtime.sealing import Sealer
 from reenact.runtime.secrets import Secrets
@@ -147,9 +148,12 @@ class Runtime:
         row = self.store.find_run(run_id)
         if row.status not in UNFINISHED:
             return RunResult(row.run_id, row.status, self.store)
-        if row.kind == "session":
-            return await self.settle_session(row.run_id)
-        return await self.conduct(self.reopen_run(row.run_id))
+        try:
+            if row.kind == "session":
+                return await self.settle_session(row.run_id)
+            return await self.conduct(self.reopen_run(row.run_id))
+        except RunEnded:  # another executor was faster
+            return RunResult(row.run_id, self.store.find_run(row.run_id).status, self.store)
 
     async def settle_session(self, run_id: str) -> RunResult:
         """Drive the open calls of a session to their end. The session itself goes on only with its host."""
@@ -257,6 +261,7 @@ class Runtime:
             plan, document = reader.plan()
             recovered = load_fold(self.store, run_id)
             fold = recovered.fold
+            refuse_ended(fold)
             bound = self.bind(fold, plan, document)
             source = self.source_for(fold, bound)
         except BaseException:

@@ -20,7 +20,7 @@ from reenact.runtime.keys import StoredPayloads
 from reenact.runtime.payload_book import PayloadBook
 from reenact.runtime.plan_secrets import refuse_secrets_in_session
 from reenact.runtime.reader import RunReader
-from reenact.runtime.recovery import load_fold
+from reenact.runtime.recovery import load_fold, refuse_ended
 from reenact.runtime.sealing import Sealer
 from reenact.runtime.session import Session
 from reenact.runtime.session_plan import Document, SessionPlan, opening
@@ -196,6 +196,7 @@ def reopen_session(runtime: Runtime, run_id: str) -> tuple[Execution, SessionPla
         document = session_document(runtime, run_id)
         plan = SessionPlan(document, runtime.registry.freeze())
         fold = load_fold(runtime.store, run_id).fold
+        refuse_ended(fold)
     except BaseException:
         runtime.store.release(lease)
         raise

@@ -24,6 +24,7 @@ class SkillThreads:
         """A future of the running loop for the function's result; cancelling it does not stop the thread."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
+        future.add_done_callback(look_at)
         context = contextvars.copy_context()
         with self._lock:
             queue = self._idle.pop() if self._idle else self._start()
@@ -49,6 +50,12 @@ class SkillThreads:
                 self._idle.append(queue)
             tell(loop, future, result, error)
             del function, future, loop, result, error
+
+
+def look_at(future: asyncio.Future[Any]) -> None:
+    """A failure that nobody waits for any more is no news: its call was given up on."""
+    if not future.cancelled():
+        future.exception()
 
 
 def leave_if_forked(process: int) -> None:
