@@ -1,7 +1,4 @@
-"""Canonical JSON beside the `rfc8785` package, on the same values: how many times faster.
-
-Ratios, not seconds: both sides run interleaved in the same process, so that a busy machine slows both alike.
-"""
+"""Canonical JSON beside the `rfc8785` package, on the same values: how many times faster."""
 
 from __future__ import annotations
 
@@ -11,11 +8,11 @@ from collections.abc import Callable
 import msgspec
 import rfc8785
 
+from benchmarks.figure import Figure, race
 from reenact.contracts.artifacts import LogEntry
 from reenact.values.canonical import canonicalize
 
-GUARDS = {"typed_entry_vs_rfc8785": 15.0}
-"""The least that each ratio may be."""
+LEAST = 15.0
 
 _DIGEST = "3f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8"
 _ID = "01890a5d-ac96-774b-bcce-b302099a8057"
@@ -44,21 +41,24 @@ def _document() -> dict[str, object]:
     return {"status": 200, "headers": {"content-type": "application/json", "etag": 'W/"1"'}, "rows": [row] * 20}
 
 
-def _ratio(ours: Callable[[], object], theirs: Callable[[], object], number: int, rounds: int = 9) -> float:
-    mine = yours = float("inf")
-    for _ in range(rounds):
-        mine = min(mine, timeit.timeit(ours, number=number))
-        yours = min(yours, timeit.timeit(theirs, number=number))
-    return yours / mine
-
-
-def measure() -> dict[str, float]:
-    """The ratios by name; greater is better."""
+def measure(number: int = 2_000, rounds: int = 15) -> list[Figure]:
     entry, document = _entry(), _document()
     plain = msgspec.to_builtins(entry)
     assert canonicalize(entry) == rfc8785.dumps(plain)
     assert canonicalize(document) == rfc8785.dumps(document)
-    return {
-        "typed_entry_vs_rfc8785": _ratio(lambda: canonicalize(entry), lambda: rfc8785.dumps(plain), 2000),
-        "generic_vs_rfc8785": _ratio(lambda: canonicalize(document), lambda: rfc8785.dumps(document), 100),
-    }
+    typed = race([timer(lambda: rfc8785.dumps(plain), number), timer(lambda: canonicalize(entry), number)], rounds)
+    few = max(1, number // 20)
+    generic = race([timer(lambda: rfc8785.dumps(document), few), timer(lambda: canonicalize(document), few)], rounds)
+    return [
+        Figure(
+            name="canonical JSON of a log entry beside rfc8785",
+            value=typed.ratio(0, 1),
+            least=LEAST,
+            note=f"{typed.best(1) / number * 1e6:.1f} µs and {typed.best(0) / number * 1e6:.1f} µs",
+        ),
+        Figure(name="canonical JSON of any document beside rfc8785", value=generic.ratio(0, 1)),
+    ]
+
+
+def timer(work: Callable[[], object], number: int) -> Callable[[], float]:
+    return lambda: timeit.timeit(work, number=number)

@@ -1,0 +1,33 @@
+"""`python -m benchmarks [NAME …]`: every figure with its guard; exit 1 when a guard fails."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from benchmarks.figure import Figure
+
+NAMES = ("plan", "size", "canonical", "help", "in_flight")
+
+
+def main(names: list[str]) -> int:
+    unknown = sorted(set(names) - set(NAMES))
+    if unknown:
+        print(f"error: no benchmark {unknown[0]}; there are {', '.join(NAMES)}", file=sys.stderr)
+        return 2
+    failed = 0
+    for name in names or NAMES:
+        for figure in importlib.import_module(f"benchmarks.{name}").measure():
+            print(line(figure), flush=True)
+            failed += not figure.holds
+    return 1 if failed else 0
+
+
+def line(figure: Figure) -> str:
+    value = f"{figure.value:,.0f}" if figure.value >= 100 else f"{figure.value:.2f}"
+    cells = f"{figure.name:<48} {value + ' ' + figure.unit:>14}  {figure.guard:<14} {figure.verdict:<6} {figure.note}"
+    return cells.rstrip()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,59 @@
+"""The plan that is measured: many small steps of one skill that does next to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from reenact import Runtime, skill
+
+
+@skill("note", version="1.0.0", idempotent=True)
+async def note(text: str, count: int) -> dict[str, Any]:
+    """What is left of a step when its skill takes no time."""
+    return {"said": text, "next": count + 1}
+
+
+@skill("note_in_a_thread", version="1.0.0", idempotent=True)
+def note_in_a_thread(text: str, count: int) -> dict[str, Any]:
+    """The same as a plain function, which runs in a thread."""
+    return {"said": text, "next": count + 1}
+
+
+SKILLS = (note, note_in_a_thread)
+
+
+def plan(steps: int, skill_id: str = "note") -> dict[str, object]:
+    return {
+        "plan_id": "small-steps",
+        "agent_id": "benchmark",
+        "goal": "many small steps",
+        "steps": [
+            {
+                "step_id": f"step-{number}",
+                "skill_id": skill_id,
+                "skill_version": "1.0.0",
+                "parameters": {"text": f"the note of step {number}", "count": number},
+            }
+            for number in range(steps)
+        ],
+    }
+
+
+@contextmanager
+def workplace() -> Iterator[Path]:
+    """A folder on the disk that the project lies on: /tmp may be memory, where a commit costs nothing."""
+    with TemporaryDirectory(prefix=".benchmark-", dir=Path(__file__).resolve().parent) as folder:
+        yield Path(folder)
+
+
+@contextmanager
+def runtime(path: Path) -> Iterator[Runtime]:
+    opened = Runtime(f"sqlite:///{path}", skills=SKILLS)
+    try:
+        yield opened
+    finally:
+        opened.close()
