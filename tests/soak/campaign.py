@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from reenact.journal.fold import TraceFold
+from reenact.journal.run_fold import RunFold
 from reenact.store.sqlite import SqliteStore
 from reenact.store.verification import verify_run
 from tests.crash.harness import ENDED, Stage, check_calls, check_effects, folded
@@ -181,7 +182,7 @@ def check(stage: Stage, snapshots: dict[tuple[int, int], bytes], tally: Tally) -
             check_effects([trace for trace in traces if not by_person(trace)], effects)
             verified = verify_run(stage.store_path, row.run_id)
             assert verified.exit_code == 0, (row.run_id, verified.report.first_break, verified.differences)
-            count(tally, row.kind, row.status, traces)
+            count(tally, row.kind, row.status, fold, traces)
             tally.runs += 1
             tally.commits += row.commits
         tally.seen["late effects"] += store._reader().query("SELECT count(*) FROM late_effects")[0][0]
@@ -212,8 +213,10 @@ def by_person(trace: TraceFold) -> bool:
     return trace.effect is not None and not any(attempt.kind != "redispatch" for attempt in trace.attempts)
 
 
-def count(tally: Tally, kind: str, status: str, traces: list[TraceFold]) -> None:
+def count(tally: Tally, kind: str, status: str, fold: RunFold, traces: list[TraceFold]) -> None:
     tally.seen[f"{kind}s {status}"] += 1
+    tally.seen["votes"] += len(fold.votes)
+    tally.seen.update(f"events of type {event.type}" for event in fold.events if event.type not in ("turn", "finish"))
     for trace in traces:
         tally.seen[f"calls {trace.state.lower()}"] += 1
         for attempt in trace.attempts:

@@ -87,6 +87,7 @@ class StoreMachine(RuleBasedStateMachine):
         payloads: list[NewPayload] = []
         key = next((name for name in KEYS if name in kind), None)
         trace = f"trace-{self.count}"
+        holder = self.keys[key][0] if key in self.keys and "stale" not in kind else "somebody else"
         if "payload" in kind:
             payloads = [payload(b"content %d " % (self.count % 3) * 40, self.count), payload(b"small", self.count + 1)]
         n = len(known.run.bodies) + {"gap": 2, "again": 0}.get(kind, 1)
@@ -95,7 +96,7 @@ class StoreMachine(RuleBasedStateMachine):
             new=False,
             payloads=payloads,
             reservations=[reservation(key, trace)] if key and "reserve" in kind else [],
-            completions=[completion(key, succeeded="good" in kind)] if key and "complete" in kind else [],
+            completions=[completion(key, holder, succeeded="good" in kind)] if key and "complete" in kind else [],
             sealed="seal" in kind,
             status="completed" if "seal" in kind else None,
         )
@@ -104,7 +105,7 @@ class StoreMachine(RuleBasedStateMachine):
             known.payloads |= {each.commitment: each.envelope for each in payloads}
             if key and "reserve" in kind:
                 self.keys[key] = (trace, "reserved")
-            if key and "complete" in kind and key in self.keys:
+            if key and "complete" in kind and key in self.keys and "stale" not in kind:
                 self.keys[key] = (self.keys[key][0], "completed" if "good" in kind else "released")
             if "seal" in kind:
                 known.sealed, known.status = True, "completed"
@@ -119,7 +120,18 @@ class StoreMachine(RuleBasedStateMachine):
         return Lease
 
     KINDS = st.sampled_from(
-        ["plain", "payload", "gap", "again", "reserve k1", "reserve k2", "complete k1 good", "complete k2 bad", "seal"]
+        [
+            "plain",
+            "payload",
+            "gap",
+            "again",
+            "reserve k1",
+            "reserve k2",
+            "complete k1 good",
+            "complete k2 bad",
+            "complete k1 bad stale",
+            "seal",
+        ]
     )
 
     def held(self) -> list[tuple[str, str]]:

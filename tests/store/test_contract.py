@@ -219,12 +219,16 @@ def test_a_key_is_reserved_once_completed_once_and_free_again_after_a_failure(st
     append(store, first, lease_1, reservations=[reservation("k", "t1")])
     with pytest.raises(KeyTaken):
         append(store, second, lease_2, reservations=[reservation("k", "t2")])
-    append(store, first, lease_1, completions=[completion("k", succeeded=False)])
+    append(store, second, lease_2, completions=[completion("k", "t2", succeeded=False)])
+    record = store.key_record("local", "mail", "k")
+    assert record is not None
+    assert record.state == "reserved", "only the call that holds it can let it go"
+    append(store, first, lease_1, completions=[completion("k", "t1", succeeded=False)])
     append(store, second, lease_2, reservations=[reservation("k", "t2")])
     record = store.key_record("local", "mail", "k")
     assert record is not None
     assert (record.trace_id, record.run_id, record.state) == ("t2", "run-2", "reserved")
-    append(store, second, lease_2, completions=[completion("k")])
+    append(store, second, lease_2, completions=[completion("k", "t2")])
     with pytest.raises(KeyTaken):
         append(store, first, lease_1, reservations=[reservation("k", "t3")])
 

@@ -128,5 +128,5 @@ def reservation(key: str, trace_id: str = "t", request: str = "r") -> KeyReserva
     return KeyReservation("local", "mail", key, request, "a", trace_id)
 
 
-def completion(key: str, *, succeeded: bool = True) -> KeyCompletion:
-    return KeyCompletion("local", "mail", key, succeeded=succeeded)
+def completion(key: str, trace_id: str = "t", *, succeeded: bool = True) -> KeyCompletion:
+    return KeyCompletion("local", "mail", key, trace_id, succeeded=succeeded)

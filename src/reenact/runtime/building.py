@@ -171,7 +171,7 @@ def tool_call(ex: Execution, trace: TraceFold, step: PlannedStep, parameters: di
         tool_call_id=tool_call_id,
         tool_class=step.tool_class(parameters),
         trace_id=trace.trace_id,
-        ts=ex.door.timestamp(),
+        ts=max(decided.ts, ex.door.timestamp()),  # whatever the clock does, a call follows its approval
     )
     return log(
         artifact,

@@ -97,7 +97,8 @@ async def settled_record(ex: Execution, step: PlannedStep, key: str, trace_id: s
 def finish(ex: Execution, trace: TraceFold, step: PlannedStep, outcome: StructuredOutcome) -> None:
     """With the effect: the key is completed, or free again when the call failed."""
     if step.caller_key is not None and trace.call is not None:
-        ex.writer.complete(KeyCompletion(step.server, step.tool, trace.call.idempotency_key, succeeded=outcome.ok))
+        key = trace.call.idempotency_key
+        ex.writer.complete(KeyCompletion(step.server, step.tool, key, trace.trace_id, succeeded=outcome.ok))
 
 
 def refuse(ex: Execution, trace: TraceFold, step: PlannedStep, code: str, message: str) -> StructuredOutcome:

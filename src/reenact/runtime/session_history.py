@@ -40,9 +40,11 @@ async def synthesize(ex: Execution, plan: SessionPlan, trace: TraceFold) -> None
     if trace.state == "PENDING":
         return  # nothing was sent, and a person may still approve it
     if trace.state == "AUTHORIZED":
-        ex.writer.entry(
-            building.tool_call(ex, trace, call.step, call.parameters, building.idempotency_key(ex, trace, call.step))
-        )
+        key = building.idempotency_key(ex, trace, call.step)
+        ex.writer.entry(building.tool_call(ex, trace, call.step, call.parameters, key))
+        keys.refuse(ex, trace, call.step, "ERR_CANCELLED", "interrupted before it was sent")
+        await ex.writer.flush()
+        return
     ts = ex.door.timestamp()
     ex.writer.event(Event(data=None, reason=None, trace_id=trace.trace_id, ts=ts, type="synthesized", who=None))
     outcome = StructuredOutcome(

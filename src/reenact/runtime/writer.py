@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from operator import itemgetter
 
 from msgspec.structs import replace
 
@@ -43,10 +44,10 @@ class Staged:
 
     def __init__(self) -> None:
         self.run: list[bytes] = []
-        self.events: list[bytes] = []
+        self.events: list[tuple[str, bytes]] = []
         self.votes: list[bytes] = []
         self.traces: dict[str, TraceLines] = {}
-        self.checkpoints: list[tuple[int, bytes]] = []
+        self.checkpoints: dict[int, bytes] = {}
         self.run_checkpoint: RunCheckpoint | None = None
         self.frontier: bytes | None = None
         self.seal: Seal | None = None
@@ -75,7 +76,6 @@ class Staged:
             "run",
             "events",
             "votes",
-            "checkpoints",
             "new_traces",
             "reservations",
             "completions",
@@ -87,6 +87,7 @@ class Staged:
             mine = self.trace(trace_id, lines.step_index, begins=lines.begins)
             mine.lines += lines.lines
             mine.attempts += lines.attempts
+        self.checkpoints |= later.checkpoints
         self.seal = later.seal or self.seal
         self.run_checkpoint = self.frontier = None  # made anew from what is staged then
         self.status = later.status or self.status
@@ -99,10 +100,11 @@ class Staged:
         return list(self.traces.values())
 
     def lines(self) -> list[bytes]:
-        found = [*self.run, *self.events, *self.votes]
+        # Sorted, since a clock may have been set back between two events.
+        found = [*self.run, *(line for _, line in sorted(self.events, key=itemgetter(0))), *self.votes]
         for trace in self.ordered():
             found += trace.lines
-        found += [line for _, line in sorted(self.checkpoints)]
+        found += [line for _, line in sorted(self.checkpoints.items())]
         return found
 
 
@@ -156,7 +158,7 @@ class RunWriter:
 
     def event(self, event: Event) -> None:
         self.fold.apply_event(event)
-        self._staged.events.append(chain.event_line(event))
+        self._staged.events.append((event.ts, chain.event_line(event)))
 
     def vote(self, vote: Vote) -> None:
         digested = chain.with_digest(vote)
@@ -170,7 +172,7 @@ class RunWriter:
         self.fold.parked[trace.trace_id] = trace.sequence
         state = chain.state_of(trace.trace_id, trace.plan_id, trace.state, trace.sequence, trace.head)
         line = chain.checkpoint_line(chain.checkpoint_of(state, self.door.timestamp()))
-        self._staged.checkpoints.append((trace.step_index, line))
+        self._staged.checkpoints[trace.step_index] = line
 
     def complete(self, completion: KeyCompletion) -> None:
         self._staged.completions.append(completion)

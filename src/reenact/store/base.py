@@ -66,11 +66,12 @@ class KeyReservation:
 
 @dataclass(frozen=True, slots=True)
 class KeyCompletion:
-    """The effect of a reserved key is recorded in this commit."""
+    """The effect of a reserved key is recorded in this commit. Only the call that holds the key completes it."""
 
     server: str
     tool: str
     key: str
+    trace_id: str
     succeeded: bool
 
 

@@ -454,8 +454,8 @@ def write_rare_parts(db: sqlite3.Connection, unit: Unit, run_no: int) -> None:
     """What most commits do not have: completed keys, shared payloads, spending."""
     for done in unit.completions:
         db.execute(
-            "UPDATE idempotency SET state = ? WHERE server = ? AND tool = ? AND key = ?",
-            ("completed" if done.succeeded else "released", done.server, done.tool, done.key),
+            "UPDATE idempotency SET state = ? WHERE server = ? AND tool = ? AND key = ? AND trace_id = ?",
+            ("completed" if done.succeeded else "released", done.server, done.tool, done.key, done.trace_id),
         )
     for commitment, payload_id in unit.shared:
         db.execute(
