@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import threading
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -50,7 +50,7 @@ def looks(store: SqliteStore, run_id: str, *, values: bool) -> Iterator[Document
     from reenact.store.examination import look_at_run
     from reenact.values.clock import SystemDoor
 
-    door = SystemDoor()
+    door, pause = SystemDoor(), threading.Event()
     timeline = Timeline(store, run_id, values=values)
     seen: tuple[int, str] | None = None
     still = 0
@@ -66,7 +66,7 @@ def looks(store: SqliteStore, run_id: str, *, values: bool) -> Iterator[Document
             finding = look_at_run(store.path, run_id, door)
             if finding is not None and finding.verdict != "ok":
                 yield f"{finding.subject} {finding.says}: {finding.do}"
-        asyncio.run(door.sleep(EVERY_S))
+        pause.wait(EVERY_S)
 
 
 class Quiet:
