@@ -15,6 +15,8 @@ from reenact.errors import ReenactError
 # COMMAND_SETTINGS, which are passed to typer's `command`.
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("reenact.cli.run", "Run a plan."),
+    "plan": ("reenact.cli.plan", "Make a plan for a goal."),
+    "simulate": ("reenact.cli.simulate", "Say what a plan would cost, take, touch and miss, before it runs."),
     "pin": ("reenact.cli.pin", "Write everything into a plan that its behaviour depends on."),
     "resume": ("reenact.cli.resume", "Go on with one run that stopped."),
     "recover": ("reenact.cli.recover", "Go on with every run that stopped."),

@@ -9,7 +9,7 @@ hold it, and it stays shut where its key is not there.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from reenact.values.canonical import canonicalize
 
@@ -97,6 +97,30 @@ def has_references(value: object) -> bool:
     if isinstance(value, list):
         return any(has_references(item) for item in value)
     return False
+
+
+def references_in(value: object, where: str = "") -> Iterator[tuple[str, str]]:
+    """(place, path) of every reference in a value; places are JSON pointers behind `where`."""
+    if isinstance(value, str):
+        for match in REFERENCE.finditer(value):
+            yield where, match[1]
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from references_in(item, f"{where}/{key}")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from references_in(item, f"{where}/{index}")
+
+
+def with_unknowns(value: object) -> object:
+    """The value with what stands for a whole reference put as a mark that may be anything."""
+    if isinstance(value, str):
+        return {"$secret": "not known yet"} if REFERENCE.fullmatch(value.strip()) else value
+    if isinstance(value, dict):
+        return {key: with_unknowns(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [with_unknowns(item) for item in value]
+    return value
 
 
 def resolve(value: object, earlier: Mapping[str, int], output: Callable[[str], object], where: str = "") -> object:

@@ -1,1 +1,1 @@
-"""From a goal to a pinned plan."""
+"""Planners: a goal in, a plan out. What they make is checked, pinned and stored; a replay never asks them again."""

@@ -29,13 +29,18 @@ class Secrets:
         self._seen.add(value)
         return value
 
+    def has(self, name: str) -> bool:
+        """Whether the name can be looked up now."""
+        try:
+            self.get(name)
+        except SecretError:
+            return False
+        return True
+
     def learn(self, names: Iterable[str]) -> None:
         """Know these values before anything is written; a name that nobody has yet is left alone."""
         for name in names:
-            try:
-                self.get(name)
-            except SecretError:
-                continue
+            self.has(name)
 
     def _from_file(self, name: str) -> str | None:
         path = os.environ.get(FILE_VARIABLE)

@@ -43,18 +43,19 @@ class Guard:
         addresses = [parse_address(text) for text in await self.resolver(host, port)]
         if not addresses:
             raise socket.gaierror(socket.EAI_NONAME, "the name has no address")
-        if not self._allows(host, port):
+        if not self.allows(host, port):
             for address in addresses:
                 self._check(host, port, address)
         return [str(address) for address in addresses]
 
-    def _allows(self, host: str, port: int) -> bool:
+    def allows(self, host: str, port: int) -> bool:
+        """Whether the plan names the host: then it may lead anywhere."""
         name = normalize_host(host)
         return (name, port) in self.allowed or (name, None) in self.allowed
 
     def _check(self, host: str, port: int, address: Address) -> None:
         inside = why_inside(address)
-        if inside is None or self._allows(str(address), port):
+        if inside is None or self.allows(str(address), port):
             return
         raise SkillError.of(
             "ERR_BLOCKED_HOST",
