@@ -22,7 +22,7 @@ from reenact.runtime.sealing import KEY_VARIABLE
 from reenact.runtime.secrets import Secrets
 from reenact.runtime.source import SAME, AttemptCall, AttemptResult, KeyVerdict, PersonSaid
 from reenact.runtime.steps import PlannedStep
-from reenact.runtime.threads import SkillThreads, leave_if_forked
+from reenact.runtime.threads import THREADS, leave_if_forked
 from reenact.skills.context import SkillContext
 from reenact.skills.plain import to_plain
 from reenact.skills.skill import Skill
@@ -46,7 +46,7 @@ class LiveSource:
         self._secrets = secrets
         self._services = dict(services or {})
         self._on_progress = on_progress
-        self._threads = SkillThreads()
+        self._threads = THREADS
 
     def is_live(self, step: PlannedStep) -> bool:  # noqa: ARG002  # every step
         return True

@@ -17,6 +17,10 @@ class SkillThreads:
     """Runs callables in daemon threads, reusing idle ones. A thread that hangs is left behind, not waited for."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Of a parent's threads a forked child has none."""
         self._idle: list[SimpleQueue[Job]] = []
         self._lock = threading.Lock()
 
@@ -50,6 +54,11 @@ class SkillThreads:
                 self._idle.append(queue)
             tell(loop, future, result, error)
             del function, future, loop, result, error
+
+
+THREADS = SkillThreads()
+"""One for the process: a worker that makes run after run has as many threads as calls at the same time."""
+os.register_at_fork(after_in_child=THREADS.forget)
 
 
 def look_at(future: asyncio.Future[Any]) -> None:
