@@ -23,15 +23,9 @@ def never_sent(code: str, facts: Facts) -> bool:
     """True when the attempt is known to have ended before anything was accepted by the other side."""
     if code in NEVER_SENT:
         return True
-    return (
-        (code == "ERR_CONNECTION_REFUSED"
-        and any(link.errno == ECONNREFUSED for link in facts.exceptions))
-        or (
-            code == "ERR_CONNECTION_REFUSED"
-            and any(
-                link.type.rpartition(".")[2] in ("ConnectError", "ConnectionRefusedError") for link in facts.exceptions
-            )
-        )
+    return (code == "ERR_CONNECTION_REFUSED" and any(link.errno == ECONNREFUSED for link in facts.exceptions)) or (
+        code == "ERR_CONNECTION_REFUSED"
+        and any(link.type.rpartition(".")[2] in ("ConnectError", "ConnectionRefusedError") for link in facts.exceptions)
     )
 
 
