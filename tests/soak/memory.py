@@ -1,4 +1,4 @@
-"""How much a worker grows while it runs step after step. Run as a process of its own: `python -m tests.soak.memory N`."""
+"""How much a worker grows while it runs. A process of its own: `python -m tests.soak.memory STEPS`."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ ARTIFACT = {name: msgspec.json.Decoder(kind) for name, kind in ARTIFACT_TYPES.it
 def decode_line(raw: bytes, *, where: str) -> Line:
     try:
         return LINE.decode(raw)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DamagedRecord(f"{where}: not a journal line: {error}") from None
 
 
@@ -59,7 +59,7 @@ def decode_artifact(line: Line, *, where: str) -> Artifact:
         raise DamagedRecord(f"{where}: an entry line without its entry or artifact")
     try:
         artifact = ARTIFACT[line.entry.artifact_type].decode(line.artifact)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DamagedRecord(f"{where}: not a {line.entry.artifact_type}: {error}") from None
     if isinstance(artifact, ActionRequest):
         return replace(artifact, proposal=with_numbers(artifact.proposal))

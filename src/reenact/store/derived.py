@@ -296,7 +296,7 @@ def frontiers(evidence: Evidence, run_no: int, rebuilt: Rebuilt) -> dict[int, Fr
 def readable(stored: object) -> Frontier | None:
     try:
         return DECODE(stored[FRONTIER_HEAD:]) if isinstance(stored, bytes) else None
-    except DecodeError:
+    except (DecodeError, UnicodeDecodeError):
         return None
 
 
