@@ -66,16 +66,22 @@ def by_host(parameters: Mapping[str, object], hosts: list[str] | None) -> Refusa
         value = parameters.get(name)
         if not isinstance(value, str):
             continue
-        parts = urlsplit(value if "//" in value else f"//{value}")
-        wanted = {parts.hostname or "", parts.netloc.rpartition("@")[2].lower()}
+        wanted = hosts_in(value)
         if not any(fits(host.lower(), wanted) for host in hosts):
+            shown = min(wanted, default="what it names")
             return Refusal(
-                "permission",
-                "ERR_BLOCKED_HOST",
-                f"{parts.hostname} is not among the hosts of this agent",
-                {"hosts": hosts},
+                "permission", "ERR_BLOCKED_HOST", f"{shown} is not among the hosts of this agent", {"hosts": hosts}
             )
     return None
+
+
+def hosts_in(address: str) -> set[str]:
+    """The host of an address, alone and with its port; nothing where there is none to be read."""
+    try:
+        parts = urlsplit(address if "//" in address else f"//{address}")
+        return {parts.hostname or "", parts.netloc.rpartition("@")[2].lower()}
+    except ValueError:
+        return set()
 
 
 def fits(pattern: str, wanted: set[str]) -> bool:
