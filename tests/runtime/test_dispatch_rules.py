@@ -145,3 +145,14 @@ def test_listeners_hear_a_fact_after_its_commit(tmp_path: Path) -> None:
     assert [kind for kind, _ in heard if kind in expected] == expected
     assert heard[0][1] == 1
     assert heard[-1][1] == len(list(bench.store.bodies(result.run_id)))
+
+
+def test_a_listener_that_fails_is_not_the_run_s_trouble(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def broken(fact: Any) -> None:
+        raise RuntimeError("no screen")
+
+    tool, attempts = failing(0, REFUSED, tool_class="read")
+    bench = Bench(tmp_path, tool, listeners=[broken])
+    assert bench.run(step(tool), step(tool)).status == "completed"
+    assert len(attempts) == 2
+    assert "a listener failed on run_started" in caplog.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
@@ -24,6 +25,8 @@ from reenact.runtime.trace_history import load_trace
 from reenact.runtime.writer import RunWriter
 from reenact.store.base import Store
 from reenact.values.clock import Door
+
+log = logging.getLogger("reenact.listeners")
 
 RECENT_OUTPUTS = 32
 LEASE_MARGIN_MS = 2_000
@@ -129,10 +132,16 @@ class Execution:
             self.writer.after_commit(lambda: self.tell_now(fact))
 
     def tell_now(self, fact: Fact) -> None:
+        """A listener that fails is the host's trouble, never the run's. A closed pipe is the way to stop a command."""
         mode = "live" if self.fold.record is None else self.fold.record.mode
         fact = fact if mode == "live" else replace(fact, mode=mode)
         for listener in self.listeners:
-            listener(fact)
+            try:
+                listener(fact)
+            except BrokenPipeError:
+                raise
+            except Exception as error:  # noqa: BLE001  # whatever a listener does
+                log.warning("a listener failed on %s of run %s: %s", fact.kind, fact.run_id, type(error).__name__)
 
     def not_yet_recorded(self, trace_id: str, attempt: int, result: AttemptResult, hints: tuple[str, ...]) -> None:
         self.unrecorded[trace_id] = (attempt, result, hints)
