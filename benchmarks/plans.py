@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,14 @@ def note_in_a_thread(text: str, count: int) -> dict[str, Any]:
     return {"said": text, "next": count + 1}
 
 
-SKILLS = (note, note_in_a_thread)
+@skill("note_after_a_while", version="1.0.0", idempotent=True)
+async def note_after_a_while(text: str, count: int) -> dict[str, Any]:
+    """The same after what a fast service takes to answer."""
+    await asyncio.sleep(0.002)
+    return {"said": text, "next": count + 1}
+
+
+SKILLS = (note, note_in_a_thread, note_after_a_while)
 
 
 def plan(steps: int, skill_id: str = "note") -> dict[str, object]:

@@ -1,0 +1,98 @@
+"""The benchmarks run, on sizes too small to say anything about speed."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks.figure import Figure, Race, race
+from benchmarks.plans import workplace
+
+from benchmarks import __main__ as command
+from benchmarks import canonical, in_flight, plan, size
+from benchmarks import help as help_
+
+
+def test_a_plan_is_measured_beside_a_loop_that_commits_the_same_bytes() -> None:
+    ours, threaded = plan.measure(steps=6, rounds=1)
+    assert ours.value > 0
+    assert threaded.value > 0
+    assert ours.least == 0.5
+
+
+def test_the_raw_loop_commits_one_row_for_each_step() -> None:
+    with workplace() as folder:
+        rows = plan.stored_rows(folder / "rows.db", 5)
+        plan.raw_loop(folder / "raw.db", rows)
+        db = sqlite3.connect(folder / "raw.db")
+        stored = [body for (body,) in db.execute("SELECT body FROM log ORDER BY id")]
+        db.close()
+    assert stored == rows
+    assert len(rows) == 5
+
+
+def test_a_step_is_measured_by_the_file_that_it_leaves() -> None:
+    (figure,) = size.measure(steps=40)
+    assert 1_000 < figure.value < 20_000
+    assert figure.unit == "bytes"
+
+
+def test_canonical_json_is_measured_beside_another_implementation() -> None:
+    typed, generic = canonical.measure(number=20, rounds=2)
+    assert typed.value > 0
+    assert generic.value > 0
+
+
+def test_help_is_measured_beside_an_empty_app() -> None:
+    ratio, imported = help_.measure(rounds=1)
+    assert ratio.value > 0
+    assert imported.unit == "ms"
+
+
+def test_runs_in_flight_are_measured_with_and_without_group_commit() -> None:
+    together, layout = in_flight.measure(runs=3, steps=2, rounds=1)
+    assert together.value > 0
+    assert layout.value > 0
+
+
+@pytest.mark.parametrize(
+    ("figure", "holds", "guard"),
+    [
+        (Figure(name="a", value=0.5, least=0.5), True, "≥ 0.5 ×"),
+        (Figure(name="a", value=0.49, least=0.5), False, "≥ 0.5 ×"),
+        (Figure(name="a", value=4000, unit="bytes", most=4000), True, "≤ 4000 bytes"),
+        (Figure(name="a", value=4001, unit="bytes", most=4000), False, "≤ 4000 bytes"),
+        (Figure(name="a", value=1), True, ""),
+    ],
+)
+def test_a_guard_holds_up_to_its_limit(figure: Figure, holds: bool, guard: str) -> None:
+    assert (figure.holds, figure.guard) == (holds, guard)
+    assert figure.verdict == ("" if not guard else "holds" if holds else "FAILS")
+
+
+def test_sides_of_a_race_take_turns_and_are_compared_at_their_best() -> None:
+    begun: list[int] = []
+    times = race([lambda: begun.append(0) or 2.0, lambda: begun.append(1) or 1.0], 2)
+    assert begun == [0, 1, 1, 0]
+    assert times.ratio(0, 1) == 2.0
+    assert Race(((2.0, 1.0), (9.0, 3.0), (4.0, 1.0))).median_ratio(0, 1) == 3.0
+
+
+def test_a_guard_that_fails_ends_in_exit_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(size, "measure", lambda: [Figure(name="disk", value=5.0, unit="bytes", most=4.0)])
+    assert command.main(["size"]) == 1
+    assert "FAILS" in capsys.readouterr().out
+    monkeypatch.setattr(size, "measure", lambda: [Figure(name="disk", value=3.0, unit="bytes", most=4.0)])
+    assert command.main(["size"]) == 0
+
+
+def test_a_benchmark_that_there_is_not_is_a_usage_error() -> None:
+    home = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "nonsense"], cwd=home, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: no benchmark nonsense; there are plan, size")
