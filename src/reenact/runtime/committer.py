@@ -1,26 +1,28 @@
-"""How units become durable: in the caller while one run is active, by one writer with group commit when several are."""
+"""How units become durable: at once while one run is active, those of a moment in one transaction when several are."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
-from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from reenact.store.base import Lease, Store, Unit
 
 
-@dataclass(slots=True)
 class Waiting:
-    unit: Unit
-    lease: Lease | None
-    owner: str
-    loop: asyncio.AbstractEventLoop
-    done: asyncio.Future[Lease]
+    """A unit on its way, and what became of it."""
+
+    __slots__ = ("lease", "owner", "result", "unit", "wake")
+
+    def __init__(self, unit: Unit, lease: Lease | None, owner: str) -> None:
+        self.unit = unit
+        self.lease = lease
+        self.owner = owner
+        self.result: Lease | Exception | None = None
+        self.wake: asyncio.Future[None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(Struct, frozen=True):
     """The lease under which a unit is durable now, and the cancellation that its caller has still to raise."""
 
     lease: Lease
@@ -28,15 +30,18 @@ class Committed:
 
 
 class Committer:
-    """Commits units of all runs of a process. A thread hop costs more than a lone commit, so one run pays none."""
+    """Commits units of all runs of a process, each in the loop that its run lives in.
+
+    What several runs have ready in one turn of their loop goes into one transaction, behind their own work. No thread
+    of its own does it: a transaction is many short calls, and a thread would have to win the interpreter back from the
+    loop after each of them.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.active = 0
         """Runs that are being driven; set by the runtime."""
-        self._lock = threading.Condition()
-        self._queue: list[Waiting] = []
-        self._thread: threading.Thread | None = None
+        self._ready: dict[asyncio.AbstractEventLoop, list[Waiting]] = {}
 
     async def commit(self, unit: Unit, lease: Lease | None, owner: str) -> Committed:
         """What became of the unit; raises what the store raises, for this unit alone.
@@ -47,42 +52,30 @@ class Committer:
         if self.active <= 1:
             return Committed(self._store.append(unit, lease, owner=owner))
         loop = asyncio.get_running_loop()
-        waiting = Waiting(unit, lease, owner, loop, loop.create_future())
-        with self._lock:
-            self._queue.append(waiting)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, daemon=True, name="reenact-writer")
-                self._thread.start()
-            self._lock.notify()
-        interrupted = None
-        while not waiting.done.done():
+        waiting, interrupted = Waiting(unit, lease, owner), None
+        ready = self._ready.get(loop)
+        if ready is None:
+            ready = self._ready[loop] = []
+            loop.call_soon(self._commit_ready, loop)
+        ready.append(waiting)
+        while waiting.result is None:
+            waiting.wake = loop.create_future()
             try:
-                await asyncio.wait([waiting.done])
+                await waiting.wake
             except asyncio.CancelledError as cancelled:
                 interrupted = cancelled
-        return Committed(waiting.done.result(), interrupted)
+        if isinstance(waiting.result, Exception):
+            raise waiting.result
+        return Committed(waiting.result, interrupted)
 
-    def _work(self) -> None:
-        while True:
-            with self._lock:
-                while not self._queue:
-                    if not self._lock.wait(timeout=5):
-                        self._thread = None
-                        return
-                batch, self._queue = self._queue, []
-            try:
-                results = self._store.append_many([(item.unit, item.lease, item.owner) for item in batch])
-            except Exception as error:  # noqa: BLE001  # whatever failed, every waiting run hears of it
-                results = [error] * len(batch)
-            for item, result in zip(batch, results, strict=True):
-                with suppress(RuntimeError):  # its loop is closed: nobody waits any more
-                    item.loop.call_soon_threadsafe(deliver, item.done, result)
-
-
-def deliver(done: asyncio.Future[Lease], result: Lease | Exception) -> None:
-    if done.done():
-        return
-    if isinstance(result, Exception):
-        done.set_exception(result)
-    else:
-        done.set_result(result)
+    def _commit_ready(self, loop: asyncio.AbstractEventLoop) -> None:
+        batch = self._ready.pop(loop)
+        results: list[Lease | Exception]
+        try:
+            results = self._store.append_many([(item.unit, item.lease, item.owner) for item in batch])
+        except Exception as error:  # noqa: BLE001  # whatever failed, every waiting run hears of it
+            results = [error] * len(batch)
+        for item, result in zip(batch, results, strict=True):
+            item.result = result
+            if item.wake is not None and not item.wake.done():
+                item.wake.set_result(None)

@@ -22,8 +22,9 @@ T = TypeVar("T")
 BUSY_TIMEOUT_S = 60.0
 SHORTEST_PAUSE_S = 0.0002
 LONGEST_PAUSE_S = 0.01
-CHECKPOINT_PAGES = 4000
-"""A commit writes about four pages where a bare row writes one: so they are copied back as often as it would be."""
+CHECKPOINT_PAGES = 500
+"""About a hundred commits. Then the log begins again in blocks that it has: a log that grows costs each commit a second
+write to the disk, of where its new blocks lie."""
 
 
 class Connection:

@@ -29,6 +29,8 @@ __all__ = ["MAX_DEPTH", "MAX_SAFE_INTEGER", "canonicalize", "parse_canonical", "
 # for which that is the order of RFC 8785.
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
+LONG_ARRAY: Final = 16
+
 _OBJECTS: Final = frozenset({dict, OrderedDict, defaultdict})
 _ARRAYS: Final = frozenset({list, tuple})
 
@@ -116,12 +118,24 @@ def _write(value: object, parts: list[str], depth: int) -> None:
     for key in _in_order(members):
         try:
             parts.append(f"{opening}{_string(key)}:")
-            _write(members[key], parts, depth + 1)
+            _write_member(members[key], parts, depth + 1)
         except _Refused as refused:
             refused.tokens.append(key)
             raise
         opening = ","
     parts.append("}" if members else "{}")
+
+
+def _write_member(value: object, parts: list[str], depth: int) -> None:
+    """A long array may well be exact where what stands beside it is not: a plan's steps beside its retry policy."""
+    if type(value) is list and len(value) >= LONG_ARRAY and is_exact(value, depth):
+        try:
+            parts.append(_encode(value).decode())
+        except UnicodeEncodeError:
+            pass  # a lone surrogate: the strict writer says where
+        else:
+            return
+    _write(value, parts, depth)
 
 
 def _members(value: object, kind: type) -> dict[str, object]:
