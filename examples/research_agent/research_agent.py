@@ -1,20 +1,33 @@
-"""A research agent: asks a model what to look up, looks it up in a small library, and writes down what it found.
+"""A research agent: a model says what to do next, the loop does it and tells what came of it, until there is an answer.
 
-Runs offline: the model is the built-in stub, the library is the folder beside this file. Run it twice with the same
-store and the second run is a new session; kill it half-way and `--resume RUN` goes on with the first.
+Runs offline: the model is a small program that follows up whatever it reads about, the library is the folder beside
+this file. Kill it half-way and `--resume last` goes on with the same session, from what it had found.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
+import re
 from pathlib import Path
+from typing import Any
 
-from reenact import Runtime, skill
-from reenact.errors import SkillError
+from reenact import Runtime, SkillError, skill
 
 LIBRARY = Path(__file__).with_name("library")
-QUESTIONS = ["tides", "moon", "tides", "atlantis"]
+TOPICS = ("tides", "moon", "atlantis")
+MOST_QUESTIONS = 10
+
+
+@skill("model.decide", version="1.0.0", tool_class="read", cost_estimate_cents=1)
+def decide(goal: str, found: list[dict[str, str]]) -> dict[str, str]:
+    """In a model's place: every topic that it reads about is asked for, whether it was read already or not."""
+    read = {entry["topic"]: entry["text"] for entry in found}
+    wanted = [word for text in (goal, *read.values()) for word in re.findall(r"\w+", text.lower()) if word in TOPICS]
+    if len(found) < min(len(wanted), MOST_QUESTIONS):
+        return {"look_up": wanted[len(found)]}
+    return {"answer": "Because of the moon."}
 
 
 @skill("library.look_up", version="1.0.0", tool_class="read", idempotent=True, reads=["library"])
@@ -28,21 +41,37 @@ def look_up(topic: str) -> dict[str, str]:
 
 async def research(runtime: Runtime, goal: str, resume: str | None) -> str:
     async with runtime.session(
-        goal=goal, agent_id="researcher", budget_cents=50, resume=resume, duplicate_output=True
+        goal=goal, agent_id="researcher", budget_cents=50, resume=resume, interrupted="settle", duplicate_output=True
     ) as session:
-        notes = []
-        for topic in QUESTIONS:
-            found = await session.call("library.look_up", {"topic": topic})
-            print(f"{topic:10} {found.code}")
-            if found.output is not None:
-                notes.append(found.output["text"])
-        await session.turn()
-        prompt = "Sum up: " + " ".join(notes)
-        answer = await session.call("llm_invoke", {"prompt": prompt, "model": "stub"})
-        print(f"{'answer':10} {answer.code}, {answer.cost_cents} cents")
+        found = remembered(await session.history())
+        while True:
+            decided = await session.call("model.decide", {"goal": goal, "found": found})
+            if not decided.ok or "answer" in decided.output:
+                break
+            topic = decided.output["look_up"]
+            outcome = await session.call("library.look_up", {"topic": topic})
+            print(f"{topic:10} {outcome.code}", flush=True)
+            found.append(entry(topic, outcome.output))
+        print(f"{'answer':10} {decided.code}, {decided.output or decided.message}")
         await session.verify([f"test -d {LIBRARY}"])
-        session.finish(confidence=0.7 if answer.ok else 0.0)
+        session.finish(confidence=0.7 if decided.ok else 0.0)
         return session.run_id
+
+
+def entry(topic: str, output: Any) -> dict[str, str]:
+    return {"topic": topic, "text": output["text"] if isinstance(output, dict) else ""}
+
+
+def remembered(history: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """What an interrupted session had looked up: each call is followed by its result."""
+    found = []
+    for called, answered in zip(history[::2], history[1::2], strict=True):
+        function = called["tool_calls"][0]["function"]
+        if function["name"] == "library.look_up":
+            text = str(answered["content"])
+            topic = json.loads(function["arguments"])["topic"]
+            found.append(entry(topic, json.loads(text) if text.startswith("{") else None))
+    return found
 
 
 def main() -> None:
@@ -50,7 +79,7 @@ def main() -> None:
     options.add_argument("--store", default="sqlite:///research.db")
     options.add_argument("--resume", default=None)
     given = options.parse_args()
-    runtime = Runtime(given.store, skills=[look_up])
+    runtime = Runtime(given.store, skills=[decide, look_up])
     run_id = asyncio.run(research(runtime, "why are there tides?", given.resume))
     print(f"session {run_id}")
 

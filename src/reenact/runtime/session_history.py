@@ -13,8 +13,9 @@ from reenact.policy.cost import cents
 from reenact.policy.taxonomy import is_retryable
 from reenact.runtime import building, drive, keys
 from reenact.runtime.execution import Execution
+from reenact.runtime.gates.duplicate import DuplicateGate
 from reenact.runtime.outcomes import outcome_side_effects
-from reenact.runtime.reader import RecordedStep
+from reenact.runtime.reader import RecordedStep, RunReader
 from reenact.runtime.session_plan import Document, SessionPlan
 from reenact.values.canonical import canonicalize
 
@@ -32,6 +33,19 @@ def reopen(ex: Execution, plan: SessionPlan, trace: TraceFold) -> drive.Call:
     caller_key = str(ex.book.get(str(key), near=near)) if key is not None else None
     step = plan.from_trace(trace, parameters, caller_key)
     return drive.resume(ex, trace, step, near=near)
+
+
+def remembered_gate(ex: Execution, plan: SessionPlan) -> DuplicateGate:
+    """What the duplicate gate knew of the current turn when the session was interrupted, from the journal."""
+    gate = DuplicateGate(with_output=ex.duplicate_output)
+    for recorded in RunReader(ex.store, ex.run_id).steps():
+        if not recorded.finished or recorded.trace.meta("turn") != ex.fold.turn:
+            continue
+        parameters = ex.book.sealer.unseal(recorded.parameters())
+        if isinstance(parameters, dict):
+            step = plan.from_trace(recorded.trace, parameters, None)
+            gate.record(step, parameters, recorded.trace.trace_id, recorded.outcome())
+    return gate
 
 
 async def synthesize(ex: Execution, plan: SessionPlan, trace: TraceFold) -> None:

@@ -80,6 +80,7 @@ class SessionOpening:
         try:
             await ex.writer.flush()
             if self._resume:
+                ex.duplicates = session_history.remembered_gate(ex, plan)
                 await self._repair(ex, plan, self._session)
         except BaseException:
             self._leave(None)
