@@ -46,9 +46,10 @@ async def research(runtime: Runtime, goal: str, resume: str | None) -> str:
         found = remembered(await session.history())
         while True:
             decided = await session.call("model.decide", {"goal": goal, "found": found})
-            if not decided.ok or "answer" in decided.output:
+            said: Any = decided.output
+            if not decided.ok or "answer" in said:
                 break
-            topic = decided.output["look_up"]
+            topic = said["look_up"]
             outcome = await session.call("library.look_up", {"topic": topic})
             print(f"{topic:10} {outcome.code}", flush=True)
             found.append(entry(topic, outcome.output))
