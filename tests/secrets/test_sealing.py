@@ -221,6 +221,21 @@ def test_a_full_replay_opens_what_a_session_was_called_with(tmp_path: Path) -> N
     clean(tmp_path)
 
 
+def test_forks_serve_what_was_recorded_and_go_on_with_the_opened_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = Bench(tmp_path, log_in, use).runtime.run(PLAN).run_id
+    for live in (False, True):
+        fork = Bench(tmp_path, log_in, use).runtime.fork(run_id, "use", live=live)
+        assert (fork.status, fork.verdict) == ("completed", "matched"), fork.reason
+    monkeypatch.delenv("REENACT_SEAL_KEY")
+    assert Bench(tmp_path, log_in, use).runtime.fork(run_id, "use").status == "completed"
+    shut = Bench(tmp_path, log_in, use).runtime.fork(run_id, "use", live=True)
+    assert shut.status == "held"
+    assert "REENACT_SEAL_KEY" in str(shut.reason)
+    clean(tmp_path)
+
+
 def test_values_are_shown_opened_only_when_asked(reenact: Command) -> None:
     skills = ("--skills", str(Path(__file__)))
     path = reenact.plan({"skill_id": "log_in"})

@@ -17,6 +17,8 @@ from reenact.replay.recording import Recording
 from reenact.replay.stand_in import decision_meta, details_of, refused_by
 from reenact.runtime.gates.verdict import Approval, Approver, Refusal, Verdict
 from reenact.runtime.reader import RecordedStep
+from reenact.runtime.sealing import Sealer
+from reenact.runtime.secrets import Secrets
 from reenact.runtime.source import SAME, AttemptCall, AttemptResult, KeyVerdict, PersonSaid
 from reenact.runtime.steps import PlannedStep
 from reenact.values.canonical import canonicalize
@@ -61,7 +63,7 @@ class RecordedSource:
             )
         if self.in_turn is not None:
             await self.in_turn(call.step.step_id)
-        if self.strict and canonicalize(recorded.parameters()) != canonicalize(call.parameters):
+        if self.strict and canonicalize(opened(recorded.parameters())) != canonicalize(call.parameters):
             raise NothingRecorded(
                 call.step, "a call with parameters that the recorded run did not use", call.parameters
             )
@@ -152,6 +154,11 @@ def recorded_output(recorded: RecordedStep) -> tuple[str | None, object]:
     assert recorded.trace.effect is not None
     commitment = recorded.trace.effect.commitment("/output")
     return commitment, None if commitment is None else recorded.value(commitment, "tool_effect")
+
+
+def opened(value: object) -> object:
+    """A recorded value as a call is made with it: with the key, what was sealed is open."""
+    return Sealer(Secrets()).unseal(value)
 
 
 def args_commitment(recorded: RecordedStep) -> str:
