@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from reenact import SkillContext, skill
 from reenact.errors import StoreError
 from reenact.store.sqlite import SqliteStore
+from tests.crash.harness import Stage, in_child
 from tests.runtime.running import Bench, plan, step
 
 
@@ -160,3 +162,34 @@ def test_reads_may_go_on_without_a_record_where_the_host_said_so_and_say_so(
         return s.run_id
 
     bench.check(asyncio.run(work()))
+
+
+def test_a_call_that_was_never_decided_does_not_keep_its_session_open(stage: Stage) -> None:
+    """The second of two equal reads waits for the first; its request is durable when the process dies."""
+
+    @skill("look", version="1.0.0", tool_class="read", idempotent=True)
+    async def look_up(ctx: SkillContext, n: int) -> int:
+        if n == 1:
+            await asyncio.sleep(0.02)  # until the other call has committed, and both requests with it
+            os.kill(os.getpid(), 9)
+        return n
+
+    def work() -> None:
+        async def calls() -> None:
+            async with Bench(stage.folder, look_up).runtime.session(goal="crash") as s:
+                await asyncio.gather(*(s.call("look", {"n": n}) for n in (1, 1, 2)))
+
+        asyncio.run(calls())
+
+    assert in_child(work) == 9
+    bench = Bench(stage.folder, look_up)
+    (row,) = bench.store.runs()
+    assert "PENDING" in [trace.state for trace in bench.traces(row.run_id)]
+
+    async def resume() -> None:
+        async with bench.runtime.session(resume=row.run_id) as s:
+            assert len(await s.history()) == 6
+
+    asyncio.run(resume())
+    assert bench.store.find_run(row.run_id).status == "completed"
+    bench.check(row.run_id)

@@ -144,7 +144,9 @@ class Session:
 
     @property
     def waiting(self) -> list[str]:
-        """Ids of the calls that wait for a person."""
+        """Ids of the calls that wait for a person. Where nobody is asked, an undecided call was given up on."""
+        if self._ex.context.supervisor == "auto":
+            return []
         return [trace.step_id for trace in self._ex.fold.open.values() if trace.state == "PENDING"]
 
     # -- the end ---------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from reenact.policy.taxonomy import is_retryable
 from reenact.runtime import building, drive, keys
 from reenact.runtime.execution import Execution
 from reenact.runtime.gates.duplicate import DuplicateGate
+from reenact.runtime.gates.verdict import Refusal
 from reenact.runtime.outcomes import outcome_side_effects
 from reenact.runtime.reader import RecordedStep, RunReader
 from reenact.runtime.session_plan import Document, SessionPlan
@@ -51,8 +52,13 @@ def remembered_gate(ex: Execution, plan: SessionPlan) -> DuplicateGate:
 async def synthesize(ex: Execution, plan: SessionPlan, trace: TraceFold) -> None:
     """End an interrupted call with a result that says so, appended: the history is whole again, nothing is sent."""
     call = reopen(ex, plan, trace)
-    if trace.state == "PENDING":
+    if trace.state == "PENDING" and ex.context.supervisor != "auto":
         return  # nothing was sent, and a person may still approve it
+    if trace.state == "PENDING":
+        gone = Refusal("supervisor", "ERR_CANCELLED", "interrupted before it was decided")
+        ex.writer.entry(building.decision(ex, trace, call.step, call.parameters, gone))
+        await ex.writer.flush()
+        return
     if trace.state == "AUTHORIZED":
         key = building.idempotency_key(ex, trace, call.step)
         ex.writer.entry(building.tool_call(ex, trace, call.step, call.parameters, key))
