@@ -240,6 +240,8 @@ class Dispatch:
 
     def shown_facts(self, facts: Facts) -> Facts:
         """Facts stand in the chain; the words in them are another's."""
+        if not facts.exceptions and facts.finish_reason is None:
+            return facts
         mark = self.ex.book.sealer.redact_text
         links = tuple(replace(link, type=mark(link.type)) for link in facts.exceptions)
         reason = None if facts.finish_reason is None else mark(facts.finish_reason)

@@ -89,6 +89,10 @@ class Execution:
         self.original_run_id = original_run_id
         self.supervisor = supervisor
         self.listeners = listeners
+        self.fold: RunFold = writer.fold
+        self.book: PayloadBook = writer.book
+        self.run_id: str = writer.fold.run_id
+        self.context: Context = plan.plan.context
         self.price_rows: dict[str, object] = {key: plan.pins.prices[key] for key in ("models", "version")}
         self.prices = PriceTable.from_dict(self.price_rows)
         self.budget: BudgetPolicy = budget_policy(self.context.budget_cents, self.context.budget)
@@ -104,22 +108,6 @@ class Execution:
         `late_effects` when the lease is lost."""
         self._outputs: dict[str, str | None] = {}
         writer.reserved_exact = lambda: sum(self.reserved.values())
-
-    @property
-    def run_id(self) -> str:
-        return self.writer.fold.run_id
-
-    @property
-    def fold(self) -> RunFold:
-        return self.writer.fold
-
-    @property
-    def book(self) -> PayloadBook:
-        return self.writer.book
-
-    @property
-    def context(self) -> Context:
-        return self.plan.plan.context
 
     @property
     def cancel_note(self) -> str | None:

@@ -44,11 +44,12 @@ class Sealer:
         return self._known_rules(hints)[1]
 
     def _known_rules(self, hints: tuple[str, ...]) -> tuple[int, SecretRules, Screen]:
-        known = self._secrets.known_values | self._opened
+        handed_out = self._secrets.known_values
+        count = len(handed_out) + len(self._opened)  # neither ever shrinks
         cached = self._rules.get(hints)
-        if cached is None or cached[0] != len(known):
-            fields = (*self._fields, *hints)
-            cached = self._rules[hints] = (len(known), SecretRules(known, fields), Screen(known, fields))
+        if cached is None or cached[0] != count:
+            known, fields = handed_out | self._opened, (*self._fields, *hints)
+            cached = self._rules[hints] = (count, SecretRules(known, fields), Screen(known, fields))
         return cached
 
     def content(self, value: object, hints: tuple[str, ...] = ()) -> tuple[bytes, bool]:
