@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from benchmarks.figure import Figure, race, seconds
-from benchmarks.plan import check, fresh, plan_run
+from benchmarks.plan import check
 from benchmarks.plans import plan, runtime, workplace
 from reenact.runtime.committer import Committed, Committer
 from reenact.store.base import PAYLOAD_BITS, Lease, Unit
@@ -73,6 +73,11 @@ def measure(runs: int = RUNS, steps: int = 20, rounds: int = 5) -> list[Figure]:
     ]
 
 
+def fresh(folder: Path) -> Path:
+    """A store that nobody has used yet."""
+    return folder / f"store-{len(list(folder.glob('store-*.db')))}.db"
+
+
 def runs_at_once(path: Path, runs: int, steps: int, *, together: bool) -> float:
     """Runs whose skill waits a little, as for a service: while one waits the others go on."""
     with runtime(path) as opened:
@@ -95,7 +100,8 @@ class EachAlone(Committer):
 
 
 def recorded_steps(path: Path, steps: int) -> list[Step]:
-    plan_run(path, steps + 1, "note")
+    with runtime(path) as opened:
+        check(opened.run(plan(steps + 1)).ok)
     db, codec = sqlite3.connect(path), Codec()
     payloads: dict[int, list[tuple[bytes, bytes]]] = {}
     for payload_id, commitment, stored in db.execute("SELECT id, commitment, body FROM payloads ORDER BY id"):

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from reenact import Runtime, skill
+from reenact.skills.skill import Skill
 
 
 @skill("note", version="1.0.0", idempotent=True)
 async def note(text: str, count: int) -> dict[str, Any]:
     """What is left of a step when its skill takes no time."""
-    return {"said": text, "next": count + 1}
-
-
-@skill("note_in_a_thread", version="1.0.0", idempotent=True)
-def note_in_a_thread(text: str, count: int) -> dict[str, Any]:
-    """The same as a plain function, which runs in a thread."""
     return {"said": text, "next": count + 1}
 
 
@@ -31,7 +26,7 @@ async def note_after_a_while(text: str, count: int) -> dict[str, Any]:
     return {"said": text, "next": count + 1}
 
 
-SKILLS = (note, note_in_a_thread, note_after_a_while)
+SKILLS = (note, note_after_a_while)
 
 
 def plan(steps: int, skill_id: str = "note") -> dict[str, object]:
@@ -59,8 +54,8 @@ def workplace() -> Iterator[Path]:
 
 
 @contextmanager
-def runtime(path: Path) -> Iterator[Runtime]:
-    opened = Runtime(f"sqlite:///{path}", skills=SKILLS)
+def runtime(path: Path, skills: Iterable[Skill] = SKILLS) -> Iterator[Runtime]:
+    opened = Runtime(f"sqlite:///{path}", skills=skills)
     try:
         yield opened
     finally:

@@ -6,8 +6,8 @@ import sqlite3
 from pathlib import Path
 
 from benchmarks.figure import Figure
-from benchmarks.plan import plan_run
-from benchmarks.plans import workplace
+from benchmarks.plan import check
+from benchmarks.plans import plan, runtime, workplace
 
 MOST_BYTES = 4_000
 
@@ -27,7 +27,8 @@ def measure(steps: int = 1_000) -> list[Figure]:
 
 
 def file_size(path: Path, steps: int) -> int:
-    plan_run(path, steps, "note")
+    with runtime(path) as opened:
+        check(opened.run(plan(steps)).ok)
     db = sqlite3.connect(path)
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     db.close()

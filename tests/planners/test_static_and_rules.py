@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from reenact.builtin.http_call import http_call
 from reenact.planners.manifest import Manifest
 from reenact.planners.planner import LONGEST_GOAL, Planner
 from reenact.planners.rules import RulesPlanner
 from reenact.planners.static_file import StaticPlanner
-from tests.planners.planning import FETCH, made, manifest, refused
+from tests.planners.planning import FETCH, fetch, made, manifest, refused
 
 
 def write(path: Path, document: object) -> Path:
@@ -46,6 +47,12 @@ def test_a_static_plan_takes_the_goal_and_the_context_of_the_moment(tmp_path: Pa
     plan = made(static(tmp_path).plan("read the news", context, manifest()))
     assert (plan["goal"], plan["agent_id"], plan["plan_id"]) == ("read the news", "me", "p")
     assert plan["context"] == {"budget_cents": 5, "allow_hosts": ["x"]}, "what the file says goes before"
+
+
+def test_a_field_for_secrets_may_hold_what_an_earlier_step_returns(tmp_path: Path) -> None:
+    call = {"url": "https://example.com", "headers": {"authorization": "Bearer {{get.text}}"}}
+    steps = [FETCH, {"step_id": "use", "skill_id": "http_call", "parameters": call}]
+    made(static(tmp_path, steps=steps).plan("x", {}, manifest(fetch, http_call)))
 
 
 @pytest.mark.parametrize(

@@ -166,17 +166,23 @@ def test_reads_may_go_on_without_a_record_where_the_host_said_so_and_say_so(
 
 def test_a_call_that_was_never_decided_does_not_keep_its_session_open(stage: Stage) -> None:
     """The second of two equal reads waits for the first; its request is durable when the process dies."""
+    crashing = Bench(stage.folder)
 
     @skill("look", version="1.0.0", tool_class="read", idempotent=True)
     async def look_up(ctx: SkillContext, n: int) -> int:
         if n == 1:
-            await asyncio.sleep(0.02)  # until the other call has committed, and both requests with it
+            # Until the other call has committed, and both requests with it.
+            while crashing.store.find_run(ctx.run_id).commits < 3:  # noqa: ASYNC110 - a commit sets no event
+                await asyncio.sleep(0.001)
             os.kill(os.getpid(), 9)
         return n
 
     def work() -> None:
+        nonlocal crashing
+        crashing = Bench(stage.folder, look_up)
+
         async def calls() -> None:
-            async with Bench(stage.folder, look_up).runtime.session(goal="crash") as s:
+            async with crashing.runtime.session(goal="crash") as s:
                 await asyncio.gather(*(s.call("look", {"n": n}) for n in (1, 1, 2)))
 
         asyncio.run(calls())

@@ -16,6 +16,7 @@ from reenact.contracts.references import (
 )
 from reenact.errors import PlanError, SkillNotFound
 from reenact.planners.manifest import Manifest
+from reenact.policy.literals import literal_secrets
 from reenact.policy.redaction import SecretRules
 from reenact.skills.schema_paths import leads_somewhere
 from reenact.skills.skill import Skill
@@ -81,18 +82,14 @@ def in_references(
 
 
 def in_secrets(step: Step, where: str, allowed: AllowedSecrets | None, *, own_words: bool) -> Iterator[str]:
-    for place in SecretRules().find(with_unknowns(step.parameters)):
+    for place in literal_secrets(step.parameters, SecretRules()):
         yield f'{where}.parameters{place}: looks like a secret; write {{"$secret": "NAME"}} there'
-    for name in secret_names(step.parameters) if allowed is not None else ():
-        skills = allowed.get(name, ()) if allowed is not None else None
-        if skills is not None and step.skill_id not in skills:
-            offered = sorted(
-                known for known, users in (allowed or {}).items() if users is None or step.skill_id in users
-            )
-            yield (
-                f"{where}.parameters: the secret {name} is not offered to {step.skill_id}; "
-                f"offered: {', '.join(offered) or 'none'}"
-            )
+    if allowed is not None:
+        offered = sorted(name for name, users in allowed.items() if users is None or step.skill_id in users)
+        for name in secret_names(step.parameters):
+            if name not in offered:
+                known = ", ".join(offered) or "none"
+                yield f"{where}.parameters: the secret {name} is not offered to {step.skill_id}; offered: {known}"
     if own_words:
         for place in reserved_keys(step.parameters, f"{where}.parameters"):
             yield f"{place}: keys that begin with $ are reserved"

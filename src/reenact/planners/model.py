@@ -111,7 +111,9 @@ class ModelPlanner:
         """Also inside a running loop, which then waits: `plan_async` does not keep it waiting."""
         found: list[Document | PlannerError] = []
         thread = threading.Thread(
-            target=lambda: found.append(asyncio.run(self.plan_async(goal, context, manifest))), name="reenact-planner"
+            target=lambda: found.append(asyncio.run(self.plan_async(goal, context, manifest))),
+            name="reenact-planner",
+            daemon=True,
         )
         thread.start()
         thread.join()

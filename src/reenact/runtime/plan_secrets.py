@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 
 from reenact.contracts.plan import Plan, Step, plan_from_document
-from reenact.contracts.references import REFERENCE, secret_names
+from reenact.contracts.references import secret_names
 from reenact.errors import PlanError, SkillNotFound, UsageError
+from reenact.policy.literals import literal_secrets
 from reenact.policy.redaction import SecretRules
 from reenact.runtime.secrets import Secrets
 from reenact.skills.registry import Registry
@@ -24,7 +25,7 @@ def refuse_secrets(document: dict[str, object], registry: Registry, secrets: Sec
     for index, step in enumerate(plan.steps):
         marked = (*fields, *hints(step, registry))
         rules = by_hints.setdefault(marked, by_hints.get(marked) or SecretRules(secrets.known_values, marked))
-        places = rules.find(without_references(step.parameters, rules))
+        places = literal_secrets(step.parameters, rules)
         if places:
             where = f"$.steps[{index}].parameters{json_path(places[0])}"
             raise PlanError(
@@ -48,18 +49,6 @@ def hints(step: Step, registry: Registry) -> tuple[str, ...]:
         return registry.resolve(step.skill_id, step.skill_version or "").metadata.redact
     except SkillNotFound:
         return ()
-
-
-def without_references(value: object, rules: SecretRules) -> object:
-    """A reference is no literal, also in a field whose values are secret: what it leads to is asked about later."""
-    if isinstance(value, str):
-        rest = REFERENCE.sub("", value)
-        return value if rest == value or rules.find(rest) else None
-    if isinstance(value, dict):
-        return {key: without_references(item, rules) for key, item in value.items()}
-    if isinstance(value, list):
-        return [without_references(item, rules) for item in value]
-    return value
 
 
 def around_parameters(plan: Plan, document: dict[str, object]) -> dict[str, object]:

@@ -24,6 +24,7 @@ from reenact.contracts.references import (
 from reenact.errors import PlanError, SkillError, UnknownPrice
 from reenact.policy.budget import LedgerDecision, Spent, budget_policy, check_ledger
 from reenact.policy.cost import PriceTable, cents
+from reenact.policy.literals import literal_secrets
 from reenact.policy.redaction import SecretRules
 from reenact.policy.retry import RetryPolicy, calculate_backoff_ms
 from reenact.policy.settle import tariff
@@ -203,7 +204,7 @@ class _Simulating:
             if not self.outside.has_secret(name):
                 yield problem(step, "secret", "ERR_SECRET_UNAVAILABLE", f"the secret {name} is not set")
         rules = SecretRules((), (*self.context.secret_fields, *step.redact_hints))
-        for place in rules.find(with_unknowns(step.parameters)):
+        for place in literal_secrets(step.parameters, rules):
             message = f"{place} looks like a secret, which a plan must not hold"
             yield problem(step, "secret", "ERR_VALIDATION_FAILED", message)
 
