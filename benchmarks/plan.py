@@ -37,7 +37,7 @@ def measure(steps: int = 500, rounds: int = 5) -> list[Figure]:
             name="plan, steps/s beside a raw loop",
             value=plain.ratio,
             least=LEAST,
-            note=f"{plain.step_us:.0f} and {plain.row_us:.0f} µs, {size} bytes; {plain.began_us:.0f} µs to begin and end",
+            note=f"{plain.step_us:.0f} and {plain.row_us:.0f} µs, {size} bytes; {plain.began_us:.0f} µs around them",
         ),
         Figure(
             name="the same with a skill that runs in a thread",
