@@ -95,15 +95,16 @@ class JournalCheck:
             self._report(Problem("LINE_TOO_LONG", f"a line of more than {MAX_LINE_BYTES} bytes"))
             return False
         begins = raw.startswith(COMMIT_START)
-        if starts_body is not None and begins != starts_body:
-            what = "a commit line stands in the middle of a body" if begins else "a body has no commit line"
-            self._report(Problem("COMMIT_MISPLACED", what))
+        if begins and starts_body is False:
+            self._report(Problem("COMMIT_MISPLACED", "a commit line stands in the middle of a body"))
         previous = self._body.hexdigest() if self.commits else ZERO_DIGEST
         if begins or starts_body:
             self._close_commit()
             self._body = sha256()
             self._order = None if begins else CommitOrder()
             self.commits += not begins
+        if starts_body and not begins:  # told once the count stands at the body that lacks it
+            self._report(Problem("COMMIT_MISPLACED", "a body has no commit line"))
         # Step 3.1: canonical bytes of a known form.
         read = read_line(raw)
         if isinstance(read, Problem):
