@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from reenact.builtin.llm.messages import ModelRequest
 from reenact.builtin.net.quiet import quiet
 from reenact.builtin.net.retry_after import retry_after_ms
 from reenact.builtin.net.transport import guarded_client, on_first_byte
+from reenact.errors import SkillError
 from reenact.skills.context import SkillContext
 
 if TYPE_CHECKING:
@@ -74,3 +76,14 @@ def _report(ctx: SkillContext, response: httpx2.Response) -> None:
     wait = retry_after_ms(headers.get("retry-after"), ctx.clock.now_ms())
     if wait is not None:
         ctx.retry_after(wait)
+
+
+def provider_key(request: ModelRequest, variable: str) -> str:
+    """The plan's key. The machine's own one goes to the provider itself only, never to a server that a plan names."""
+    key = request.api_key or (None if request.base_url else os.environ.get(variable))
+    if not key and request.base_url is None:
+        raise SkillError.of(
+            "ERR_LLM_AUTH_FAILURE",
+            f'no key: set api_key to {{"$secret": "{variable}"}} in the step, or {variable} in the environment',
+        )
+    return key or "none"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import TYPE_CHECKING, Any
 
 from reenact.builtin.extras import require
-from reenact.builtin.llm.connection import EXTRA, SKILL, provider_client
+from reenact.builtin.llm.connection import EXTRA, SKILL, provider_client, provider_key
 from reenact.builtin.llm.messages import ModelReply, ModelRequest
 from reenact.errors import SkillError
 from reenact.skills.context import SkillContext
@@ -39,7 +38,7 @@ class OpenAIAdapter:
         arguments = _arguments(request)
         async with provider_client(ctx, request, provider=self.provider, default_host=HOST) as http:
             client = openai.AsyncOpenAI(
-                api_key=_key(request),
+                api_key=provider_key(request, KEY_VARIABLE),
                 base_url=request.base_url or f"https://{HOST}/v1",
                 max_retries=0,
                 http_client=http,
@@ -53,17 +52,6 @@ class OpenAIAdapter:
                     raise
                 raise known from error
         return _reply(raw, ctx.report.request_id)
-
-
-def _key(request: ModelRequest) -> str:
-    """The plan's key. The machine's own one goes to the provider itself only, never to a server that a plan names."""
-    key = request.api_key or (None if request.base_url else os.environ.get(KEY_VARIABLE))
-    if not key and request.base_url is None:
-        raise SkillError.of(
-            "ERR_LLM_AUTH_FAILURE",
-            f'no key: set api_key to {{"$secret": "{KEY_VARIABLE}"}} in the step, or {KEY_VARIABLE} in the environment',
-        )
-    return key or "none"
 
 
 def _arguments(request: ModelRequest) -> dict[str, Any]:
