@@ -10,6 +10,8 @@ FAILED: Final = 1
 UNUSABLE: Final = 3
 OPEN: Final = 4
 INTERRUPTED: Final = 130
+NOBODY_READS: Final = 141
+"""As a shell says it of any command whose reader closed the pipe: 128 + SIGPIPE."""
 
 
 def exit_code(status: str) -> int:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from reenact.cli.exits import NOBODY_READS
 from reenact.errors import ReenactError
 
 # name → (module, one line for --help). A module holds a function of the same name, `-` written as `_`, and may hold
@@ -48,8 +52,24 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 EPILOG = (
-    "Exit codes: 0 done or holds, 1 failed or broken, 2 usage, 3 store unusable, 4 waiting or open, 130 interrupted."
+    "Exit codes: 0 done or holds, 1 failed or broken, 2 usage, 3 store unusable, 4 waiting or open, 130 interrupted, "
+    "141 whoever read the output closed it."
 )
+
+
+@contextmanager
+def while_somebody_reads() -> Iterator[None]:
+    """`reenact ls | head -1` is no failure: where the reader has gone, nothing more is said, and the exit code tells.
+
+    SIGPIPE itself stays ignored: it would kill a run for any connection that a server closes.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        for stream in (sys.stdout, sys.stderr):  # what is still buffered would be an error again when Python ends
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        sys.exit(NOBODY_READS)
 
 
 class LazyGroup(TyperGroup):
@@ -69,6 +89,16 @@ class LazyGroup(TyperGroup):
         if name in COMMANDS and name not in self.commands:
             self.commands[name] = load_command(name)
         return super().resolve_command(ctx, args)
+
+    # The framework would call a closed pipe a failure, with exit code 1.
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        with while_somebody_reads():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        with while_somebody_reads():
+            return super().invoke(ctx)
 
 
 def load_command(name: str) -> Any:
@@ -109,8 +139,16 @@ def options(
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point: a user's mistake ends as one line on stderr and a documented exit code."""
+    with while_somebody_reads():
+        run_command(argv)
+
+
+def run_command(argv: list[str] | None) -> None:
     try:
-        app(argv)
+        try:
+            app(argv)
+        finally:
+            sys.stdout.flush()  # what a skill printed
     except ReenactError as error:
         typer.echo(f"error: {one_line(str(error))}", err=True)
         sys.exit(error.exit_code)
@@ -118,8 +156,7 @@ def main(argv: list[str] | None = None) -> None:
         typer.echo("interrupted", err=True)
         sys.exit(130)
     except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
+        raise
     except OSError as error:  # a full disk behind stdout, a folder that may not be entered
         about = f"{error.filename}: " if error.filename else ""
         typer.echo(f"error: {one_line(f'{about}{error.strerror or error}')}", err=True)
