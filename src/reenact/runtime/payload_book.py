@@ -34,9 +34,10 @@ class PayloadBook:
         self._recent: OrderedDict[bytes, tuple[str, int | None]] = OrderedDict()
         self.pending: list[NewPayload] = []
         self.in_flight: list[NewPayload] = []
+        """Of commits that are on their way, or stand in a row for it."""
         self.shared: list[tuple[str, int]] = []
-        self._named_in_flight: list[bytes] = []
-        """Content that the next commit names of one on its way: where it lies is known when that arrives."""
+        self._named_in_flight: set[bytes] = set()
+        """Content that was named again before it arrived: where it lies is known then."""
 
     def put(self, value: object, *, hints: tuple[str, ...] = ()) -> tuple[str, int]:
         """(commitment, size of the envelope) of a value; equal values of a run share one envelope.
@@ -63,8 +64,8 @@ class PayloadBook:
             commitment, payload_id = known
             if payload_id is not None:
                 self.shared.append((commitment, payload_id))
-            elif any(payload.commitment == commitment for payload in self.in_flight):
-                self._named_in_flight.append(content_key)
+            elif self.in_flight:  # a row too many, where it is not among these, does no harm
+                self._named_in_flight.add(content_key)
             return commitment, size
         envelope = self._door.random_bytes(32) + content
         commitment = sha256_hex(envelope)
@@ -104,23 +105,25 @@ class PayloadBook:
     def take_pending(self) -> tuple[list[NewPayload], list[tuple[str, int]]]:
         """What the next commit stores, and what it names again of earlier commits."""
         taken = (self.pending, self.shared)
-        self.in_flight, self.pending, self.shared = self.pending, [], []
+        self.in_flight = [*self.in_flight, *self.pending] if self.in_flight else self.pending
+        self.pending, self.shared = [], []
         return taken
 
     def give_back(self, payloads: list[NewPayload], shared: list[tuple[str, int]]) -> None:
-        """A commit failed: its envelopes go with the next one."""
+        """The only commit on its way failed: its envelopes go with the next one."""
         self.pending, self.shared, self.in_flight = payloads + self.pending, shared + self.shared, []
-        self._named_in_flight = []
+        self._named_in_flight = set()
 
     def committed(self, run_no: int, n: int, payloads: list[NewPayload]) -> None:
-        """These envelopes are durable as those of commit `n`."""
+        """These envelopes, the first of those on their way, are durable as those of commit `n`."""
         for k, payload in enumerate(payloads):
             if payload.content_key:
                 payload_id = (run_no << 24 | n) << PAYLOAD_BITS | k
                 self._remember(payload.content_key, payload.commitment, payload_id)
                 if payload.content_key in self._named_in_flight:
+                    self._named_in_flight.discard(payload.content_key)
                     self.shared.append((payload.commitment, payload_id))
-        self.in_flight, self._named_in_flight = [], []
+        self.in_flight = self.in_flight[len(payloads) :]
 
     def get(self, commitment: str, *, near: int | None = None) -> object:
         """The value behind a commitment; LookupError when its envelope is gone."""

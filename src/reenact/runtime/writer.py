@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from operator import itemgetter
 
@@ -24,6 +25,8 @@ from reenact.values.digest import ZERO_DIGEST
 
 CHECKPOINT_STEPS = 256
 LARGE_COMMIT = 512
+"""Payloads. A commit holds at most 4,095 of them: calls side by side, and calls while the store cannot be written, may
+stage more, which then goes into several commits."""
 
 
 class TraceLines:
@@ -89,9 +92,13 @@ class Staged:
             mine.attempts += lines.attempts
         self.checkpoints |= later.checkpoints
         self.seal = later.seal or self.seal
-        self.run_checkpoint = self.frontier = None  # made anew from what is staged then
+        self.forget_run_checkpoint()
         self.status = later.status or self.status
         return self
+
+    def forget_run_checkpoint(self) -> None:
+        """It is made anew from what is staged then."""
+        self.run_checkpoint = self.frontier = None
 
     def ordered(self) -> list[TraceLines]:
         """In the format's order: traces that began earlier, then new ones, each by step index."""
@@ -106,6 +113,17 @@ class Staged:
             found += trace.lines
         found += [line for _, line in sorted(self.checkpoints.items())]
         return found
+
+
+class Group:
+    """Enough for a commit, with its payloads: nothing is added to it any more."""
+
+    __slots__ = ("payloads", "shared", "staged")
+
+    def __init__(self, staged: Staged, payloads: list[NewPayload], shared: list[tuple[str, int]]) -> None:
+        self.staged = staged
+        self.payloads = payloads
+        self.shared = shared
 
 
 class RunWriter:
@@ -128,6 +146,8 @@ class RunWriter:
         self.lease = lease
         self._owner = owner
         self._staged = Staged()
+        self._full: deque[Group] = deque()
+        """Staged before what is in `_staged`, and committed before it."""
         self._lock = asyncio.Lock()
         self._checkpointed = fold.done
         self.reserved_exact: Callable[[], int] = lambda: 0
@@ -186,7 +206,7 @@ class RunWriter:
     def seal(self, status: RunStatus, plan_hash: str | None, steps_planned: int) -> None:
         self._staged.seal = Seal(
             attempts_root="",
-            commits=self.fold.commits + 1,
+            commits=0,
             plan_hash=plan_hash,
             prev_store_seal=ZERO_DIGEST,
             root=self.fold.full_root(),
@@ -205,7 +225,7 @@ class RunWriter:
 
     @property
     def has_staged(self) -> bool:
-        return bool(self._staged)
+        return bool(self._staged or self._full)
 
     @property
     def is_large(self) -> bool:
@@ -215,8 +235,16 @@ class RunWriter:
     # -- committing ------------------------------------------------------------------------------------------------
 
     async def flush(self) -> None:
-        """Make everything staged durable in one transaction. Raises ConcurrentExecution when fenced off."""
+        """Make everything staged durable. Raises ConcurrentExecution when fenced off.
+
+        It is one transaction, unless more is staged than a commit shall hold; then what the caller staged since it last
+        waited for something is in one of them.
+        """
+        if self.is_large:
+            self._close_group()
         async with self._lock:
+            if self._full:
+                await self._commit_full()
             if not self._staged:
                 return
             after, interrupted = await self._commit_staged()
@@ -227,7 +255,11 @@ class RunWriter:
 
         False when another call holds the key by now: then nothing was written, and what was staged before still is.
         """
+        if self.is_large:
+            self._close_group()
         async with self._lock:
+            if self._full:
+                await self._commit_full()
             trace = self.fold.trace(call.entry.trace_id)
             before = (trace.state, trace.sequence, trace.head, trace.attempts_head)
             self.entry(call)
@@ -245,27 +277,46 @@ class RunWriter:
         """The tool_call that was staged last in its trace."""
         trace.call = None
         self.fold.called -= 1
-        staged = self._staged.traces[trace.trace_id].lines
-        staged.pop()
-        if not staged:
-            del self._staged.traces[trace.trace_id]
-        self._staged.reservations.remove(reservation)
+        held_by = (self._staged, *(group.staged for group in self._full))
+        staged = next(staged for staged in held_by if reservation in staged.reservations)
+        lines = staged.traces[trace.trace_id].lines
+        lines.pop()
+        if not lines:
+            del staged.traces[trace.trace_id]
+        staged.reservations.remove(reservation)
+
+    def _close_group(self) -> None:
+        """What is staged so far is a commit of its own. Only between two acts of a call, as everywhere else."""
+        if self._staged:
+            self._full.append(Group(self._staged, *self.book.take_pending()))
+            self._staged = Staged()
+
+    async def _commit_full(self) -> None:
+        """Commit the groups that are full, oldest first, and tell of each."""
+        while self._full:
+            group = self._full.popleft()
+            is_last = not (self._full or self._staged)
+            tell_all(*await self._commit(group, is_last=is_last))
 
     async def _commit_staged(self) -> tuple[list[Callable[[], None]], asyncio.CancelledError | None]:
         """Who is to be told now, and the cancellation that came meanwhile. On an error all is staged as it was."""
         staged, self._staged = self._staged, Staged()
+        return await self._commit(Group(staged, *self.book.take_pending()), is_last=True)
+
+    async def _commit(
+        self, group: Group, *, is_last: bool
+    ) -> tuple[list[Callable[[], None]], asyncio.CancelledError | None]:
+        staged, payloads = group.staged, group.payloads
         attempts_tree = self._grow_attempts_tree(staged)
-        self._add_run_checkpoint(staged)
-        payloads, shared = self.book.take_pending()
-        unit = self._unit(staged, payloads, shared)
+        if is_last:  # otherwise the fold is ahead of these lines
+            self._add_run_checkpoint(staged)
+        unit = self._unit(staged, payloads, group.shared)
         reach("before_commit")
         try:
             done = await self._committer.commit(unit, self.lease, self._owner)
         except (StoreError, KeyTaken):
-            # Nothing was written: it stays staged, so that a store which works again gets all of it.
             self.fold.attempts_tree = attempts_tree
-            self._staged = staged.absorb(self._staged)
-            self.book.give_back(payloads, shared)
+            self._put_back(group)
             raise
         reach("after_commit")
         self.lease = done.lease
@@ -276,6 +327,15 @@ class RunWriter:
             self._checkpointed = self.fold.done
         self.book.committed(done.lease.run_no, unit.n, payloads)
         return staged.after, done.interrupted
+
+    def _put_back(self, group: Group) -> None:
+        """Nothing was written: it stays staged, before all else, so that a store which works again gets all of it."""
+        if self._full or len(group.payloads) + len(self.book.pending) >= LARGE_COMMIT:
+            group.staged.forget_run_checkpoint()
+            self._full.appendleft(group)
+            return
+        self._staged = group.staged.absorb(self._staged)
+        self.book.give_back(group.payloads, group.shared)
 
     def _grow_attempts_tree(self, staged: Staged) -> MerkleTree:
         """Its leaves stand in the order of the lines, which calls side by side do not keep. Gives the tree before."""
@@ -313,6 +373,7 @@ class RunWriter:
             seal = chain.sealed(
                 replace(
                     staged.seal,
+                    commits=self.fold.commits + 1,
                     attempts_root=self.fold.attempts_tree.root(),
                     prev_store_seal=last_store_seal(),
                     run_head=chain.sha(body),
