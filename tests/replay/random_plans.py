@@ -1,4 +1,4 @@
-"""Random plans for hypothesis: retries, mixed errors, budgets, denials, keys, references, crashes."""
+"""Random plans for hypothesis: retries, mixed errors, budgets, denials, supervisors, keys, references, crashes."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ SKILLS = (
 class Case:
     plan: dict[str, Any]
     crashes: tuple[tuple[str, int], ...]
+    hosted: bool = False
+    """The host has a supervisor of its own, whatever the plan names."""
 
 
 endings = st.sampled_from(["ok", "ok", "ok", "404"]).map(lambda word: [word])
@@ -138,4 +140,4 @@ def cases(draw: st.DrawFn) -> Case:
     }  # fmt: skip
     crash = st.tuples(st.sampled_from(sorted(CRASH_POINTS)), st.integers(1, 4))
     crashes = draw(st.lists(crash, min_size=1, max_size=4)) if draw(st.booleans()) else []
-    return Case(plan, tuple(crashes))
+    return Case(plan, tuple(crashes), hosted=chance(draw, 4))

@@ -11,10 +11,11 @@ from reenact import Registry
 from reenact.replay import Recording, ReplayResult, load_recording
 from reenact.replay.mock import mock_replay
 from reenact.runtime import crash_points
+from reenact.runtime.gates.supervisor import SupervisorFunction
 from reenact.runtime.runtime import Runtime
 from reenact.store.sqlite import SqliteStore
 from reenact.values.clock import FixedDoor
-from tests.replay.skills import registry, supervisor
+from tests.replay.skills import registry
 
 
 class Crash(BaseException):
@@ -43,9 +44,9 @@ def armed(name: str, count: int) -> Iterator[None]:
         crash_points._armed = None
 
 
-def memory_runtime(skills: Registry | None = None, *, seed: int = 0) -> Runtime:
+def memory_runtime(skills: Registry | None = None, *, seed: int = 0, host: SupervisorFunction | None = None) -> Runtime:
     door = FixedDoor(seed=seed)
-    return Runtime(SqliteStore(":memory:", door=door), skills=skills or registry(), supervisor=supervisor, door=door)
+    return Runtime(SqliteStore(":memory:", door=door), skills=skills or registry(), supervisor=host, door=door)
 
 
 async def record(runtime: Runtime, plan: dict[str, Any], crashes: Iterable[tuple[str, int]] = ()) -> str:
@@ -68,8 +69,10 @@ async def start_or_resume(runtime: Runtime, plan: dict[str, Any], run_id: str) -
         await runtime.run_async(plan, run_id=run_id)
 
 
-def recorded(plan: dict[str, Any], crashes: Iterable[tuple[str, int]] = ()) -> Recording:
-    runtime = memory_runtime()
+def recorded(
+    plan: dict[str, Any], crashes: Iterable[tuple[str, int]] = (), *, host: SupervisorFunction | None = None
+) -> Recording:
+    runtime = memory_runtime(host=host)
     run_id = asyncio.run(record(runtime, plan, crashes))
     return load_recording(runtime.store, run_id)
 

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from reenact import Registry
 from tests.replay.random_plans import Case, cases
 from tests.replay.recording import mocked, recorded
+from tests.replay.skills import supervisor
 
 PLANS = 1000
 SHARDS = 4
@@ -21,7 +22,7 @@ def test_the_mock_replay_of_any_run_matches_in_all_aspects(shard: int) -> None:
     @settings(max_examples=PLANS // SHARDS, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(cases())
     def matches(case: Case) -> None:
-        recording = recorded(case.plan, case.crashes)
+        recording = recorded(case.plan, case.crashes, host=supervisor if case.hosted else None)
         for skills in (None, Registry()):
             result = mocked(recording, skills)
             assert result.verdict == "matched", (result.divergence, result.comparison)

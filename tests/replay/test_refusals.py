@@ -20,7 +20,7 @@ from reenact.store.export import export_run
 from reenact.store.sqlite import SqliteStore
 from tests.replay.forge import Forge
 from tests.replay.recording import memory_runtime, mocked, record
-from tests.replay.skills import registry, supervisor
+from tests.replay.skills import registry
 
 PLAN: dict[str, Any] = {
     "plan_id": "refused",
@@ -86,7 +86,7 @@ def payload_edited(store: SqliteStore, _: str) -> None:
 
 def another_runs_journal(store: SqliteStore, run_id: str) -> None:
     """The run's row names the commits of another one."""
-    other = Runtime(store, skills=registry(), supervisor=supervisor)
+    other = Runtime(store, skills=registry())
     other_id = asyncio.run(record(other, {**PLAN, "plan_id": "other"}))
     db = store.writer.db
     db.execute("UPDATE runs SET run_id = 'aside' WHERE run_id = ?", (run_id,))
@@ -179,7 +179,7 @@ def test_without_its_plan_a_run_cannot_be_replayed() -> None:
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bundles")
-    runtime = Runtime(str(folder / "store.db"), skills=registry(), supervisor=supervisor)
+    runtime = Runtime(str(folder / "store.db"), skills=registry())
     run_id = runtime.run(PLAN).run_id
     other = runtime.run({**PLAN, "plan_id": "other"}).run_id
     runtime.close()

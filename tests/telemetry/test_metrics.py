@@ -20,13 +20,13 @@ from reenact.telemetry.store_metrics import exposition
 from reenact.values.clock import FixedDoor
 from tests.replay.mutations import MUTATIONS, PLAN, recording
 from tests.replay.recording import mocked
-from tests.replay.skills import SKILLS, supervisor
+from tests.replay.skills import SKILLS
 
 
 def new_runtime(*listeners: Any) -> Runtime:
     door = FixedDoor()
     store = SqliteStore(":memory:", door=door)
-    return Runtime(store, skills=Registry(SKILLS), supervisor=supervisor, listeners=listeners, door=door)
+    return Runtime(store, skills=Registry(SKILLS), listeners=listeners, door=door)
 
 
 def samples(text: bytes) -> dict[str, float]:

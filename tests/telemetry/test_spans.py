@@ -18,7 +18,7 @@ from reenact.telemetry import spans
 from reenact.telemetry.spans import Spans
 from reenact.values.clock import FixedDoor
 from tests.replay.mutations import PLAN
-from tests.replay.skills import SKILLS, supervisor
+from tests.replay.skills import SKILLS
 
 
 def traced(**options: Any) -> tuple[Runtime, InMemorySpanExporter]:
@@ -27,7 +27,7 @@ def traced(**options: Any) -> tuple[Runtime, InMemorySpanExporter]:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     door = FixedDoor()
     runtime = Runtime(
-        SqliteStore(":memory:", door=door), skills=Registry(SKILLS), supervisor=supervisor, door=door,
+        SqliteStore(":memory:", door=door), skills=Registry(SKILLS), door=door,
         listeners=[Spans(provider, **options)],
     )  # fmt: skip
     return runtime, exporter

@@ -15,7 +15,7 @@ from reenact.journal.fold import TraceFold
 from reenact.policy.budget import Spent
 from reenact.replay.recording import Recording
 from reenact.replay.stand_in import decision_meta, details_of, refused_by
-from reenact.runtime.gates.verdict import Approval, Approver, Refusal, Verdict
+from reenact.runtime.gates.verdict import Approval, Refusal, Verdict
 from reenact.runtime.reader import RecordedStep
 from reenact.runtime.sealing import Sealer
 from reenact.runtime.secrets import Secrets
@@ -41,7 +41,7 @@ class RecordedSource:
 
     recording: Recording
     supervisor: str
-    """The plan's supervisor: `auto` decides again, anybody else's word is served."""
+    """The plan's supervisor: the plan's own `auto` decides again, anybody else's word is served."""
     strict: bool = False
     """Serve an attempt only to the call that made it: with other parameters there is nothing to serve."""
     outputs: Mapping[str, object] = field(default_factory=dict)
@@ -86,13 +86,20 @@ class RecordedSource:
             return None
         return str(details_of(recorded).get("secret", "as recorded"))
 
-    def served_decision(self, step: PlannedStep) -> Verdict | None:
-        if self.supervisor == "auto":
-            return None
+    def served_decision(self, step: PlannedStep) -> Verdict:
+        """Never None: whoever supervises where this is replayed is not asked."""
         recorded = self.recording.steps.get(step.step_id)
+        if self.supervisor == "auto" and not self.was_supervised(recorded):
+            return Approval("auto")
         if recorded is None or recorded.trace.decision is None:
             raise NothingRecorded(step, "a decision that nobody made in the recorded run")
         return supervisor_said(recorded, step)
+
+    def was_supervised(self, recorded: RecordedStep | None) -> bool:
+        """Under `auto` too a call may have come before its host's function, or may still wait for what it says."""
+        if recorded is None or self.recording.plan.context.supervisor != "auto":
+            return False
+        return recorded.trace.decision is None or decision_meta(recorded.trace).get("gate") == "supervisor"
 
     def served_parameters(self, step: PlannedStep) -> dict[str, object] | None:
         """Recorded arguments for a step whose references lead to a value that was erased since.
@@ -186,9 +193,8 @@ def supervisor_said(recorded: RecordedStep, step: PlannedStep) -> Verdict:
     decided = recorded.trace.decision
     assert decided is not None
     if decided.decision == "APPROVE":
-        by = decided.rationale.removeprefix("Approved by ")
-        approver: Approver = "person" if by == "person" else ("policy" if by == "policy" else "auto")
-        return Approval(approver)
+        # Only a run that holds the vote may say that a person approved: here the record speaks for them.
+        return Approval("auto" if decided.rationale == "Approved by auto" else "policy")
     if meta.get("gate") != "supervisor":
         raise NothingRecorded(step, f"a decision; the recorded run was refused by the gate {meta.get('gate')} before")
     details = details_of(recorded)

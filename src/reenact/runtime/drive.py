@@ -198,11 +198,9 @@ class Call:
         served = self.ex.source.served_decision(self.step)
         if served is not None:
             return served
+        mode, named, host = self.ex.context.supervisor, self.ex.supervisor, self.ex.host_supervisor
         vote = self.ex.fold.votes.get(self.trace.trace_id)
-        if vote is not None:
-            return supervisor.by_vote(vote)
-        mode = self.ex.context.supervisor
-        if mode == "auto":
+        if mode == "auto" and host is None and vote is None:
             return Approval("auto")
         request = self.trace.request
         assert request is not None
@@ -217,12 +215,9 @@ class Call:
             goal=self.ex.plan.plan.goal,
             spent_cents=cents(self.ex.fold.spent_exact),
         )
-        if mode == "ask":
-            return supervisor.by_risk(proposal)
-        if self.ex.supervisor is None:
-            return Refusal("supervisor", "ERR_POLICY_VIOLATION", f"there is no supervisor {mode}")
-        await self.ex.writer.flush()  # a callable may take its time: what is known so far is durable first
-        return await supervisor.by_function(self.ex.supervisor, proposal)
+        if named is not None or host is not None:
+            await self.ex.writer.flush()  # a callable may take its time: what is known so far is durable first
+        return await supervisor.decide(proposal, mode, vote=vote, named=named, host=host)
 
     async def park(self) -> None:
         """What is known is durable, and a checkpoint says where the trace stands."""

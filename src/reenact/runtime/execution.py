@@ -78,6 +78,7 @@ class Execution:
         mint: Mint,
         original_run_id: str,
         supervisor: SupervisorFunction | None = None,
+        host_supervisor: SupervisorFunction | None = None,
         listeners: tuple[Listener, ...] = (),
     ) -> None:
         self.store = store
@@ -88,6 +89,9 @@ class Execution:
         self.mint = mint
         self.original_run_id = original_run_id
         self.supervisor = supervisor
+        """The function that the plan names."""
+        self.host_supervisor = host_supervisor
+        """The host's own: asked about every call, whatever the plan names."""
         self.listeners = listeners
         self.fold: RunFold = writer.fold
         self.book: PayloadBook = writer.book

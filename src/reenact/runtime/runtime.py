@@ -57,6 +57,7 @@ from reenact.version import __version__
 
 T = TypeVar("T")
 UNFINISHED: tuple[RunStatus, ...] = ("pending", "running", "held", "waiting")
+SERVED: tuple[RunMode, ...] = ("mock_replay", "dry_run")
 
 PlanLike = Mapping[str, object] | str | Path
 
@@ -64,8 +65,8 @@ PlanLike = Mapping[str, object] | str | Path
 class Runtime:
     """Runs plans on a store.
 
-    `skills` are added to the built-in ones. `secrets` are looked up before the environment. `listeners` hear every
-    fact after it is durable.
+    `skills` are added to the built-in ones. `secrets` are looked up before the environment. `supervisor` is asked about
+    every call, besides what a plan names. `listeners` hear every fact after it is durable.
     """
 
     def __init__(
@@ -310,9 +311,16 @@ class Runtime:
             source=source,
             mint=self.mint,
             original_run_id=original_run_id,
-            supervisor=self._supervisor or load_supervisor(plan.plan.context.supervisor),
+            supervisor=self._named_supervisor(plan, writer),
+            host_supervisor=self._supervisor,
             listeners=self.listeners,
         )
+
+    def _named_supervisor(self, plan: RunPlan, writer: RunWriter) -> SupervisorFunction | None:
+        """The function that the plan names. Where everything is served nobody is asked, and no code is loaded."""
+        record = writer.fold.record
+        served = record is not None and record.mode in SERVED
+        return None if served else load_supervisor(plan.plan.context.supervisor)
 
     async def conduct(self, ex: Execution) -> RunResult:
         """Run to the end or to a stop; the lease is given back either way."""

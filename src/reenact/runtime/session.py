@@ -75,8 +75,9 @@ class Session:
             caller_key=idempotency_key,
         )
         self._ex.prices = PriceTable.from_dict(self._ex.price_rows)
+        call = drive.start(self._ex, step)
         try:
-            outcome = await drive.start(self._ex, step).drive()
+            outcome = await call.drive()
             await self._ex.writer.flush()
         except Parked as parked:
             raise WaitingForPerson(f"{parked} (run {self.run_id})", status=parked.status) from None
@@ -84,7 +85,7 @@ class Session:
             keep_late(self._ex)
             raise
         except StoreError as error:
-            outcome = await call_unrecorded(self._ex, step, error)
+            outcome = await call_unrecorded(self._ex, call.trace, step, error)
         return self._ex.book.sealer.hide_known(outcome)
 
     def _check_names(self, *names: str | None) -> None:
@@ -145,9 +146,7 @@ class Session:
     @property
     def waiting(self) -> list[str]:
         """Ids of the calls that wait for a person. Where nobody is asked, an undecided call was given up on."""
-        if self._ex.context.supervisor == "auto":
-            return []
-        return [trace.step_id for trace in self._ex.fold.open.values() if trace.state == "PENDING"]
+        return [trace.step_id for trace in self._ex.fold.open.values() if session_history.may_wait(self._ex, trace)]
 
     # -- the end ---------------------------------------------------------------------------------------------------
 

@@ -49,10 +49,15 @@ def remembered_gate(ex: Execution, plan: SessionPlan) -> DuplicateGate:
     return gate
 
 
+def may_wait(ex: Execution, trace: TraceFold) -> bool:
+    """Whether a person may be about to decide this call; under `auto` only one that was parked for that."""
+    return trace.state == "PENDING" and (ex.context.supervisor != "auto" or trace.trace_id in ex.fold.parked)
+
+
 async def synthesize(ex: Execution, plan: SessionPlan, trace: TraceFold) -> None:
     """End an interrupted call with a result that says so, appended: the history is whole again, nothing is sent."""
     call = reopen(ex, plan, trace)
-    if trace.state == "PENDING" and ex.context.supervisor != "auto":
+    if may_wait(ex, trace):
         return  # nothing was sent, and a person may still approve it
     if trace.state == "PENDING":
         gone = Refusal("supervisor", "ERR_CANCELLED", "interrupted before it was decided")

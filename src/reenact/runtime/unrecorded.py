@@ -6,6 +6,7 @@ import logging
 
 from reenact.contracts.outcome import Observability, OutcomeMetadata, StructuredOutcome
 from reenact.errors import StoreError
+from reenact.journal.fold import TraceFold
 from reenact.policy.classify import classify
 from reenact.policy.taxonomy import is_retryable
 from reenact.runtime.execution import Execution
@@ -15,10 +16,11 @@ from reenact.runtime.steps import PlannedStep
 log = logging.getLogger("reenact.journal")
 
 
-async def call_unrecorded(ex: Execution, step: PlannedStep, error: StoreError) -> StructuredOutcome:
-    """One attempt of a read that leaves no record; raises `error` for anything else."""
-    allowed = ex.unrecorded_reads and step.skill is not None and step.tool_class(step.parameters) == "read"
-    if not allowed:
+async def call_unrecorded(ex: Execution, trace: TraceFold, step: PlannedStep, error: StoreError) -> StructuredOutcome:
+    """One attempt of a read that leaves no record; raises `error` for anything else, and where no gate let it pass."""
+    decided = trace.decision is not None and trace.decision.decision == "APPROVE"
+    is_read = step.skill is not None and step.tool_class(step.parameters) == "read"
+    if not (ex.unrecorded_reads and decided and is_read):
         raise error
     log.warning("run %s, step %s goes on without a record: %s", ex.run_id, step.step_id, error)
     trace_id = ex.door.uuid7()

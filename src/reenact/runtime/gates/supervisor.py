@@ -1,11 +1,16 @@
-"""Last gate: somebody says yes. By default the plan itself; by risk a person; or the host's own function."""
+"""Last gate: somebody says yes. By default the plan itself; by risk a person; or a function.
+
+Two may have a word: the function that the host gave to its runtime, and whatever the plan names. Both must agree, and
+the host comes first: a no of either is a no, and where either wants a person, a person is asked.
+"""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 
 from reenact.contracts.artifacts import RiskLevel
 from reenact.contracts.records import Vote
@@ -15,7 +20,7 @@ from reenact.runtime.gates.verdict import Approval, NeedsApproval, Refusal, Verd
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a supervisor function is shown."""
+    """What a supervisor function is shown. The parameters are a copy: what it does to them changes nothing."""
 
     run_id: str
     step_id: str
@@ -31,6 +36,48 @@ class Proposal:
 SupervisorFunction = Callable[[Proposal], "bool | str | Awaitable[bool | str]"]
 
 
+HOST = "the host's supervisor"
+NAMED = "the supervisor"
+
+
+async def decide(
+    proposal: Proposal,
+    mode: str,
+    *,
+    vote: Vote | None = None,
+    named: SupervisorFunction | None = None,
+    host: SupervisorFunction | None = None,
+) -> Verdict:
+    """What the host, the plan's `mode` and a person come to.
+
+    The host is asked whenever a call is decided here, also after a person was: it may still say no. A person who has
+    approved is the one that either of them may have asked for, so nobody asks for another.
+    """
+    said = None if vote is None else by_vote(vote)
+    if isinstance(said, Refusal):
+        return said
+    by_host = None if host is None else await by_function(host, proposal, HOST)
+    if isinstance(by_host, Refusal):
+        return by_host
+    if said is not None:
+        return said
+    by_plan = await by_mode(mode, named, proposal)
+    if isinstance(by_plan, Refusal) or by_host is None:
+        return by_plan
+    return by_plan if isinstance(by_plan, NeedsApproval) else by_host
+
+
+async def by_mode(mode: str, named: SupervisorFunction | None, proposal: Proposal) -> Verdict:
+    """What the plan says about its own calls."""
+    if mode == "auto":
+        return Approval("auto")
+    if mode == "ask":
+        return by_risk(proposal)
+    if named is None:
+        return Refusal("supervisor", "ERR_POLICY_VIOLATION", f"there is no supervisor {mode}")
+    return await by_function(named, proposal, NAMED)
+
+
 def by_vote(vote: Vote) -> Verdict:
     if vote.decision == "APPROVE":
         return Approval("person", vote=str(vote.digest))
@@ -44,22 +91,22 @@ def by_risk(proposal: Proposal) -> Verdict:
     return NeedsApproval(f"step {proposal.step_id} would run {proposal.skill_id} ({proposal.risk_level})")
 
 
-async def by_function(function: SupervisorFunction, proposal: Proposal) -> Verdict:
+async def by_function(function: SupervisorFunction, proposal: Proposal, who: str) -> Verdict:
     """A function says True, False, or "ask" for a person. Anything else, and any failure, is a no."""
     try:
-        answer = function(proposal)
+        answer = function(replace(proposal, parameters=deepcopy(proposal.parameters)))
         if inspect.isawaitable(answer):
             answer = await answer
     except Exception as error:  # noqa: BLE001  # a supervisor that fails has not approved
         return Refusal(
-            "supervisor", "ERR_POLICY_VIOLATION", f"the supervisor failed with {type(error).__name__}",
+            "supervisor", "ERR_POLICY_VIOLATION", f"{who} failed with {type(error).__name__}",
             {"supervisor_error": type(error).__name__},
         )  # fmt: skip
     if answer is True:
         return Approval("policy")
     if answer == "ask":
-        return NeedsApproval(f"the supervisor asks for a person about step {proposal.step_id}")
-    return Refusal("supervisor", "ERR_POLICY_VIOLATION", "the supervisor refused")
+        return NeedsApproval(f"{who} asks for a person about step {proposal.step_id}")
+    return Refusal("supervisor", "ERR_POLICY_VIOLATION", f"{who} refused")
 
 
 def load_supervisor(name: str) -> SupervisorFunction | None:
