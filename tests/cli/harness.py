@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.store.powerless import give_up_powers
+
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
@@ -65,6 +67,12 @@ def run_command(argv: list[str], folder: str, env: dict[str, str], outputs: str)
     main(argv)
 
 
+def run_powerless(argv: list[str], folder: str, env: dict[str, str], outputs: str) -> None:
+    """As `run_command`, and the permissions of files hold also for root."""
+    give_up_powers()
+    run_command(argv, folder, env, outputs)
+
+
 class Command:
     """`reenact` with one store, in one folder."""
 
@@ -72,10 +80,11 @@ class Command:
         self.folder = folder
         self.store = folder / "store.db"
 
-    def __call__(self, *arguments: str | Path, **more: str) -> Done:
+    def __call__(self, *arguments: str | Path, powerless: bool = False, **more: str) -> Done:
+        target = run_powerless if powerless else run_command
         with tempfile.TemporaryDirectory() as outputs:
             argv = [str(argument) for argument in arguments]
-            process = FORKS.Process(target=run_command, args=(argv, str(self.folder), self.env(**more), outputs))
+            process = FORKS.Process(target=target, args=(argv, str(self.folder), self.env(**more), outputs))
             process.start()
             process.join(LIMIT_S)
             if process.exitcode is None:

@@ -13,6 +13,7 @@ import pytest
 from reenact.errors import ReenactError, StoreError, StoreUnavailable, StoreVersionError, UsageError
 from reenact.store.sqlite import SqliteStore
 from tests.crash.harness import Stage, check_survived, in_child, look, recover
+from tests.store.powerless import give_up_powers, reopen, shut
 
 
 def refusal(url: str | Path) -> ReenactError:
@@ -77,31 +78,20 @@ def test_a_damaged_key_is_named_and_never_replaced(tmp_path: Path) -> None:
     assert key.read_text() == "nonsense"
 
 
-def as_nobody() -> None:
-    """File permissions mean nothing to root."""
-    if os.geteuid() == 0:
-        os.setgroups([])
-        os.setgid(65534)
-        os.setuid(65534)
-
-
 def test_a_read_only_store_can_not_be_written_and_says_so(stage: Stage) -> None:
     stage.runtime().run(stage.plan())
     before = look(stage)
-    for path in [*stage.folder.iterdir(), stage.folder]:
-        path.chmod(0o555 if path.is_dir() else 0o444)
+    shut(stage.folder)
 
     def write() -> None:
-        as_nobody()
+        give_up_powers()
         with pytest.raises(StoreUnavailable) as refused:
             stage.runtime().run(stage.plan())
         assert (refused.value.code, refused.value.exit_code) == ("STORE_UNAVAILABLE", 3)
         assert "\n" not in str(refused.value)
 
     assert in_child(write) == 0
-    stage.folder.chmod(0o755)
-    for path in stage.folder.iterdir():
-        path.chmod(0o644)
+    reopen(stage.folder)
     assert look(stage).runs.keys() == before.runs.keys()
 
 

@@ -35,7 +35,7 @@ def erase(
 
     if not reason:
         raise UsageError("say why, with --reason: it is recorded beside your name")
-    opened = existing_store(store)
+    opened = existing_store(store, to_write=True)
     run_id = opened.find_run(run).run_id
     about = f"step {step} of run {run_id}" if step else f"run {run_id} with its plan"
     if not yes and not typer.confirm(f"Erase every value of {about}? This cannot be undone."):

@@ -62,15 +62,15 @@ def load_registry(skills: list[str] | None) -> Registry:
     return registry
 
 
-def existing_store(url: str | None) -> SqliteStore:
-    """The store to read from; asking for what was recorded never makes a store."""
+def existing_store(url: str | None, *, to_write: bool = False) -> SqliteStore:
+    """The store to read from, also where nothing can be written; asking for what was recorded never makes a store."""
     from reenact.errors import StoreUnavailable
     from reenact.store.sqlite import SqliteStore
 
     path = missing_store(url)
     if path is not None:
         raise StoreUnavailable(f"there is no store at {path}; `reenact run` makes one, --store names another")
-    return SqliteStore(url)
+    return SqliteStore(url, to_read=not to_write)
 
 
 def missing_store(url: str | None) -> str | None:

@@ -30,9 +30,9 @@ write to the disk, of where its new blocks lie."""
 class Connection:
     """A connection with what it needs for packing; used by one thread at a time."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, db: sqlite3.Connection | None = None) -> None:
         self.path = path
-        self.db = open_database(path)
+        self.db = open_database(path) if db is None else db
         self.codec = Codec()
         self.lock = threading.RLock()
         self._pid = os.getpid()
@@ -190,11 +190,18 @@ ADVICE = {
 }
 
 
+def is_only_readable(path: str) -> bool:
+    """The file can be read, and the log that it needs beside it cannot be made."""
+    return os.access(path, os.R_OK) and not os.access(Path(path).absolute().parent, os.W_OK)
+
+
 def translate(error: sqlite3.Error, path: str) -> StoreError:
     """A database error as one line that says what to do next."""
     name = getattr(error, "sqlite_errorname", None) or ""
     if is_busy(error):
         return StoreBusy(f"{path} was busy for {BUSY_TIMEOUT_S:.0f} s; another process holds it; try again")
+    if name.startswith("SQLITE_CANTOPEN") and is_only_readable(path):
+        name = "SQLITE_READONLY"
     for prefix, advice in ADVICE.items():
         if name.startswith(prefix):
             return StoreUnavailable(f"{path}: {advice}")

@@ -13,9 +13,9 @@ from typing import Any
 
 from reenact.errors import DamagedRecord, JsonSyntaxError, RunNotFound
 from reenact.store.base import PAYLOAD_BITS
-from reenact.store.connection import Connection
 from reenact.store.deltas import HEAD, SALT, base_of
 from reenact.store.naming import read_lines
+from reenact.store.reading import open_to_read
 from reenact.values.canonical import parse_canonical
 
 COMMITS_PER_RUN = 1 << 24
@@ -54,7 +54,7 @@ class Evidence:
     """Reads one store file. `close` it, or use it in a `with`."""
 
     def __init__(self, path: str) -> None:
-        self.connection = Connection(path)
+        self.connection = open_to_read(path)
         self.connection.query("BEGIN")  # one snapshot, however long the reading takes
 
     def __enter__(self) -> Evidence:

@@ -15,6 +15,7 @@ from reenact.errors import ReenactError
 from reenact.store.connection import translate
 from reenact.store.migrations import latest
 from reenact.store.owner import owner_is_gone
+from reenact.store.reading import open_read_only
 from reenact.values.clock import Door, parse_ts
 
 Verdict = Literal["ok", "note", "warning", "trouble"]
@@ -44,9 +45,9 @@ def examine(path: str, door: Door) -> list[Finding]:
         return [Finding("store", "trouble", f"{path} is not a file", "name a file with --store")]
     findings = [Finding("store", "ok", f"{path}, {size_of(file)}")]
     try:
-        db = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
-    except sqlite3.Error as error:
-        return [*findings, Finding("store", "trouble", str(translate(error, path)))]
+        db, _ = open_read_only(path)
+    except ReenactError as error:
+        return [*findings, Finding("store", "trouble", str(error)), *look_around(file)]
     try:
         findings += look_inside(db, path, door)
     except sqlite3.Error as error:
@@ -103,8 +104,8 @@ def runs(db: sqlite3.Connection, door: Door) -> Iterator[Finding]:
 def look_at_run(path: str, run_id: str, door: Door) -> Finding | None:
     """Whether somebody works on a run; None for one that has ended, and where the store cannot be read just now."""
     try:
-        db = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
-    except sqlite3.Error:
+        db, _ = open_read_only(path)
+    except ReenactError:
         return None
     try:
         row = db.execute(f"{OPEN_RUNS} AND run_id = ?", (run_id,)).fetchone()
@@ -139,7 +140,12 @@ def look_around(file: Path) -> Iterator[Finding]:
     else:
         yield Finding("disk", "ok", f"{free / 1024 / 1024 / 1024:.1f} GB free")
     if not os.access(file, os.W_OK) or not os.access(file.parent, os.W_OK):
-        yield Finding("permissions", "trouble", "the store cannot be written", "make the file and its folder writable")
+        yield Finding(
+            "permissions",
+            "warning",
+            "the store cannot be written here: it can be listed, shown, verified, exported and replayed",
+            "to run with it, make the file and its folder writable",
+        )
     yield key(Path(f"{file}.key"))
 
 

@@ -36,6 +36,7 @@ from reenact.store.deltas import DeltaBases
 from reenact.store.key_values import KeyValues
 from reenact.store.location import sqlite_path
 from reenact.store.owner import owner_is_gone
+from reenact.store.reading import open_to_read
 from reenact.store.signing import SigningKey, load_or_create, sign_frontier, signed_frontier
 from reenact.values.clock import Door, SystemDoor
 
@@ -51,14 +52,18 @@ RUN_COLUMNS = (
 
 
 class SqliteStore:
-    """`reenact.store.base.Store` on one file. Safe to use from several threads and processes."""
+    """`reenact.store.base.Store` on one file. Safe to use from several threads and processes.
 
-    def __init__(self, url: str | None = None, *, door: Door | None = None) -> None:
+    `to_read` opens it also where nothing can be written; what then tries to write raises `StoreUnavailable`.
+    """
+
+    def __init__(self, url: str | None = None, *, door: Door | None = None, to_read: bool = False) -> None:
         path = sqlite_path(url)
         self.path = path
         self.url = "sqlite:///" + path
         self.door: Door = door or SystemDoor()
-        self._writer = Connection(path)
+        self._connect = open_to_read if to_read else Connection
+        self._writer = self._connect(path)
         self._bases = DeltaBases()
         self._local = threading.local()
         self._readers: list[Connection] = []
@@ -108,7 +113,7 @@ class SqliteStore:
             return self._writer
         reader: Connection | None = getattr(self._local, "reader", None)
         if reader is None:
-            reader = Connection(self.path)
+            reader = self._connect(self.path)
             self._local.reader = reader
             self._readers.append(reader)
         return reader
