@@ -6,11 +6,13 @@ row it builds on, how many bytes of beginning and end they share, its own salt, 
 
 from __future__ import annotations
 
+import sqlite3
 import struct
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 
 from reenact.errors import DamagedRecord
+from reenact.store.base import PAYLOAD_BITS
 from reenact.store.compression import Codec
 
 DELTA = b"\x03"
@@ -26,11 +28,14 @@ BASES_PER_RUN = 4
 LARGEST_BASE = 4 * 1024 * 1024
 RUNS = 16
 HEAD = struct.Struct(">BQII")
+Row = tuple[int, bytes, bytes]
+"""A payload as it is stored: id, commitment, body."""
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
     payload_id: int
+    commitment: bytes
     depth: int
     content: bytes
     steps: int = 0
@@ -40,27 +45,38 @@ class Base:
 
 
 class DeltaBases:
-    """The last large contents of the runs that are being written; only an optimisation, lost with the process."""
+    """The last large contents of the runs that are being written; only an optimisation, lost with the process.
+
+    What is remembered need not be in the store: its transaction may have failed, or its value may have been erased.
+    So one is built on only where the transaction at hand finds its row.
+    """
 
     def __init__(self) -> None:
         self._runs: OrderedDict[int, deque[Base]] = OrderedDict()
 
-    def pack(self, codec: Codec, run_no: int, payload_id: int, envelope: bytes) -> bytes:
-        """The envelope as it is stored."""
+    def pack(
+        self, db: sqlite3.Connection, codec: Codec, rows: list[Row], payload_id: int, commitment: bytes, envelope: bytes
+    ) -> bytes:
+        """The envelope as it is stored. `rows` come before it in the same transaction and are not inserted yet."""
         if not SMALLEST <= len(envelope) - SALT <= LARGEST_BASE:
             return codec.pack_envelope(envelope)
-        content = envelope[SALT:]
+        content, run_no = envelope[SALT:], payload_id >> 24 + PAYLOAD_BITS
         nearest = self._nearest(run_no, content)
         full = nearest is not None and nearest.steps >= STRIDE
         base = nearest.anchor if nearest is not None and full else nearest
         prefix = 0 if base is None else common(content, base.content)
-        if base is None or prefix * 2 < len(base.content) or base.depth >= DEEPEST:
-            self._remember(run_no, Base(payload_id, 0, content))
+        if base is not None and (prefix * 2 < len(base.content) or base.depth >= DEEPEST):
+            base = None
+        if base is not None and not is_there(db, rows, base):
+            del self._runs[run_no]
+            base = None
+        if base is None:
+            self._remember(run_no, Base(payload_id, commitment, 0, content))
             return codec.pack_envelope(envelope)
         suffix = common(content[prefix:][::-1], base.content[prefix:][::-1])
         middle = content[prefix : len(content) - suffix]
         steps, anchor = (0, None) if full else (base.steps + 1, base.anchor or base)
-        self._remember(run_no, Base(payload_id, base.depth + 1, content, steps, anchor))
+        self._remember(run_no, Base(payload_id, commitment, base.depth + 1, content, steps, anchor))
         head = HEAD.pack(base.depth + 1, base.payload_id, prefix, suffix)
         return DELTA + head + envelope[:SALT] + codec.pack_envelope(middle)
 
@@ -78,6 +94,14 @@ class DeltaBases:
         self._runs.move_to_end(run_no)
         if len(self._runs) > RUNS:
             self._runs.popitem(last=False)
+
+
+def is_there(db: sqlite3.Connection, rows: list[Row], base: Base) -> bool:
+    """Ids are given again after a failure; a commitment stands for one salted content."""
+    if any(row[0] == base.payload_id and row[1] == base.commitment for row in rows):
+        return True
+    row = db.execute("SELECT commitment FROM payloads WHERE id = ?", (base.payload_id,)).fetchone()
+    return row is not None and row[0] == base.commitment
 
 
 def common(left: bytes, right: bytes) -> int:

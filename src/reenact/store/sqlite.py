@@ -32,7 +32,7 @@ from reenact.store.base import (
     Unit,
 )
 from reenact.store.connection import Connection, translate
-from reenact.store.deltas import DeltaBases
+from reenact.store.deltas import DeltaBases, Row
 from reenact.store.key_values import KeyValues
 from reenact.store.location import sqlite_path
 from reenact.store.owner import owner_is_gone
@@ -181,10 +181,12 @@ class SqliteStore:
 
     def _insert_payloads(self, db: sqlite3.Connection, run_no: int, first: int, payloads: list[NewPayload]) -> None:
         """Envelopes with ids from `first` on; larger ones can be found again by their content."""
-        rows, contents = [], []
+        rows: list[Row] = []
+        contents = []
         for payload_id, (commitment, content_key, envelope) in enumerate(payloads, first):
             digest = bytes.fromhex(commitment)
-            rows.append((payload_id, digest, self._bases.pack(self._writer.codec, run_no, payload_id, envelope)))
+            stored = self._bases.pack(db, self._writer.codec, rows, payload_id, digest, envelope)
+            rows.append((payload_id, digest, stored))
             if content_key and len(envelope) >= INDEXED_CONTENT:
                 contents.append((run_no, content_key, payload_id, digest))
         db.executemany("INSERT INTO payloads VALUES (?, ?, ?)", rows)
