@@ -146,8 +146,7 @@ def test_names_are_written_as_they_are_and_so_must_not_be_secrets(tmp_path: Path
     with bench.runtime.session(goal=f"use {API_KEY} for it") as session:
         with pytest.raises(UsageError, match="looks like a secret"):
             session.call("take", {}, step_id=API_KEY)
-        with pytest.raises(UsageError, match="looks like a secret"):
-            session.call(API_KEY.lower(), {})
+        assert session.call(API_KEY.lower(), {}).code == "ERR_SKILL_NOT_FOUND"
     bench.check(session.run_id)
     assert leaks_in_files(tmp_path) == []
     assert leaks_in_store(Path(bench.path)) == []

@@ -103,7 +103,8 @@ class Call:
     async def ask_gates(self) -> Verdict:
         """validate → permission → duplicate → budget → supervisor, and the first no counts."""
         refusal = (
-            validate.check(self.step, self.unescaped(), self.ex.plan.registry, self.unresolved)
+            self.misspoken()
+            or validate.check(self.step, self.unescaped(), self.ex.plan.registry, self.unresolved)
             or self.literal_secret()
             or self.missing_secret()
             or permission.check(self.step, self.ex.context, self.parameters, self.ex.fold.called)
@@ -134,6 +135,9 @@ class Call:
         if self.plain and self.step.caller_key is None:
             return None
         rules = sealer.rules(self.step.redact_hints)
+    def misspoken(self) -> Refusal | None:
+        return None if self.plain else validate.misspoken(self.step, self.parameters, self.ex.plan.registry)
+
         if self.step.caller_key is not None and rules.find(self.step.caller_key):
             return Refusal("validate", "ERR_VALIDATION_FAILED", "idempotency_key looks like a secret; take another")
         places = [] if sealer.can_seal else rules.find(self.parameters)

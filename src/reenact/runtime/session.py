@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from reenact.contracts.outcome import StructuredOutcome
-from reenact.contracts.plan import STEP_ID
 from reenact.contracts.records import Event, EventType, RunStatus
-from reenact.contracts.references import escape
 from reenact.errors import ConcurrentExecution, StoreError, UsageError, WaitingForPerson
 from reenact.policy.cost import PriceTable
 from reenact.runtime import drive, session_history, verification
@@ -18,14 +15,12 @@ from reenact.runtime.execution import Execution, Fact, Parked
 from reenact.runtime.gates.duplicate import DuplicateGate
 from reenact.runtime.plan_run import note_cancel
 from reenact.runtime.reader import RecordedStep, RunReader
+from reenact.runtime.session_call import check_arguments, spoken
 from reenact.runtime.session_plan import Document, SessionPlan
 from reenact.runtime.unrecorded import call_unrecorded
-from reenact.values.canonical import canonicalize, parse_canonical
 
 if TYPE_CHECKING:
     from reenact.runtime.runtime import Runtime
-
-POINTER = re.compile(r"(/([^/~]|~[01])*)+\Z")
 
 
 class Session:
@@ -37,7 +32,6 @@ class Session:
         self._plan = plan
         self._finished = False
         self._confidence: float | None = None
-        self._calls = ex.fold.requested
         self._passed_before = 0
 
     @property
@@ -59,23 +53,20 @@ class Session:
         idempotency_key: str | None = None,
         secrets: Mapping[str, str] | None = None,
     ) -> StructuredOutcome:
-        """Call a tool. `secrets` binds JSON pointers in the parameters to names; all else is taken literally."""
+        """Call a tool. `secrets` binds JSON pointers in the parameters to names; all else is taken literally.
+
+        A tool that nobody knows and parameters that it cannot take are outcomes, whatever a model made of them;
+        UsageError is for what only the host says.
+        """
         self._check_open()
-        self._runtime.secrets.learn((secrets or {}).values())
-        self._check_names(skill_id, step_id)
-        index = self._calls
-        self._calls += 1
-        step = self._plan.planned(
-            index=index,
-            step_id=self._name(step_id, index),
-            skill_id=skill_id,
+        call = self._begin(
+            skill_id,
+            parameters,
             version=version,
-            parameters=inert(parameters or {}, secrets or {}),
-            turn=self._ex.fold.turn,
-            caller_key=idempotency_key,
+            step_id=step_id,
+            idempotency_key=idempotency_key,
+            secrets=dict(secrets or {}),
         )
-        self._ex.prices = PriceTable.from_dict(self._ex.price_rows)
-        call = drive.start(self._ex, step)
         try:
             outcome = await call.drive()
             await self._ex.writer.flush()
@@ -85,19 +76,41 @@ class Session:
             keep_late(self._ex)
             raise
         except StoreError as error:
-            outcome = await call_unrecorded(self._ex, call.trace, step, error)
+            outcome = await call_unrecorded(self._ex, call.trace, call.step, error)
         return self._ex.book.sealer.hide_known(outcome)
 
-    def _check_names(self, *names: str | None) -> None:
-        """Names stand in the chain as they are."""
-        if any(name is not None and self._ex.book.sealer.redact_text(name) != name for name in names):
-            raise UsageError("the name of a tool or a step looks like a secret, and names are written as they are")
+    def _begin(
+        self,
+        skill_id: str,
+        parameters: object,
+        *,
+        version: str | None,
+        step_id: str | None,
+        idempotency_key: str | None,
+        secrets: dict[str, str],
+    ) -> drive.Call:
+        """The call with its request staged; where this raises, nothing is. It takes the next index: there is no gap."""
+        check_arguments(version, step_id, idempotency_key, secrets)
+        if step_id is not None and not self._is_writable(step_id):
+            raise UsageError("the name of a step looks like a secret, and names are written as they are")
+        self._runtime.secrets.learn(secrets.values())
+        index = self._ex.fold.requested
+        named, exact, recordable = spoken(skill_id, version, parameters, secrets, self._is_writable)
+        step = self._plan.planned(
+            index=index,
+            step_id=step_id or f"c{index + 1}",
+            skill_id=named,
+            version=exact,
+            parameters=recordable,
+            turn=self._ex.fold.turn,
+            caller_key=idempotency_key,
+        )
+        self._ex.prices = PriceTable.from_dict(self._ex.price_rows)
+        return drive.start(self._ex, step)
 
-    def _name(self, step_id: str | None, index: int) -> str:
-        name = step_id or f"c{index + 1}"
-        if not STEP_ID.match(name):
-            raise UsageError(f"step_id {name!r} is not 1 to 128 of A-Z a-z 0-9 _ . : -")
-        return name
+    def _is_writable(self, name: str) -> bool:
+        """Names stand in the chain as they are."""
+        return self._ex.book.sealer.redact_text(name) == name
 
     async def turn(self) -> int:
         """Begin a new turn: what was called before no longer counts as a duplicate. Gives the turn's number."""
@@ -179,37 +192,3 @@ class Session:
     def _check_open(self) -> None:
         if self._ex.fold.seal is not None:
             raise UsageError(f"session {self.run_id} has ended; open a new one")
-
-
-def inert(parameters: Mapping[str, object], secrets: Mapping[str, str]) -> Document:
-    """What a model said, escaped; then the references that the host bound, at their pointers."""
-    plain = parse_canonical(canonicalize(dict(parameters)), what="parameters")
-    value = escape(plain)
-    assert isinstance(value, dict)
-    for pointer, name in secrets.items():
-        bind_secret(value, pointer, name)
-    return value
-
-
-def bind_secret(value: Document, pointer: str, name: str) -> None:
-    if not POINTER.match(pointer):
-        raise UsageError(f"{pointer!r} is not a JSON pointer such as /headers/authorization")
-    parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
-    target: object = value
-    for part in parts[:-1]:
-        target = step_into(target, part, pointer)
-    last = parts[-1]
-    if isinstance(target, dict):
-        target[last] = {"$secret": name}
-    elif isinstance(target, list) and last.isdigit() and int(last) < len(target):
-        target[int(last)] = {"$secret": name}
-    else:
-        raise UsageError(f"{pointer!r} leads nowhere in the parameters")
-
-
-def step_into(target: object, part: str, pointer: str) -> object:
-    if isinstance(target, dict):
-        return target.setdefault(part, {})
-    if isinstance(target, list) and part.isdigit() and int(part) < len(target):
-        return target[int(part)]
-    raise UsageError(f"{pointer!r} leads nowhere in the parameters")

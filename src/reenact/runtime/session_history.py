@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from reenact.contracts.misspoken import said_name, without_marks
 from reenact.contracts.outcome import Observability, OutcomeMetadata, StructuredOutcome
 from reenact.contracts.records import Event
 from reenact.contracts.references import unescape
@@ -114,16 +115,19 @@ def messages(steps: Iterable[RecordedStep], style: str, opened: Callable[[object
 
 def described(step: RecordedStep, opened: Callable[[object], object]) -> tuple[str, Document, str, bool]:
     """(tool, arguments, content, whether it failed) of one call."""
-    parameters = unescape(opened(step.parameters()), None)
-    arguments = parameters if isinstance(parameters, dict) else {}
+    recorded = opened(step.parameters())
+    recorded = recorded if isinstance(recorded, dict) else {}
+    tool = said_name(recorded) or str(step.trace.meta("skill_id"))
+    arguments = unescape(without_marks(recorded), None)
+    assert isinstance(arguments, dict)
     if not step.finished:
-        return str(step.trace.meta("skill_id")), arguments, INTERRUPTED, True
+        return tool, arguments, INTERRUPTED, True
     outcome = step.outcome()
     if outcome.ok or (outcome.details is not None and "output" in outcome.details):
         content = canonicalize(opened(outcome.output)).decode()
     else:
         content = f"{outcome.code}: {outcome.message}"
-    return str(step.trace.meta("skill_id")), arguments, content, not outcome.ok
+    return tool, arguments, content, not outcome.ok
 
 
 def openai_pair(call_id: str, tool: str, arguments: Document, content: str, failed: bool) -> list[Document]:  # noqa: ARG001, FBT001  # this API has no flag for failure

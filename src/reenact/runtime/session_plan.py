@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
+from reenact.contracts.misspoken import NAMED
 from reenact.contracts.plan import plan_from_document, plan_hash
 from reenact.contracts.skill import split_skill_id
 from reenact.errors import SkillNotFound
@@ -59,7 +62,7 @@ class SessionPlan(RunPlan):
         turn: int,
         caller_key: str | None = None,
     ) -> PlannedStep:
-        skill = self.find(skill_id, version)
+        skill = None if NAMED in parameters else self.find(skill_id, version)
         server, tool = split_skill_id(skill_id)
         version = skill.version if skill is not None else version
         self.pin(skill, parameters)

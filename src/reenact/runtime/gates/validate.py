@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from reenact.contracts.misspoken import said_name, why_unusable
 from reenact.errors import SkillNotFound
 from reenact.runtime.gates.verdict import Refusal
 from reenact.runtime.steps import PlannedStep
@@ -24,6 +25,25 @@ def check(
             "validate", "ERR_VALIDATION_FAILED", f"{step.reference}: {problems[0]}", {"problems": list(problems[:20])}
         )
     return None
+
+
+def misspoken(step: PlannedStep, parameters: Mapping[str, object], registry: Registry) -> Refusal | None:
+    """`parameters` are those that were recorded: a session marks in them what a model got wrong."""
+    name = said_name(parameters)
+    if name is not None and step.skill is None:
+        return Refusal("validate", "ERR_SKILL_NOT_FOUND", nobody_called(name, registry))
+    why = why_unusable(parameters)
+    if why is not None and step.skill is not None:
+        return Refusal("validate", "ERR_VALIDATION_FAILED", f"{step.reference}: {why}", {"problems": [why]})
+    return None
+
+
+def nobody_called(name: str, registry: Registry) -> str:
+    try:
+        registry.highest(name)
+    except SkillNotFound as error:
+        return str(error) if name.isprintable() else f"no skill is called {name!r}"
+    return f"no skill is called {name!r}"
 
 
 def absent(step: PlannedStep, registry: Registry) -> str:

@@ -1,0 +1,126 @@
+"""What is handed to `session.call`: the host's mistakes are errors, a model's become calls that a gate refuses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from reenact.contracts.misspoken import UNKNOWN_TOOL, misnamed, unusable
+from reenact.contracts.plan import SKILL_ID, STEP_ID, VERSION
+from reenact.contracts.references import escape
+from reenact.errors import CanonicalizationError, UsageError
+from reenact.runtime.session_plan import Document
+from reenact.values.canonical import MAX_DEPTH, canonicalize, parse_canonical
+
+POINTER = re.compile(r"(/([^/~]|~[01])*)+\Z")
+LONGEST_KEY = 255
+DEPTH_IN_A_PLAN = 8
+
+
+class Unbindable(Exception):  # it becomes a refusal: whether a place is there depends on what a model wrote
+    """A secret's place is not in the parameters."""
+
+
+def spoken(
+    skill_id: str,
+    version: str | None,
+    parameters: object,
+    secrets: Mapping[str, str],
+    is_writable: Callable[[str], bool],
+) -> tuple[str, str | None, Document]:
+    """(skill id, version, parameters) as they can be recorded, whatever a model made of them.
+
+    `is_writable` says whether a name may stand in the chain as it is.
+    """
+    if not isinstance(skill_id, str):
+        raise UsageError(f"the name of a tool is a text, not a {type(skill_id).__name__}")
+    recordable = inert(parameters, secrets)
+    if SKILL_ID.match(skill_id) and is_writable(skill_id):
+        return skill_id, version, recordable
+    return UNKNOWN_TOOL, None, misnamed(skill_id, recordable)
+
+
+def check_arguments(version: object, step_id: object, key: object, secrets: Mapping[str, str]) -> None:
+    """What the host itself says about a call; UsageError before anything of the call is recorded."""
+    if version is not None and not (isinstance(version, str) and VERSION.match(version)):
+        raise UsageError(f"version {version!r} is not a version like 1.2.0; leave it out for the highest")
+    if step_id is not None and not (isinstance(step_id, str) and STEP_ID.match(step_id)):
+        raise UsageError(f"step_id {step_id!r} is not 1 to 128 of A-Z a-z 0-9 _ . : -")
+    if key is not None:
+        check_key(key)
+    for pointer, name in secrets.items():
+        if not (isinstance(pointer, str) and POINTER.match(pointer)):
+            raise UsageError(f"{pointer!r} is not a JSON pointer such as /headers/authorization")
+        if not (isinstance(name, str) and is_text(name) and name):
+            raise UsageError(f"secrets[{pointer!r}] is the name of a secret, not {name!r}")
+
+
+def check_key(key: object) -> None:
+    if not isinstance(key, str):
+        raise UsageError(f"idempotency_key is a text, not a {type(key).__name__}")
+    if not 1 <= len(key) <= LONGEST_KEY or not is_text(key):
+        raise UsageError(f"idempotency_key is 1 to {LONGEST_KEY} characters of text; this one has {len(key)}")
+
+
+def is_text(value: str) -> bool:
+    """Without half of a surrogate pair."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def inert(parameters: object, secrets: Mapping[str, str]) -> Document:
+    """What a model said, escaped; then the references that the host bound, at their pointers."""
+    if parameters is None:
+        parameters = {}
+    if not isinstance(parameters, Mapping):
+        return unusable(f"the parameters of a call are an object, not a {type(parameters).__name__}")
+    try:
+        plain = parse_canonical(recordable(parameters), what="parameters")
+    except CanonicalizationError as error:
+        return unusable(f"the parameters cannot be recorded: {error}")
+    value = escape(plain)
+    assert isinstance(value, dict)
+    try:
+        for pointer, name in secrets.items():
+            bind_secret(value, pointer, name)
+    except Unbindable as error:
+        return unusable(str(error))
+    return value
+
+
+def recordable(parameters: Mapping[str, object]) -> bytes:
+    """Canonical, and not so deep that the session's plan, in which they come to stand, could not be written."""
+    plain = dict(parameters)
+    content = canonicalize(plain)
+    if content.count(b"{") + content.count(b"[") > MAX_DEPTH - DEPTH_IN_A_PLAN:
+        canonicalize({"context": {"steps": [{"parameters": plain}]}})
+    return content
+
+
+def bind_secret(value: Document, pointer: str, name: str) -> None:
+    parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+    target: object = value
+    for part in parts[:-1]:
+        target = step_into(target, part, pointer)
+    last = parts[-1]
+    if isinstance(target, dict):
+        target[last] = {"$secret": name}
+    elif isinstance(target, list) and is_index(last, target):
+        target[int(last)] = {"$secret": name}
+    else:
+        raise Unbindable(f"the secret at {pointer!r} has no place in these parameters")
+
+
+def step_into(target: object, part: str, pointer: str) -> object:
+    if isinstance(target, dict):
+        return target.setdefault(part, {})
+    if isinstance(target, list) and is_index(part, target):
+        return target[int(part)]
+    raise Unbindable(f"the secret at {pointer!r} has no place in these parameters")
+
+
+def is_index(part: str, items: list[object]) -> bool:
+    return part.isascii() and part.isdigit() and int(part) < len(items)
