@@ -66,6 +66,7 @@ class MyError(Exception):
         (httpx2.DecodingError(""), "ERR_DESERIALIZATION_FAILED"),
         (httpx2.TooManyRedirects(""), "ERR_UNKNOWN"),
         (urllib.error.HTTPError("u", 503, "", HTTPMessage(), None), "ERR_HTTP_503"),
+        (urllib.error.HTTPError("u", 302, "", HTTPMessage(), None), "ERR_UNKNOWN"),
         (json.JSONDecodeError("", "", 0), "ERR_DESERIALIZATION_FAILED"),
         (msgspec.ValidationError(), "ERR_VALIDATION_FAILED"),
         (asyncio.CancelledError(), "ERR_CANCELLED"),
@@ -183,6 +184,14 @@ def test_a_status_that_is_an_error_goes_before_what_was_raised_about_it() -> Non
     odd = ExceptionFact(errno=None, type="json.decoder.JSONDecodeError")
     assert classify(Facts(http_status=503, exceptions=(odd,))) == "ERR_HTTP_503"
     assert classify(Facts(http_status=200, exceptions=(odd,))) == "ERR_DESERIALIZATION_FAILED"
+
+
+@pytest.mark.parametrize("status", [100, 101, 301, 302, 304, 399])
+def test_a_status_that_nobody_expected_is_unknown_also_where_something_was_raised_about_it(status: int) -> None:
+    for odd in ("urllib.error.HTTPError", "builtins.ValueError", "builtins.TimeoutError"):
+        code = classify(Facts(http_status=status, exceptions=(ExceptionFact(errno=None, type=odd),)))
+        assert code == "ERR_UNKNOWN"
+        assert not TAXONOMY[code].retryable
 
 
 @pytest.mark.parametrize("attribute", ["http_status", "status_code"])

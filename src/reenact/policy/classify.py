@@ -48,9 +48,9 @@ def facts_of(exception: BaseException) -> Facts:
 def classify(facts: Facts) -> str:
     """The code for `facts`: a pure function, the same in a live run and in a replay.
 
-    In this order: what a skill said itself; a status that is an error; TLS, name resolution, timeout, broken
-    connections anywhere in the chain; other types that are known; any other exception, which is the skill's own
-    fault; how the model ended; a status that nobody expected; else OK.
+    In this order: what a skill said itself; a status that is an error, or that nobody expected; TLS, name resolution,
+    timeout, broken connections anywhere in the chain; other types that are known; any other exception, which is the
+    skill's own fault; how the model ended; else OK.
     """
     for fact in facts.exceptions:
         if fact.type.startswith(_SKILL_ERROR + "."):
@@ -58,14 +58,12 @@ def classify(facts: Facts) -> str:
             return canonical_code(code) if is_code(code) else "ERR_UNKNOWN"
     links = [(_root_and_name(fact.type), fact.errno) for fact in facts.exceptions]
     roots = {root for (root, _), _ in links}
-    if facts.http_status is not None and facts.http_status >= 400:
+    if facts.http_status is not None and not 200 <= facts.http_status < 300:
         return _from_status(facts.http_status, of_a_model=bool(roots & MODEL_LIBRARIES))
     if links:
         return _from_chain(links, roots)
     if facts.finish_reason in FINISH_REASON:
         return FINISH_REASON[facts.finish_reason]
-    if facts.http_status is not None and not 200 <= facts.http_status < 300:
-        return "ERR_UNKNOWN"
     return "OK"
 
 
@@ -99,9 +97,9 @@ def _from_status(status: int, *, of_a_model: bool) -> str:
         return "ERR_LLM_API_ERROR"
     if status in HTTP_STATUS:
         return HTTP_STATUS[status]
-    if status < 500:
+    if 400 <= status < 500:
         return "ERR_HTTP_4XX"
-    return "ERR_HTTP_5XX" if status < 600 else "ERR_UNKNOWN"
+    return "ERR_HTTP_5XX" if 500 <= status < 600 else "ERR_UNKNOWN"
 
 
 def _root_and_name(type_name: str) -> tuple[str, str]:
