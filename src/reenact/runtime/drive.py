@@ -129,15 +129,15 @@ class Call:
         assert isinstance(found, dict)
         return found
 
+    def misspoken(self) -> Refusal | None:
+        return None if self.plain else validate.misspoken(self.step, self.parameters, self.ex.plan.registry)
+
     def literal_secret(self) -> Refusal | None:
         """A secret that stands in the arguments would reach the disk: refused, unless it can be sealed."""
         sealer = self.ex.book.sealer
         if self.plain and self.step.caller_key is None:
             return None
         rules = sealer.rules(self.step.redact_hints)
-    def misspoken(self) -> Refusal | None:
-        return None if self.plain else validate.misspoken(self.step, self.parameters, self.ex.plan.registry)
-
         if self.step.caller_key is not None and rules.find(self.step.caller_key):
             return Refusal("validate", "ERR_VALIDATION_FAILED", "idempotency_key looks like a secret; take another")
         places = [] if sealer.can_seal else rules.find(self.parameters)
