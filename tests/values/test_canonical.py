@@ -168,8 +168,9 @@ def test_a_part_that_is_shared_is_no_circle() -> None:
     doubled: list[object] = []
     for _ in range(MAX_DEPTH + 1):
         doubled = [doubled, doubled]
-    with pytest.raises(CanonicalizationError, match="deeper than"):
+    with pytest.raises(CanonicalizationError, match="deeper than") as caught:
         canonicalize(doubled)
+    assert caught.value.path == "/0" * MAX_DEPTH
 
 
 def nested(depth: int, *, inner: object, as_object: bool) -> object:
@@ -184,8 +185,12 @@ def nested(depth: int, *, inner: object, as_object: bool) -> object:
 def test_nesting_is_limited_by_a_fixed_number_on_both_ways(inner: object, as_object: bool) -> None:
     deepest = nested(MAX_DEPTH, inner=inner, as_object=as_object)
     assert canonicalize(deepest).count(b"{" if as_object else b"[") == MAX_DEPTH
-    with pytest.raises(CanonicalizationError, match=f"deeper than {MAX_DEPTH}"):
+    with pytest.raises(CanonicalizationError, match=f"deeper than {MAX_DEPTH}") as caught:
         canonicalize(nested(MAX_DEPTH + 1, inner=inner, as_object=as_object))
+    assert caught.value.path == ("/k" if as_object else "/0") * MAX_DEPTH
+    with pytest.raises(CanonicalizationError, match="deeper than") as caught:
+        canonicalize({"a": [1, {}], "b": [0, nested(MAX_DEPTH, inner=inner, as_object=as_object)]})
+    assert caught.value.path == "/b/1" + ("/k" if as_object else "/0") * (MAX_DEPTH - 2)
     with pytest.raises(CanonicalizationError, match=f"deeper than {MAX_DEPTH}"):
         canonicalize(nested(200_000, inner=inner, as_object=as_object))
 

@@ -196,7 +196,8 @@ def _refuse_nesting(obj: object) -> NoReturn:
     """Tell an endless structure from one that is merely too deep, and point at the place where it closes."""
     tokens = _closing_of_a_circle(obj)
     if tokens is None:
-        raise CanonicalizationError(f"nested deeper than {MAX_DEPTH} arrays and objects", path="") from None
+        path = _pointer(_first_too_deep(obj))
+        raise CanonicalizationError(f"nested deeper than {MAX_DEPTH} arrays and objects", path=path) from None
     raise CanonicalizationError("a circular reference", path=_pointer(tokens)) from None
 
 
@@ -219,6 +220,27 @@ def _closing_of_a_circle(root: object) -> list[str] | None:
             done.add(id(container))
             del above[id(container)]
     return None
+
+
+def _first_too_deep(root: object) -> list[str]:
+    """The way to a container inside MAX_DEPTH others; none where it is only the caller's stack that ends.
+
+    Shared containers are entered again only where they lie deeper than before: each at most MAX_DEPTH times.
+    """
+    deepest: dict[int, int] = {}
+    stack = [("", iter(_children(root)))]
+    while stack:
+        for token, child in stack[-1][1]:
+            if type(child) in _SCALARS or deepest.get(id(child), 0) >= len(stack):
+                continue
+            if len(stack) >= MAX_DEPTH:
+                return [*(taken for taken, _ in stack[1:]), token]
+            deepest[id(child)] = len(stack)
+            stack.append((token, iter(_children(child))))
+            break
+        else:
+            stack.pop()
+    return []
 
 
 def _children(container: object) -> list[tuple[str, object]]:
