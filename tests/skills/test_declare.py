@@ -275,6 +275,14 @@ def opaque(value: Opaque) -> None:
     """Takes an object."""
 
 
+def anything() -> object:
+    """Returns whatever it likes."""
+
+
+def anything_inside(value: dict[str, object]) -> None:
+    """Takes whatever it is given."""
+
+
 @pytest.mark.parametrize(
     ("arguments", "function", "message"),
     [
@@ -315,6 +323,9 @@ def opaque(value: Opaque) -> None:
         ({}, late_context, "must be the first parameter"),
         ({}, unresolved, "the type hint 'Missing' cannot be resolved"),
         ({}, opaque, "no JSON Schema can be made for parameters"),
+        ({}, opaque, "write a type that JSON can express"),
+        ({}, anything, "no JSON Schema can be made for the result: type <class 'object'> is not supported; write Any"),
+        ({}, anything_inside, "for parameters: type <class 'object'> is not supported; write Any"),
     ],
 )  # fmt: skip
 def test_a_declaration_that_contradicts_itself_is_refused_at_once(

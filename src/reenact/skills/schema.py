@@ -139,12 +139,20 @@ def _schema_of(kind: Any, where: str, what: str) -> dict[str, Any]:
         schema = msgspec.json.schema(kind, schema_hook=from_model)
     except (TypeError, NotImplementedError) as error:
         reason = str(error).splitlines()[-1]
-        raise SkillDeclarationError(f"{where}: no JSON Schema can be made for {what}: {reason}") from None
+        raise SkillDeclarationError(
+            f"{where}: no JSON Schema can be made for {what}: {reason}; {_instead(reason)}"
+        ) from None
     own = schema.pop("$defs", {})
     for name, definition in own.items():
         if definitions.setdefault(name, definition) != definition:
             raise SkillDeclarationError(f"{where}: two types in {what} are called {name}; rename one of them")
     return {**schema, **({"$defs": definitions} if definitions else {})}
+
+
+def _instead(reason: str) -> str:
+    if repr(object) in reason:
+        return "write Any where any JSON value may stand"
+    return "write a type that JSON can express (str, list, a dataclass, a TypedDict, a model), or Any"
 
 
 def _model_schema(model: type) -> dict[str, Any]:
