@@ -1,56 +1,127 @@
-"""Skills that must be killable run in a process of their own: a time-out ends them, whatever they do."""
+"""Skills that must be killable run in a process of their own: a time-out ends them, whatever they do.
+
+That process is forked by another one, the nursery (`reenact.runtime.nursery`), which is started with the first such
+call and ends with this process.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
-import signal
+import socket
+import subprocess
+import sys
+import threading
 from collections.abc import Mapping
-from typing import Any
+from contextlib import suppress
+from typing import Final
 
 import msgspec
 
-from reenact.contracts.facts import Facts
-from reenact.policy.classify import facts_of
-from reenact.skills.context import Report, SkillContext
+from reenact.runtime.child import ANSWER, HEAD, PROGRESS, Answer, Request, message
+from reenact.runtime.nursery import NUMBER, end
+from reenact.runtime.reports import ChildFailure
+from reenact.skills.context import SkillContext, portable
+from reenact.skills.home import home_of
 from reenact.skills.skill import Skill
 
-
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a child says before it ends."""
-
-    output: Any = None
-    facts: Facts | None = None
-    message: str = ""
-    details: dict[str, Any] | None = None
-    report: dict[str, Any]
+START_LIMIT_S: Final = 60.0
+"""Until the skill's module is imported. Its own time counts from then on."""
+END_LIMIT_S: Final = 5.0
+"""A process that was killed and does not end waits for a disk or a driver; nobody waits for that."""
+CHUNK: Final = 1 << 20
+NURSERY_CODE: Final = "import sys; sys.path[:] = {!r}; from reenact.runtime.nursery import serve; serve({})"
 
 
-class ChildFailure(Exception):  # carries what happened elsewhere
-    """A skill failed in its own process; the facts were taken there."""
+class NurseryDoor:
+    """The way to this process's nursery. Usable from any thread and any loop."""
 
-    def __init__(self, message: str, facts: Facts, details: dict[str, object] | None) -> None:
-        super().__init__(message)
-        self.facts = facts
-        self.details = details or {}
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._line: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def new_child(self) -> tuple[socket.socket, socket.socket]:
+        """(the line to a new child, the control of it): it is killed when nothing more can be said over the control."""
+        line, theirs = socket.socketpair()
+        control, their_control = socket.socketpair()
+        with theirs, their_control, open(os.devnull, "wb") as nowhere:  # noqa: PTH123  # it has no folder
+            outputs = [number if is_open(number) else nowhere.fileno() for number in (1, 2)]
+            descriptors = [theirs.fileno(), their_control.fileno(), *outputs]
+            with self._lock:
+                try:
+                    socket.send_fds(self._opened(), [b"n"], descriptors)
+                except ConnectionError:  # it was killed
+                    self._shut()
+                    socket.send_fds(self._opened(), [b"n"], descriptors)
+        return line, control
+
+    def _opened(self) -> socket.socket:
+        if self._line is None:
+            self._line, theirs = socket.socketpair()
+            self._line.settimeout(END_LIMIT_S)
+            with theirs:
+                self._process = subprocess.Popen(  # noqa: S603  # our own interpreter and our own code
+                    [sys.executable, *interpreter_flags(), "-c", NURSERY_CODE.format(sys.path, theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,  # Ctrl-C is for us
+                )
+        return self._line
+
+    def close(self) -> None:
+        """End the nursery and all that it has forked."""
+        with self._lock:
+            self._shut()
+
+    def _shut(self) -> None:
+        if self._line is not None:
+            self._line.close()
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(END_LIMIT_S)
+        self._line = self._process = None
+
+    def forget(self) -> None:
+        """In a forked child, which gets a nursery of its own when it needs one."""
+        self._lock = threading.Lock()
+        if self._line is not None:
+            self._line.close()
+        if self._process is not None:
+            self._process.returncode = 0  # it is not ours to wait for
+        self._line = self._process = None
+
+
+NURSERY = NurseryDoor()
+os.register_at_fork(after_in_child=NURSERY.forget)
+atexit.register(NURSERY.close)
+
+
+def interpreter_flags() -> list[str]:
+    """Those that this interpreter was started with, as `multiprocessing` hands them on."""
+    given: list[str] = getattr(subprocess, "_args_from_interpreter_flags", list)()
+    return given
+
+
+def is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
 
 
 async def call_in_process(skill: Skill, ctx: SkillContext, parameters: Mapping[str, object], limit_s: float) -> object:
     """The skill's output; raises TimeoutError after killing it, ChildFailure when it failed."""
-    read_end, write_end = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(read_end)
-        be_the_child(skill, ctx, parameters, write_end)
-    os.close(write_end)
+    request = encoded_request(skill, ctx, parameters)
+    line, control = NURSERY.new_child()
     try:
-        async with asyncio.timeout(limit_s):
-            data = await read_all(read_end)
+        answer = await converse(line, request, ctx, limit_s)
     finally:
-        end(pid)
-    if not data:
-        raise RuntimeError("the skill's process ended without an answer")
-    answer = msgspec.msgpack.decode(data, type=Answer)
+        code = await ended(control)
+    if answer is None:
+        raise RuntimeError(f"the skill's process ended without an answer{told(code)}")
     for name, value in answer.report.items():
         setattr(ctx.report, name, value)
     if answer.facts is not None:
@@ -58,69 +129,69 @@ async def call_in_process(skill: Skill, ctx: SkillContext, parameters: Mapping[s
     return answer.output
 
 
-def be_the_child(skill: Skill, ctx: SkillContext, parameters: Mapping[str, object], write_end: int) -> None:
-    """Runs the skill and answers. Never returns: nothing of the parent may run twice."""
-    code = 1
+def encoded_request(skill: Skill, ctx: SkillContext, parameters: Mapping[str, object]) -> bytes:
+    request = Request(
+        home=home_of(skill),
+        context=portable(ctx),
+        parameters=dict(parameters),
+        environ=list(os.environb.items()),
+        folder=os.getcwd(),  # noqa: PTH109  # a text is what is sent
+        path=sys.path,
+    )
+    return message(b"r", msgspec.msgpack.encode(request))
+
+
+async def converse(line: socket.socket, request: bytes, ctx: SkillContext, limit_s: float) -> Answer | None:
+    """The child's answer; None when it ended without one."""
+    reader, writer = await asyncio.open_unix_connection(sock=line, limit=CHUNK)
     try:
-        os.setsid()
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        asyncio._set_running_loop(None)  # noqa: SLF001  # the parent's loop is not ours
-        answer = attempt(skill, ctx, parameters)
-        with os.fdopen(write_end, "wb") as pipe:
-            pipe.write(msgspec.msgpack.encode(answer))
-        code = 0
+        writer.write(request)
+        await begun(reader)
+        async with asyncio.timeout(limit_s):
+            while True:
+                kind, body = await next_message(reader)
+                if kind == ANSWER:
+                    return msgspec.msgpack.decode(body, type=Answer)
+                if kind == PROGRESS:
+                    ctx.progress(body.decode())
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
     finally:
-        os._exit(code)
+        writer.transport.abort()
 
 
-def attempt(skill: Skill, ctx: SkillContext, parameters: Mapping[str, object]) -> Answer:
+async def begun(reader: asyncio.StreamReader) -> None:
     try:
-        output = skill.call_sync(ctx, parameters)
-    except BaseException as error:  # noqa: BLE001  # whatever a skill raises is an outcome
-        details = getattr(error, "details", None)
-        return Answer(
-            facts=facts_of(error),
-            message=str(error) or type(error).__name__,
-            details=details if isinstance(details, dict) else None,
-            report=described(ctx.report),
-        )
-    return Answer(output=output, report=described(ctx.report))
+        async with asyncio.timeout(START_LIMIT_S):
+            await next_message(reader)
+    except TimeoutError:
+        raise RuntimeError(f"the skill's module was not imported within {START_LIMIT_S:.0f} s") from None
 
 
-def described(report: Report) -> dict[str, Any]:
-    return {
-        "side_effects": report.side_effects,
-        "request_id": report.request_id,
-        "usage": report.usage,
-        "model": report.model,
-        "finish_reason": report.finish_reason,
-        "retry_after_ms": report.retry_after_ms,
-        "http_status": report.http_status,
-        "raw_response": report.raw_response,
-        "has_raw_response": report.has_raw_response,
-    }
+async def next_message(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+    kind, size = HEAD.unpack(await reader.readexactly(HEAD.size))
+    return kind, await reader.readexactly(size)
 
 
-async def read_all(descriptor: int) -> bytes:
-    """Everything until the other end closes."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    with os.fdopen(descriptor, "rb", buffering=0) as pipe:
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-        try:
-            return await reader.read(-1)
-        finally:
-            transport.close()
+async def ended(control: socket.socket) -> int | None:
+    """Have the child killed, and wait until it is gone; its exit code, where somebody could tell it."""
+    said = b""
+    with control:
+        control.setblocking(False)  # noqa: FBT003  # the socket's own interface
+        with suppress(OSError):
+            control.shutdown(socket.SHUT_WR)  # at once, whatever comes of the waiting
+        loop = asyncio.get_running_loop()
+        with suppress(TimeoutError, OSError):
+            async with asyncio.timeout(END_LIMIT_S):
+                while chunk := await loop.sock_recv(control, 64):
+                    said += chunk
+    numbers = [number for (number,) in NUMBER.iter_unpack(said)]
+    if len(numbers) == 1:  # nobody said how it ended: the nursery itself was killed
+        end(numbers[0])
+    return numbers[1] if len(numbers) == 2 else None
 
 
-def end(pid: int) -> None:
-    """Nothing of the child is left, nor of what it started in its group."""
-    for kill, target in ((os.killpg, pid), (os.kill, pid)):
-        try:
-            kill(target, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            continue
-    try:
-        os.waitpid(pid, 0)
-    except ChildProcessError:
-        return
+def told(code: int | None) -> str:
+    if code is None:
+        return ""
+    return f" (signal {-code})" if code < 0 else f" (exit code {code})"

@@ -8,7 +8,6 @@ from reenact.contracts.facts import ExceptionFact, Facts, Usage
 from reenact.errors import SkillError
 from reenact.policy.classify import facts_of
 from reenact.policy.repeat import STILL_RUNNING
-from reenact.runtime.processes import ChildFailure
 from reenact.skills.context import Report
 from reenact.skills.plain import to_plain
 
@@ -16,9 +15,18 @@ MOST = 2**53 - 1
 LONGEST_TEXT = 20_000
 
 
+class ChildFailure(Exception):  # carries what happened elsewhere
+    """A skill failed in its own process; the facts were taken there."""
+
+    def __init__(self, message: str, facts: Facts, details: dict[str, object] | None) -> None:
+        super().__init__(message)
+        self.facts = facts
+        self.details = details or {}
+
+
 def facts(report: Report, error: BaseException | None, *, still_running: bool) -> Facts:
     found = Facts() if error is None else error.facts if isinstance(error, ChildFailure) else facts_of(error)
-    exceptions = tuple(ExceptionFact(errno=number_of(link), type=text(link.type)) for link in found.exceptions)
+    exceptions = recordable(found)
     if still_running:
         exceptions = (*exceptions, ExceptionFact(errno=None, type=STILL_RUNNING))
     return replace(
@@ -31,6 +39,10 @@ def facts(report: Report, error: BaseException | None, *, still_running: bool) -
         ),
         finish_reason=None if report.finish_reason is None else text(report.finish_reason),
     )  # fmt: skip
+
+
+def recordable(found: Facts) -> tuple[ExceptionFact, ...]:
+    return tuple(ExceptionFact(errno=number_of(link), type=text(link.type)) for link in found.exceptions)
 
 
 def number_of(link: ExceptionFact) -> int | None:

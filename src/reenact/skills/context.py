@@ -161,3 +161,17 @@ class SkillContext:
             if not self._closed:
                 for name, value in values.items():
                     setattr(self.report, name, value)
+
+
+def portable(ctx: SkillContext) -> dict[str, Any]:
+    """What a context in another process is made from: all but the services, the listener and the deadline."""
+    return {
+        "run_id": ctx.run_id,
+        "step_id": ctx.step_id,
+        "trace_id": ctx.trace_id,
+        "idempotency_key": ctx.idempotency_key,
+        "attempt": ctx.attempt,
+        "timeout_ms": ctx.timeout_ms,
+        "original_run_id": ctx._original_run_id,  # noqa: SLF001  # this is its own module
+        "context": dict(ctx.context),
+    }

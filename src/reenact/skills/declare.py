@@ -65,7 +65,9 @@ def skill(
     """
     given = dict(locals())
     frame = inspect.currentframe()
-    scope = dict(frame.f_back.f_locals) if frame and frame.f_back else {}
+    caller = frame.f_back if frame else None
+    scope = dict(caller.f_locals) if caller else {}
+    module = str(caller.f_globals.get("__name__")) if caller else None
     where = f"skill {skill_id}"
     declared = _declared(given, where)
     _check_values(declared, reconcile, where)
@@ -80,7 +82,9 @@ def skill(
             output_schema=signature.output_schema,
         )
         _check_against_parameters(metadata, signature, where)
-        return Skill(function, metadata, signature, reconcile)
+        made = Skill(function, metadata, signature, reconcile)
+        made.declared_in = module or made.declared_in
+        return made
 
     return declare
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from reenact.errors import ReenactError, SkillDeclarationError
+from reenact.skills.home import skills_in
 from reenact.skills.registry import Registry
 from reenact.skills.skill import Skill
 from reenact.values.digest import sha256_hex
@@ -26,7 +27,7 @@ def load_skills(spec: str, registry: Registry) -> list[Skill]:
     """
     path = _as_path(spec)
     module = _import_file(path) if path is not None else _import_module(spec)
-    found = _collect(module)
+    found = skills_in(module)
     if not found:
         raise SkillDeclarationError(f"{spec} declares no skill; put @skill(…) on a function at its top level")
     return [_register(skill, str(path) if path else spec, registry) for skill in found]
@@ -95,19 +96,10 @@ def _from_entry_point(point: EntryPoint) -> list[Skill]:
     if isinstance(target, Skill):
         return [target]
     if isinstance(target, ModuleType):
-        return _collect(target)
+        return skills_in(target)
     if isinstance(target, list | tuple) and all(isinstance(item, Skill) for item in target):
         return list(target)
     raise SkillDeclarationError(f"entry point {point.name} = {point.value} names no skill, module or list of skills")
-
-
-def _collect(module: ModuleType) -> list[Skill]:
-    """Skills in the order of the file, each once, however many names it has."""
-    found: list[Skill] = []
-    for value in vars(module).values():
-        items = value if isinstance(value, list | tuple) else [value]
-        found += [item for item in items if isinstance(item, Skill) and not any(item is known for known in found)]
-    return found
 
 
 def _failed(error: BaseException, what: str, path: Path | None) -> SkillDeclarationError:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from reenact.contracts.skill import version_key
 from reenact.errors import SkillDeclarationError, SkillNotFound
+from reenact.skills.home import home_of
 from reenact.skills.skill import Skill
 
 # Built-ins are found by the name of their module, as anybody's skills are: this layer knows none of them.
@@ -23,9 +24,14 @@ class Registry:
             self.register(skill)
 
     def register(self, skill: Skill) -> Skill:
-        """Adds the skill. The same definition may come twice; another one under the same version may not."""
+        """Adds the skill. The same definition may come twice; another one under the same version may not.
+
+        One with isolation="process" must be at the top level of a module other than the script that runs.
+        """
         if self._frozen:
             raise SkillDeclarationError(f"{skill.metadata.reference}: skills cannot be added while a run uses them")
+        if skill.metadata.isolation == "process":
+            home_of(skill)
         versions = self._skills.setdefault(skill.skill_id, {})
         known = versions.setdefault(skill.version, skill)
         if known.digest != skill.digest:

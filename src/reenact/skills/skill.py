@@ -37,6 +37,8 @@ class Skill:
         self.takes_context = signature.takes_context
         self.reconcile = reconcile
         self.origin: str | None = None
+        self.declared_in: str = function.__module__
+        """The module in which the declaration stands."""
         self.__name__ = getattr(function, "__name__", metadata.skill_id)
         self.__doc__ = function.__doc__
         self.__module__ = function.__module__
