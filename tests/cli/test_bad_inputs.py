@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from reenact.store.sqlite import SqliteStore
 from tests.cli.harness import SKILLS, Command, error_line
 
 HEAD = '{"plan_id": "p",\n "agent_id": "a", "steps": [\n'
@@ -15,7 +16,7 @@ HEAD = '{"plan_id": "p",\n "agent_id": "a", "steps": [\n'
 
 def test_a_plan_that_is_not_there_is_named(reenact: Command) -> None:
     done = reenact("run", "nowhere.json")
-    assert done.code == 3
+    assert done.code == 2
     assert error_line(done) == "nowhere.json: No such file or directory; name a plan file"
     assert not reenact.store.exists()
 
@@ -94,9 +95,16 @@ def make_text(path: Path) -> str:
 
 
 def make_newer(path: Path) -> str:
+    SqliteStore(str(path)).close()
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA user_version = 9999")
     return "upgrade reenact"
+
+
+def make_foreign(path: Path) -> str:
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE customers (name TEXT)")
+    return "no store of reenact"
 
 
 def make_damaged(path: Path) -> str:
@@ -106,7 +114,7 @@ def make_damaged(path: Path) -> str:
     return "is damaged"
 
 
-@pytest.mark.parametrize("spoil", [make_folder, make_text, make_newer, make_damaged])
+@pytest.mark.parametrize("spoil", [make_folder, make_text, make_newer, make_foreign, make_damaged])
 def test_a_store_that_cannot_be_used_is_told(recorded: Command, tmp_path: Path, spoil: object) -> None:
     path = tmp_path / "spoiled.db"
     if spoil is make_damaged:

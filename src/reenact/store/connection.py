@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from reenact.errors import DamagedRecord, StoreBusy, StoreError, StoreUnavailable
 from reenact.store.compression import Codec
 from reenact.store.deltas import DEEPEST, SALT, base_of, put_together
-from reenact.store.migrations import migrate
+from reenact.store.migrations import migrate, refuse_foreign
 from reenact.store.turnstile import Turnstile
 
 T = TypeVar("T")
@@ -132,6 +132,7 @@ def open_database(path: str) -> sqlite3.Connection:
         db = sqlite3.connect(
             path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=64
         )
+        refuse_foreign(db, path)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA secure_delete = ON")  # an erased value leaves no bytes behind in free pages

@@ -13,7 +13,7 @@ from typing import Any
 
 from reenact.errors import StoreUnavailable, StoreVersionError
 from reenact.store.connection import BUSY_TIMEOUT_S, Connection, translate
-from reenact.store.migrations import latest
+from reenact.store.migrations import latest, refuse_foreign, version_of
 
 UNWRITABLE = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")
 
@@ -87,7 +87,8 @@ def probed(path: str, mode: str) -> sqlite3.Connection:
 
 
 def refuse_other_schema(db: sqlite3.Connection, path: str) -> None:
-    version, newest = int(db.execute("PRAGMA user_version").fetchone()[0]), latest()
+    refuse_foreign(db, path)
+    version, newest = version_of(db), latest()
     if version > newest:
         raise StoreVersionError(
             f"{path} has schema {version}, this version of reenact knows {newest}: upgrade reenact to use it"
