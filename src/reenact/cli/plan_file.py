@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from reenact.errors import PlanError, StoreUnavailable
+from reenact.errors import PlanError
 
 # Where the checks of a plan say that something is: `$.steps[2].retry`, or `$.context.pins.skills[...]`.
 _PATH: Final = re.compile(r"\$(?:\.\w+|\[\d+\])*")
@@ -38,13 +38,13 @@ class PlanFile:
 
 
 def read_plan(path: Path) -> PlanFile:
-    """The plan in a file. A mistake in it is a UsageError with line and column."""
+    """The plan in a file. PlanError where it cannot be read; a mistake in it is told with line and column."""
     from reenact.contracts.plan import parse_plan
 
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise StoreUnavailable(f"{path}: {error.strerror or 'cannot be read'}; name a plan file") from None
+        raise PlanError(f"{path}: {error.strerror or 'cannot be read'}; name a plan file") from None
     try:
         plan, document = parse_plan(data, source=str(path))
     except PlanError as error:
