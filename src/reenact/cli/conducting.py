@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
+from reenact.cli.chatter import chatter_to_stderr
 from reenact.cli.exits import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ T = TypeVar("T")
 def conduct(work: Callable[[], T], progress: PlainProgress, advice: Advice, *, known_run: str | None = None) -> T:
     """The result of `work`. Interrupted, nothing that is recorded is lost: it exits 130 with the command to go on."""
     try:
-        with progress:
+        with chatter_to_stderr(), progress:
             return work()
     except KeyboardInterrupt:
         run_id = progress.run_id or known_run

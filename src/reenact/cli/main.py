@@ -148,7 +148,7 @@ def run_command(argv: list[str] | None) -> None:
         try:
             app(argv)
         finally:
-            sys.stdout.flush()  # what a skill printed
+            sys.stdout.flush()
     except ReenactError as error:
         typer.echo(f"error: {one_line(str(error))}", err=True)
         sys.exit(error.exit_code)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reenact.cli.chatter import chatter_to_stderr
+
 if TYPE_CHECKING:
     from reenact.replay.replaying import Runtime
     from reenact.runtime.execution import Listener
@@ -56,9 +58,10 @@ def load_registry(skills: list[str] | None) -> Registry:
     from reenact.skills.load import load_skills
     from reenact.skills.registry import default_registry
 
-    registry = default_registry()
-    for spec in skills or ():
-        load_skills(spec, registry)
+    with chatter_to_stderr():
+        registry = default_registry()
+        for spec in skills or ():
+            load_skills(spec, registry)
     return registry
 
 
