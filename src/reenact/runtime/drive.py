@@ -23,6 +23,7 @@ from reenact.runtime import building, keys
 from reenact.runtime.dispatch import make_dispatch, with_output
 from reenact.runtime.execution import Execution, Fact, Parked
 from reenact.runtime.gates import budget, permission, supervisor, validate
+from reenact.runtime.gates.duplicate import Claim, DuplicateGate, touched
 from reenact.runtime.gates.verdict import Approval, NeedsApproval, Refusal, Verdict
 from reenact.runtime.outcomes import denied_outcome_of, outcome_of
 from reenact.runtime.sealing import KEY_VARIABLE
@@ -41,17 +42,22 @@ class Call:
     unresolved: str | None = None
     plain: bool = False
     """Known to hold no secret, no mark of one and no key that begins with `$`: nothing to look for in them."""
+    gate: DuplicateGate | None = None
+    """That of the call's own turn: the run may have come to the next one before the call ends."""
+    claim: Claim | None = None
 
     async def drive(self) -> StructuredOutcome:
         """Until terminal. What the last state staged is not yet durable when this returns."""
+        if self.gate is not None and self.trace.state != "PENDING":
+            self.claim = self.gate.hold(self.step, self.parameters)
         try:
             outcome = await self.until_terminal()
         except BaseException:
-            if self.ex.duplicates is not None:
-                self.ex.duplicates.release(self.step, self.parameters)
+            if self.gate is not None and self.claim is not None:
+                self.gate.release(self.claim)
             raise
         if self.ex.duplicates is not None:
-            self.ex.duplicates.record(self.step, self.parameters, self.trace.trace_id, outcome)
+            self.remember(outcome)
         if self.ex.listeners:
             self.ex.tell(
                 Fact(
@@ -61,6 +67,14 @@ class Call:
                 )
             )  # fmt: skip
         return outcome
+
+    def remember(self, outcome: StructuredOutcome) -> None:
+        """A write is noticed by the turn that the run has come to, a success counts in the call's own."""
+        current = self.ex.duplicates
+        if current is not None and current is not self.gate and outcome.ok:
+            current.forget(touched(self.step, self.parameters)[1])
+        if self.gate is not None:
+            self.gate.record(self.step, self.parameters, self.trace.trace_id, outcome, self.claim)
 
     def shown(self, outcome: StructuredOutcome) -> StructuredOutcome:
         """What listeners may print, count and send away."""
@@ -109,8 +123,8 @@ class Call:
             or self.missing_secret()
             or permission.check(self.step, self.ex.context, self.parameters, self.ex.fold.called)
         )
-        if refusal is None and self.ex.duplicates is not None:
-            refusal = await self.duplicate()
+        if refusal is None and self.gate is not None:
+            refusal = await self.duplicate(self.gate)
         if refusal is not None:
             return refusal
         exact, refusal = self.money()
@@ -157,9 +171,12 @@ class Call:
         message = f"the secret {name} is not set; {advice}"
         return Refusal("validate", "ERR_SECRET_UNAVAILABLE", message, {"secret": name})
 
-    async def duplicate(self) -> Refusal | None:
-        duplicates = self.ex.duplicates
-        return None if duplicates is None else await duplicates.check(self.step, self.parameters)
+    async def duplicate(self, gate: DuplicateGate) -> Refusal | None:
+        found = await gate.check(self.step, self.parameters)
+        if isinstance(found, Refusal):
+            return found
+        self.claim = found
+        return None
 
     def money(self) -> tuple[dict[str, str | None], Refusal | None]:
         try:
@@ -279,7 +296,7 @@ def start(ex: Execution, step: PlannedStep) -> Call:
     content, plain = ex.book.content_of(parameters, step.redact_hints)
     if not plain and has_sealed(parameters) and ex.source.is_live(step):
         raise sealed_shut(step)
-    call = Call(ex, step, parameters, unresolved=unresolved, plain=plain)
+    call = Call(ex, step, parameters, unresolved=unresolved, plain=plain, gate=ex.duplicates)
     call.trace = ex.writer.entry(building.request(ex, step, parameters, ex.book.put_content(content)[0]))
     return call
 
@@ -304,6 +321,8 @@ def resume(ex: Execution, trace: TraceFold, step: PlannedStep, *, near: int | No
     unresolved = "its reference could not be resolved" if as_planned else None
     call = Call(ex, step, parameters, unresolved=unresolved)
     call.trace = trace
+    if ex.duplicates is not None and ex.duplicates.turn == step.turn:
+        call.gate = ex.duplicates
     return call
 
 

@@ -43,7 +43,7 @@ def begin_turn(ex: Execution, step: PlannedStep) -> None:
     """In a session's plan a repetition counts within its turn."""
     if ex.plan.by_turn and (ex.duplicates is None or step.turn != ex.plan.turn):
         ex.plan.turn = step.turn
-        ex.duplicates = DuplicateGate()
+        ex.duplicates = DuplicateGate(turn=step.turn)
 
 
 def next_call(ex: Execution, step: PlannedStep) -> drive.Call:

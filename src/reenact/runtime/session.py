@@ -116,9 +116,10 @@ class Session:
         """Begin a new turn: what was called before no longer counts as a duplicate. Gives the turn's number."""
         self._check_open()
         self._event("turn", None)
+        turn = self._ex.fold.turn
+        self._ex.duplicates = DuplicateGate(turn=turn, with_output=self._ex.duplicate_output)
         await self._ex.writer.flush()
-        self._ex.duplicates = DuplicateGate(with_output=self._ex.duplicate_output)
-        return self._ex.fold.turn
+        return turn
 
     async def verify(self, commands: Sequence[str], *, timeout_s: float = 600) -> list[int]:
         """Run commands that check the work, and record their exit codes. Gives the codes."""

@@ -14,7 +14,7 @@ from reenact.policy.cost import cents
 from reenact.policy.taxonomy import is_retryable
 from reenact.runtime import building, drive, keys
 from reenact.runtime.execution import Execution
-from reenact.runtime.gates.duplicate import DuplicateGate
+from reenact.runtime.gates.duplicate import DuplicateGate, is_idempotent, touched
 from reenact.runtime.gates.verdict import Refusal
 from reenact.runtime.outcomes import outcome_side_effects
 from reenact.runtime.reader import RecordedStep, RunReader
@@ -34,19 +34,29 @@ def reopen(ex: Execution, plan: SessionPlan, trace: TraceFold) -> drive.Call:
     key = trace.meta("key")
     caller_key = str(ex.book.get(str(key), near=near)) if key is not None else None
     step = plan.from_trace(trace, parameters, caller_key)
-    return drive.resume(ex, trace, step, near=near)
+    call = drive.resume(ex, trace, step, near=near)
+    if call.gate is None and ex.duplicates is not None and trace.state == "PENDING" and is_idempotent(step):
+        call.gate = remembered_gate(ex, plan, step.turn)  # a call of an earlier turn that nobody has decided yet
+    return call
 
 
-def remembered_gate(ex: Execution, plan: SessionPlan) -> DuplicateGate:
-    """What the duplicate gate knew of the current turn when the session was interrupted, from the journal."""
-    gate = DuplicateGate(with_output=ex.duplicate_output)
+def remembered_gate(ex: Execution, plan: SessionPlan, turn: int) -> DuplicateGate:
+    """What the duplicate gate knew of a turn when the session was interrupted, from the journal."""
+    gate = DuplicateGate(turn=turn, with_output=ex.duplicate_output)
+    written: list[tuple[int, frozenset[str]]] = []
     for recorded in RunReader(ex.store, ex.run_id).steps():
-        if not recorded.finished or recorded.trace.meta("turn") != ex.fold.turn:
-            continue
         parameters = ex.book.sealer.unseal(recorded.parameters())
-        if isinstance(parameters, dict):
-            step = plan.from_trace(recorded.trace, parameters, None)
-            gate.record(step, parameters, recorded.trace.trace_id, recorded.outcome())
+        if not recorded.finished or not isinstance(parameters, dict):
+            continue
+        step, outcome = plan.from_trace(recorded.trace, parameters, None), recorded.outcome()
+        reads, writes = touched(step, parameters)
+        begun, ended = (recorded.commits.get(part, 0) for part in ("supervisor_decision", "tool_effect"))
+        was_stale = any(number >= begun and reads & names for number, names in written)
+        if outcome.ok and writes:
+            written.append((ended, writes))
+            gate.forget(writes)
+        if step.turn == turn and not was_stale:
+            gate.record(step, parameters, recorded.trace.trace_id, outcome)
     return gate
 
 

@@ -14,7 +14,7 @@ from reenact.contracts.references import secret_names
 from reenact.errors import EvidenceError, UsageError, WaitingForPerson
 from reenact.journal.run_fold import RunFold
 from reenact.runtime import session_history
-from reenact.runtime.execution import Execution, Fact
+from reenact.runtime.execution import Execution, Fact, Parked
 from reenact.runtime.gates.duplicate import DuplicateGate
 from reenact.runtime.keys import StoredPayloads
 from reenact.runtime.payload_book import PayloadBook
@@ -73,15 +73,21 @@ class SessionOpening:
         ex, plan = self._reopened() if self._resume else self._opened()
         ex.duplicate_output = self._duplicate_output
         ex.unrecorded_reads = self._unrecorded_reads
-        ex.duplicates = DuplicateGate(with_output=self._duplicate_output)
+        ex.duplicates = DuplicateGate(turn=ex.fold.turn, with_output=self._duplicate_output)
         self._runtime.heartbeat.keep(ex.run_id, lambda: ex.writer.lease)
         self._runtime.committer.active += 1
         self._ex, self._session = ex, Session(self._runtime, ex, plan)
         try:
             await ex.writer.flush()
             if self._resume:
-                ex.duplicates = session_history.remembered_gate(ex, plan)
+                ex.duplicates = session_history.remembered_gate(ex, plan, ex.fold.turn)
                 await self._repair(ex, plan, self._session)
+        except Parked as parked:
+            self._leave(parked.status)
+            raise WaitingForPerson(f"{parked} (run {ex.run_id})", status=parked.status) from None
+        except WaitingForPerson as waiting:
+            self._leave("waiting" if waiting.status == "waiting" else "held")
+            raise
         except BaseException:
             self._leave(None)
             raise

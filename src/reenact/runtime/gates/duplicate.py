@@ -1,13 +1,15 @@
 """Third gate: within a turn, an idempotent call that succeeded is not made twice; a failed one may be.
 
 The key is claimed when the gate decides, so that two equal calls in parallel do not both run: the second waits for the
-first. A write that succeeded forgets the reads of what it wrote.
+first. A claim belongs to the call that made it, and ends with that call and no other. A write that succeeded forgets
+the reads of what it wrote, and those that were under way while it ended.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 from reenact.contracts.outcome import StructuredOutcome
@@ -26,55 +28,88 @@ class Success:
     output: object = None
 
 
+@dataclass(slots=True, eq=False)
+class Claim:
+    """The right to be the one call of its kind, until the call ends."""
+
+    key: str
+    reads: frozenset[str]
+    ended: asyncio.Future[None] | None = None
+    """Made when somebody waits for it."""
+    stale: bool = False
+    """What it reads was written meanwhile: its success does not count."""
+
+
 @dataclass(slots=True)
 class DuplicateGate:
-    """The calls of the current turn. `with_output` lets a denial carry what the earlier call returned."""
+    """The calls of one turn. `with_output` lets a denial carry what the earlier call returned."""
 
+    turn: int = 0
     with_output: bool = False
     _done: dict[str, Success] = field(default_factory=dict)
-    _claimed: dict[str, asyncio.Future[None]] = field(default_factory=dict)
+    _claimed: dict[str, Claim] = field(default_factory=dict)
 
-    async def check(self, step: PlannedStep, parameters: Mapping[str, object]) -> Refusal | None:
-        """Refuse a duplicate, or claim the call. A call in flight is waited for; if it fails, this one may go on."""
+    async def check(self, step: PlannedStep, parameters: Mapping[str, object]) -> Refusal | Claim | None:
+        """Refuse a duplicate, or claim the call: None where anybody may repeat it.
+
+        A call in flight is waited for; if it fails, this one may go on.
+        """
         if not is_idempotent(step):
             return None
-        key = call_key(step.skill_id, dict(parameters))
-        while key in self._claimed:
-            await asyncio.shield(self._claimed[key])
+        key = key_of(step, parameters)
+        while (held := self._claimed.get(key)) is not None:
+            if held.ended is None:
+                held.ended = asyncio.get_running_loop().create_future()
+            await asyncio.shield(held.ended)
         earlier = self._done.get(key)
         if earlier is None:
-            self._claimed[key] = asyncio.get_running_loop().create_future()
-            return None
+            return self._claim(key, step, parameters)
         details: dict[str, object] = {"duplicate_of": earlier.trace_id}
         if self.with_output:
-            details["output"] = earlier.output
+            details["output"] = deepcopy(earlier.output)
         message = f"{step.skill_id} succeeded with these arguments already; its result is that of {earlier.trace_id}"
         return Refusal("duplicate", "DENIED_DUPLICATE", message, details, duplicate_of=earlier.trace_id)
 
-    def record(
-        self, step: PlannedStep, parameters: Mapping[str, object], trace_id: str, outcome: StructuredOutcome
-    ) -> None:
-        """A call has ended: its claim is free; its success counts, unless it is a write that others may repeat."""
-        declared = resources_of(step.skill.metadata, parameters) if step.skill is not None else None
-        if outcome.ok and declared is not None and declared.writes:
-            written = set(declared.writes)
-            self._done = {key: success for key, success in self._done.items() if not success.reads & written}
-        if not is_idempotent(step):
-            return
-        key = call_key(step.skill_id, dict(parameters))
-        claim = self._claimed.pop(key, None)
-        if outcome.ok and key not in self._done:
-            reads = frozenset(declared.reads) if declared is not None else frozenset()
-            self._done[key] = Success(trace_id, reads, outcome.output if self.with_output else None)
-        if claim is not None and not claim.done():
-            claim.set_result(None)
+    def hold(self, step: PlannedStep, parameters: Mapping[str, object]) -> Claim | None:
+        """Claim for a call that an earlier process let pass; None where there is nothing to claim."""
+        key = key_of(step, parameters) if is_idempotent(step) else None
+        return None if key is None or key in self._claimed else self._claim(key, step, parameters)
 
-    def release(self, step: PlannedStep, parameters: Mapping[str, object]) -> None:
-        """A call that claimed its key did not end here: whoever waits for it decides anew."""
-        if is_idempotent(step):
-            claim = self._claimed.pop(call_key(step.skill_id, dict(parameters)), None)
-            if claim is not None and not claim.done():
-                claim.set_result(None)
+    def _claim(self, key: str, step: PlannedStep, parameters: Mapping[str, object]) -> Claim:
+        claim = self._claimed[key] = Claim(key, touched(step, parameters)[0])
+        return claim
+
+    def record(
+        self,
+        step: PlannedStep,
+        parameters: Mapping[str, object],
+        trace_id: str,
+        outcome: StructuredOutcome,
+        claim: Claim | None = None,
+    ) -> None:
+        """A call of this turn has ended. Its success counts, unless what it read was written while it read."""
+        reads, writes = touched(step, parameters)
+        is_stale = claim is not None and claim.stale
+        if outcome.ok and writes:
+            self.forget(writes)
+        if outcome.ok and is_idempotent(step) and not is_stale:
+            output = deepcopy(outcome.output) if self.with_output else None
+            self._done.setdefault(key_of(step, parameters), Success(trace_id, reads, output))
+        if claim is not None:
+            self.release(claim)
+
+    def forget(self, written: frozenset[str]) -> None:
+        """Something was written: who read it before does not know what it is now."""
+        self._done = {key: success for key, success in self._done.items() if not success.reads & written}
+        for claim in self._claimed.values():
+            claim.stale = claim.stale or bool(claim.reads & written)
+
+    def release(self, claim: Claim) -> None:
+        """The call of this claim is no longer under way: whoever waits for it decides anew."""
+        if self._claimed.get(claim.key) is claim:
+            del self._claimed[claim.key]
+        if claim.ended is not None and not claim.ended.done():
+            claim.ended.set_result(None)
 
     def digest(self) -> str:
         """What a run checkpoint says of the gate."""
@@ -83,3 +118,18 @@ class DuplicateGate:
 
 def is_idempotent(step: PlannedStep) -> bool:
     return step.skill is not None and step.skill.metadata.idempotent
+
+
+def key_of(step: PlannedStep, parameters: Mapping[str, object]) -> str:
+    return call_key(step.skill_id, dict(parameters))
+
+
+def touched(step: PlannedStep, parameters: Mapping[str, object]) -> tuple[frozenset[str], frozenset[str]]:
+    """(what the call reads, what it writes), as far as its skill declares it."""
+    if step.skill is None:
+        return NOTHING, NOTHING
+    declared = resources_of(step.skill.metadata, parameters)
+    return frozenset(declared.reads), frozenset(declared.writes)
+
+
+NOTHING: frozenset[str] = frozenset()
