@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from reenact.values.canonical import canonicalize
 
+SCALARS = frozenset({str, int, float, bool, type(None)})
 REFERENCE = re.compile(r"\{\{\s*([^{}]+?)\s*\}\}")
 MISSING = object()
 
@@ -51,6 +52,8 @@ def without_seals(value: object) -> object:
     if isinstance(value, dict):
         if is_sealed(value):
             return {"$$sealed": value["$sealed"]}
+        if SCALARS.issuperset(map(type, value.values())):
+            return value
         found = {key: without_seals(item) for key, item in value.items()}
         return found if any(found[key] is not item for key, item in value.items()) else value
     if isinstance(value, list):
@@ -72,21 +75,23 @@ def unescape(value: object, secret: Callable[[str], object] | None) -> object:
             return value if secret is None else secret(value["$secret"])
         if is_sealed(value):
             return value
-        return {(key.removeprefix("$")): unescape(item, secret) for key, item in value.items()}
+        return {
+            key.removeprefix("$"): item if type(item) in SCALARS else unescape(item, secret)
+            for key, item in value.items()
+        }
     if isinstance(value, list):
         return [unescape(item, secret) for item in value]
     return value
 
 
 def secret_names(value: object) -> list[str]:
-    if is_secret(value):
-        assert isinstance(value, dict)
-        return [value["$secret"]]
     if isinstance(value, dict):
-        return [name for item in value.values() for name in secret_names(item)]
-    if isinstance(value, list):
-        return [name for item in value for name in secret_names(item)]
-    return []
+        if is_secret(value):
+            return [value["$secret"]]
+        value = list(value.values())
+    if not isinstance(value, list) or SCALARS.issuperset(map(type, value)):
+        return []
+    return [name for item in value for name in secret_names(item)]
 
 
 def has_references(value: object) -> bool:

@@ -8,7 +8,7 @@ come from outside (arguments, facts) pass `canonicalize` before they get here.
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import force_setattr, replace
@@ -41,7 +41,7 @@ ARTIFACT_ID_FIELD: dict[ArtifactType, str] = {
 }
 
 
-class Logged(NamedTuple):
+class Logged(msgspec.Struct, frozen=True, gc=False):
     """An entry, its artifact, and the line that holds both."""
 
     entry: LogEntry
@@ -67,7 +67,7 @@ def log(
 ) -> Logged:
     """Digest an artifact that has none yet, and the entry that records it."""
     preimage = encode(artifact)
-    artifact_digest = sha(preimage)
+    artifact_digest = sha256(preimage).hexdigest()
     entry = LogEntry(
         artifact_digest=artifact_digest,
         artifact_id=artifact_id,
@@ -82,17 +82,14 @@ def log(
         ts=artifact.ts,
     )
     unsigned = encode(entry)
-    digest = sha(unsigned)
+    digest = sha256(unsigned).hexdigest()
     # Digests are put where their keys sort instead of encoding and copying each record again: `_digest` stands before
     # every other key of an artifact, `entry_digest` before `from_state`. Nobody else has seen the two records yet.
     force_setattr(artifact, "digest", artifact_digest)
     force_setattr(entry, "entry_digest", digest)
     before, key, after = unsigned.partition(b',"from_state":')
-    line = b"".join(
-        (
-            b'{"artifact":{"_digest":"', artifact_digest.encode(), b'",', preimage[1:], b',"entry":', before,
-            b',"entry_digest":"', digest.encode(), b'"', key, after, b',"kind":"entry"}\n',
-        )
+    line = b'{"artifact":{"_digest":"%b",%b,"entry":%b,"entry_digest":"%b"%b%b,"kind":"entry"}\n' % (
+        artifact_digest.encode(), preimage[1:], before, digest.encode(), key, after,
     )  # fmt: skip
     return Logged(entry, artifact, line)
 

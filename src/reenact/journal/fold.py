@@ -33,9 +33,11 @@ class TraceFold:
         "attempts",
         "attempts_head",
         "call",
+        "cost_exact",
         "decision",
         "effect",
         "head",
+        "made",
         "request",
         "sequence",
         "state",
@@ -57,6 +59,10 @@ class TraceFold:
         self.effect: ToolEffect | None = None
         self.attempts: list[Attempt] = []
         self.attempts_head = ZERO_DIGEST
+        self.made = 0
+        """How many dispatches have a recorded result: the number of the next one."""
+        self.cost_exact = 0
+        """What the trace has been charged so far, in picodollars."""
 
     @property
     def terminal(self) -> bool:
@@ -85,44 +91,37 @@ class TraceFold:
         check_entry(self, entry)
         if recompute:
             check_digests(entry, artifact)
-        self.check_links(entry, artifact)
-        self._keep(artifact)
+        self._link(entry, artifact)
         self.state = entry.to_state
         self.sequence = entry.sequence_number
         assert not isinstance(entry.entry_digest, UnsetType)
         self.head = entry.entry_digest
 
-    def _keep(self, artifact: Artifact) -> None:
+    def _link(self, entry: LogEntry, artifact: Artifact) -> None:
+        """Keep an artifact that names the one before it by id and digest."""
         if isinstance(artifact, ActionRequest):
             self.request = artifact
             self.step_id, index = str(self.meta("step_id")), self.meta("step_index")
             self.step_index = index if isinstance(index, int) else 0
         elif isinstance(artifact, SupervisorDecision):
+            request = self.request
+            if request is not None:
+                named = (artifact.action_request_id, artifact.action_request_digest)
+                check_link(entry, named, (request.action_request_id, request.digest))
             self.decision = artifact
         elif isinstance(artifact, ToolCall):
+            decision = self.decision
+            if decision is not None:
+                named = (artifact.supervisor_decision_id, artifact.supervisor_decision_digest)
+                check_link(entry, named, (decision.supervisor_decision_id, decision.digest))
             self.call = artifact
             self.attempts_head = artifact.digest if isinstance(artifact.digest, str) else ZERO_DIGEST
         else:
+            call = self.call
+            if call is not None:
+                named = (artifact.tool_call_id, artifact.tool_call_digest)
+                check_link(entry, named, (call.tool_call_id, call.digest))
             self.effect = artifact
-
-    def check_links(self, entry: LogEntry, artifact: Artifact) -> None:
-        """Each artifact names the one before it by id and digest."""
-        named: tuple[object, object] = (None, None)
-        actual: tuple[object, object] = (None, None)
-        if isinstance(artifact, SupervisorDecision) and self.request is not None:
-            named = (artifact.action_request_id, artifact.action_request_digest)
-            actual = (self.request.action_request_id, self.request.digest)
-        elif isinstance(artifact, ToolCall) and self.decision is not None:
-            named = (artifact.supervisor_decision_id, artifact.supervisor_decision_digest)
-            actual = (self.decision.supervisor_decision_id, self.decision.digest)
-        elif isinstance(artifact, ToolEffect) and self.call is not None:
-            named = (artifact.tool_call_id, artifact.tool_call_digest)
-            actual = (self.call.tool_call_id, self.call.digest)
-        if named != actual:
-            raise ChecksumMismatch(
-                f"trace {self.trace_id}, entry {entry.sequence_number}: the {entry.artifact_type} names {named[0]} "
-                f"with digest {named[1]}, recorded is {actual[0]} with {actual[1]}"
-            )
 
     def add_attempt(self, attempt: Attempt, *, recompute: bool = True) -> None:
         if self.state != "EXECUTING":
@@ -137,14 +136,11 @@ class TraceFold:
             raise ChecksumMismatch(f"{self.place(attempt)}: its digest does not recompute")
         self.attempts.append(attempt)
         self.attempts_head = str(attempt.digest)
+        self.made += attempt.kind == "attempt"
+        self.cost_exact += int(attempt.cost_exact)
 
     def place(self, attempt: Attempt) -> str:
         return f"trace {self.trace_id}, attempt record {attempt.ordinal}"
-
-    @property
-    def cost_exact(self) -> int:
-        """What the trace has been charged so far, in picodollars."""
-        return sum(int(attempt.cost_exact) for attempt in self.attempts)
 
 
 def without_digest(attempt: Attempt) -> Attempt:
@@ -168,6 +164,14 @@ def check_entry(trace: TraceFold, entry: LogEntry) -> None:
 
 def place(entry: LogEntry) -> str:
     return f"trace {entry.trace_id}, entry {entry.sequence_number}"
+
+
+def check_link(entry: LogEntry, named: tuple[object, object], actual: tuple[object, object]) -> None:
+    if named != actual:
+        raise ChecksumMismatch(
+            f"{place(entry)}: the {entry.artifact_type} names {named[0]} with digest {named[1]}, "
+            f"recorded is {actual[0]} with {actual[1]}"
+        )
 
 
 def check_digests(entry: LogEntry, artifact: Artifact) -> None:

@@ -120,10 +120,11 @@ class RunFold:
         self.record = record
 
     def apply_entry(self, entry: LogEntry, artifact: Artifact, *, recompute: bool = True) -> TraceFold:
-        trace = self.trace(entry.trace_id)
+        trace_id = entry.trace_id
+        trace = self.open.get(trace_id) or TraceFold(trace_id)
         trace.apply(entry, artifact, recompute=recompute)
         if entry.sequence_number == 1:
-            self.open[trace.trace_id] = trace
+            self.open[trace_id] = trace
             self.requested += 1
         elif entry.artifact_type == "tool_call":
             self.called += 1

@@ -56,8 +56,11 @@ def classify(facts: Facts) -> str:
         if fact.type.startswith(_SKILL_ERROR + "."):
             code = fact.type[len(_SKILL_ERROR) + 1 :]
             return canonical_code(code) if is_code(code) else "ERR_UNKNOWN"
-    links = [(_root_and_name(fact.type), fact.errno) for fact in facts.exceptions]
-    roots = {root for (root, _), _ in links}
+    links: list[_Link] = []
+    roots: set[str] = set()
+    if facts.exceptions:
+        links = [(_root_and_name(fact.type), fact.errno) for fact in facts.exceptions]
+        roots = {root for (root, _), _ in links}
     if facts.http_status is not None and not 200 <= facts.http_status < 300:
         return _from_status(facts.http_status, of_a_model=bool(roots & MODEL_LIBRARIES))
     if links:

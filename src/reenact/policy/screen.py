@@ -19,7 +19,11 @@ SUSPECT: Final = re.compile(
     rb"|Bearer |bearer |Basic |basic |://|apikey=|api_key=|access_token=|client_secret=|password="
 )
 """Whatever has the shape of a secret holds one of these."""
-MOST_NAMES: Final = 4096
+PLAIN_TEXT: Final = re.compile(r"[ !#-\[\]-~]*")
+"""What JSON writes as it is."""
+MOST_SHAPES: Final = 1024
+LARGEST_SHAPE: Final = 64
+SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
 class Screen:
@@ -32,7 +36,7 @@ class Screen:
         self._known = tuple(
             {text_bytes(form) for secret in known for form in (secret, secret.strip(), *forms(secret)) if form}
         )
-        self._judged: dict[str, bool] = {}
+        self._judged: dict[tuple[str, ...], bool] = {}
 
     def passes(self, value: object, content: bytes) -> bool:
         """True when nothing in `value`, whose canonical bytes are `content`, can be a secret."""
@@ -47,26 +51,29 @@ class Screen:
 
     def _has_secret_name(self, value: object) -> bool:
         if isinstance(value, dict):
-            for name, item in value.items():
-                is_secret = self._judged.get(name)
-                if is_secret or (is_secret is None and self._judge(name)):
-                    return True
-                if isinstance(item, dict | list | tuple) and self._has_secret_name(item):
-                    return True
-        elif isinstance(value, list | tuple):
-            return any(isinstance(item, dict | list | tuple) and self._has_secret_name(item) for item in value)
-        return False
+            names = tuple(value)
+            is_secret = self._judged.get(names)
+            if is_secret or (is_secret is None and self._judge(names)):
+                return True
+            value = value.values()
+        elif not isinstance(value, list | tuple):
+            return False
+        if SCALARS.issuperset(map(type, value)):
+            return False
+        return any(isinstance(item, dict | list | tuple) and self._has_secret_name(item) for item in value)
 
-    def _judge(self, name: str) -> bool:
+    def _judge(self, names: tuple[str, ...]) -> bool:
         """The same names come with every step: they are looked at once."""
-        found = plain(name) in self._names
-        if len(self._judged) < MOST_NAMES:
-            self._judged[name] = found
+        found = any(plain(name) in self._names for name in names)
+        if len(self._judged) < MOST_SHAPES and len(names) <= LARGEST_SHAPE:
+            self._judged[names] = found
         return found
 
 
 def text_bytes(text: str) -> bytes:
     """A text as it stands inside canonical JSON; one that cannot stand there is looked for as it is."""
+    if PLAIN_TEXT.fullmatch(text) is not None:
+        return text.encode()
     try:
         return canonicalize(text)[1:-1]
     except UsageError:

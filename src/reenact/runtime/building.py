@@ -49,14 +49,15 @@ def request(ex: Execution, step: PlannedStep, parameters: dict[str, object], com
     if step.caller_key is not None:
         meta["key"] = ex.book.put_as_it_is(ex.book.sealer.redact_text(step.caller_key))[0]
     action_request_id = ex.door.uuid7()
+    public = shown(ex, step, parameters)
     artifact = ActionRequest(
         action_request_id=action_request_id,
         agent_id=ex.plan.agent_id,
         intent=f"Run {step.skill_id}@{step.skill_version or 'unknown'} for step {step.step_id}",
         meta=meta,
         plan_id=ex.plan.plan_id,
-        proposal=Proposal(args=args(ex, step, parameters, commitment), tool_name=step.tool, tool_server=step.server),
-        resources=step.resources(shown(ex, step, parameters)),
+        proposal=Proposal(args=args(public, commitment), tool_name=step.tool, tool_server=step.server),
+        resources=step.resources(public),
         risk_level=step.risk_level(parameters),
         trace_id=trace_id,
         ts=ts,
@@ -72,15 +73,18 @@ def request(ex: Execution, step: PlannedStep, parameters: dict[str, object], com
     )
 
 
-def args(ex: Execution, step: PlannedStep, parameters: dict[str, object], commitment: str) -> dict[str, object]:
+def args(public: dict[str, object], commitment: str) -> dict[str, object]:
     """The commitment, and the fields that the skill declares public; a secret is never one of them."""
-    public = {name: msgspec.Raw(canonicalize(value)) for name, value in shown(ex, step, parameters).items()}
-    return {"$commit": commitment, **public}
+    if not public:
+        return {"$commit": commitment}
+    return {"$commit": commitment, **{name: msgspec.Raw(canonicalize(value)) for name, value in public.items()}}
 
 
 def shown(ex: Execution, step: PlannedStep, parameters: dict[str, object]) -> dict[str, object]:
     """The public parameters of a call, without what looks like a secret."""
     names = step.skill.metadata.public if step.skill is not None else ()
+    if not names:
+        return {}
     public = {name: parameters[name] for name in names if name in parameters and not is_secret(parameters[name])}
     rules = ex.book.sealer.rules(step.redact_hints)
     return {name: value for name, value in public.items() if not rules.find({name: value})}
@@ -94,15 +98,7 @@ def decision(
     decision_id, now_ms = ex.door.uuid7(), ex.door.now_ms()
     ts = format_ts(now_ms)
     approved = isinstance(verdict, Approval)
-    meta: Meta = {
-        "gate": "supervisor" if isinstance(verdict, Approval) else verdict.gate,
-        "code": "OK" if isinstance(verdict, Approval) else verdict.code,
-        "vote": verdict.vote,
-        "duplicate_of": None if isinstance(verdict, Approval) else verdict.duplicate_of,
-        "details": None if isinstance(verdict, Approval) else refusal_details(ex, verdict),
-    }
-    meta.update(NO_AMOUNTS)
-    meta.update(verdict.exact)
+    meta = decision_meta(ex, verdict)
     capability: str | msgspec.UnsetType = msgspec.UNSET
     if approved:
         capability = ex.mint.mint(
@@ -137,6 +133,22 @@ def decision(
         from_state="PENDING",
         to_state="AUTHORIZED" if approved else "DENIED",
     )
+
+
+def decision_meta(ex: Execution, verdict: Approval | Refusal) -> Meta:
+    if isinstance(verdict, Approval):
+        meta: Meta = {"gate": "supervisor", "code": "OK", "vote": verdict.vote, "duplicate_of": None, "details": None}
+    else:
+        meta = {
+            "gate": verdict.gate,
+            "code": verdict.code,
+            "vote": verdict.vote,
+            "duplicate_of": verdict.duplicate_of,
+            "details": refusal_details(ex, verdict),
+        }
+    meta.update(NO_AMOUNTS)
+    meta.update(verdict.exact)
+    return meta
 
 
 def rationale(verdict: Approval | Refusal) -> str:
@@ -248,7 +260,7 @@ def effect_meta(trace: TraceFold, outcome: StructuredOutcome, served_from: str |
 
 
 def retries(trace: TraceFold) -> int:
-    return max(0, sum(attempt.kind == "attempt" for attempt in trace.attempts) - 1)
+    return max(0, trace.made - 1)
 
 
 EMPTY_SIDE_EFFECTS = sha256(b"[]").hexdigest()

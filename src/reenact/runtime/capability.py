@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
+from binascii import b2a_base64
 from typing import Literal
 
 from msgspec import Struct
@@ -32,8 +32,12 @@ class Claims(Struct, frozen=True, kw_only=True):
     trace_id: str
 
 
+URL_SAFE = bytes.maketrans(b"+/", b"-_")
+
+
 def b64(data: bytes) -> bytes:
-    return urlsafe_b64encode(data).rstrip(b"=")
+    """base64url without padding, RFC 7515."""
+    return b2a_base64(data, newline=False).translate(URL_SAFE, b"=")
 
 
 class Mint:

@@ -56,7 +56,7 @@ class Dispatch:
         if not (self.plain and self.ex.source.is_live(self.step)):
             self.hold_without_secret()
         while True:
-            number = attempts_made(self.trace)  # what is recorded of a doubt is none
+            number = self.trace.made  # what is recorded of a doubt is none
             result = await doubt.known_result(self, number) if self.was_in_doubt else None
             if result is None:
                 refusal = self.out_of_money() or await self.record_doubt()
@@ -95,7 +95,7 @@ class Dispatch:
             reach("before_redispatch_record")
             self.ex.writer.attempt(
                 Attempt(
-                    attempt=attempts_made(self.trace),
+                    attempt=self.trace.made,
                     backoff_ms=None,
                     code=None,
                     cost_exact=str(self.reserved),
@@ -335,11 +335,6 @@ class Dispatch:
 def with_output(outcome: StructuredOutcome, output: object) -> StructuredOutcome:
     """What the caller gets: the recorded outcome, and the output beside it."""
     return replace(outcome, details={**(outcome.details or {}), "output": output})
-
-
-def attempts_made(trace: TraceFold) -> int:
-    """How many dispatches have a recorded result: the number of the next one."""
-    return sum(attempt.kind == "attempt" for attempt in trace.attempts)
 
 
 def make_dispatch(

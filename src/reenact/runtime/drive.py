@@ -281,7 +281,8 @@ def start(ex: Execution, step: PlannedStep) -> Call:
     opened, unresolved = ex.book.sealer.unseal(step.parameters), None
     assert isinstance(opened, dict)
     parameters = opened
-    if not ex.plan.literal and has_references(parameters):
+    content, plain = ex.book.content_of(parameters, step.redact_hints)
+    if not ex.plan.literal and (not plain or b"{{" in content) and has_references(parameters):
         earlier = {name: number for name, number in ex.plan.index.items() if number < step.index}
         try:
             resolved = resolve(parameters, earlier, ex.output_of)
@@ -293,7 +294,7 @@ def start(ex: Execution, step: PlannedStep) -> Call:
             served = ex.source.served_parameters(step)
             unresolved = str(error) if served is None else None
             parameters = parameters if served is None else served
-    content, plain = ex.book.content_of(parameters, step.redact_hints)
+        content, plain = ex.book.content_of(parameters, step.redact_hints)
     if not plain and has_sealed(parameters) and ex.source.is_live(step):
         raise sealed_shut(step)
     call = Call(ex, step, parameters, unresolved=unresolved, plain=plain, gate=ex.duplicates)

@@ -9,6 +9,7 @@ from typing import cast
 from msgspec.structs import replace
 
 from reenact.contracts.outcome import StructuredOutcome
+from reenact.journal.chain import encode
 from reenact.policy.redaction import REDACTED
 from reenact.runtime.sealing import Sealer
 from reenact.store.base import PAYLOAD_BITS, NewPayload, Store
@@ -59,7 +60,7 @@ class PayloadBook:
         """As `put`, for what is redacted and canonical already."""
         content_key = blake2b(content, key=self._dedupe_key, digest_size=16).digest()
         size = len(content) + 32
-        known = self._known(content_key, size)
+        known = self._known(content_key) if content_key in self._recent or size >= LARGE else None
         if known is not None:
             commitment, payload_id = known
             if payload_id is not None:
@@ -79,19 +80,17 @@ class PayloadBook:
         details = None if outcome.details is None else self.sealer.redact(outcome.details)
         if message is not outcome.message or details is not outcome.details:
             outcome = replace(outcome, message=message, details=cast("dict[str, object] | None", details))
-        content = canonicalize(outcome)
+        content = encode(outcome) if outcome.details is None else canonicalize(outcome)
         envelope = self._door.random_bytes(32) + content
         commitment = sha256_hex(envelope)
         self.pending.append(NewPayload(commitment, b"", envelope))
         return commitment, len(envelope)
 
-    def _known(self, content_key: bytes, size: int) -> tuple[str, int | None] | None:
+    def _known(self, content_key: bytes) -> tuple[str, int | None] | None:
         found = self._recent.get(content_key)
         if found is not None:
             self._recent.move_to_end(content_key)
             return found
-        if size < LARGE:
-            return None
         stored = self._store.find_content(self._run_id, content_key)
         if stored is not None:
             self._remember(content_key, stored[0], stored[1])
@@ -116,13 +115,13 @@ class PayloadBook:
 
     def committed(self, run_no: int, n: int, payloads: list[NewPayload]) -> None:
         """These envelopes, the first of those on their way, are durable as those of commit `n`."""
-        for k, payload in enumerate(payloads):
-            if payload.content_key:
-                payload_id = (run_no << 24 | n) << PAYLOAD_BITS | k
-                self._remember(payload.content_key, payload.commitment, payload_id)
-                if payload.content_key in self._named_in_flight:
-                    self._named_in_flight.discard(payload.content_key)
-                    self.shared.append((payload.commitment, payload_id))
+        recent, named = self._recent, self._named_in_flight
+        for payload_id, (commitment, content_key, _) in enumerate(payloads, (run_no << 24 | n) << PAYLOAD_BITS):
+            if content_key in recent:
+                recent[content_key] = (commitment, payload_id)
+            if content_key in named:
+                named.discard(content_key)
+                self.shared.append((commitment, payload_id))
         self.in_flight = self.in_flight[len(payloads) :]
 
     def get(self, commitment: str, *, near: int | None = None) -> object:

@@ -77,15 +77,21 @@ def prices_for(
         if reference in registry:
             skills[reference] = price_row(registry.resolve(str(skill_id), str(version)).metadata)
     models = set()
+    by_tokens = {(skill_id, version) for skill_id, version in used if asks_a_model(skills, skill_id, version)}
     for step, given in zip(plan.steps, steps, strict=True):
-        rate = tariff({"skills": skills}, f"{step.skill_id}@{given.get('skill_version')}", step.parameters)
-        models |= {rate.model} if rate.by_tokens and rate.model is not None else set()
+        if (step.skill_id, given.get("skill_version")) in by_tokens:
+            model = tariff({"skills": skills}, f"{step.skill_id}@{given['skill_version']}", step.parameters).model
+            models |= {model} if model is not None else set()
     try:
         table = DEFAULT_PRICES.extended(plan.context.prices)
     except UsageError as error:
         raise PlanError(f"$.context.prices: {error}") from None
     named = {model: price for model in sorted(models) if (price := price_of(model, table)) is not None}
     return {"models": named, "version": table.version, "skills": skills}
+
+
+def asks_a_model(skills: dict[str, object], skill_id: object, version: object) -> bool:
+    return tariff({"skills": skills}, f"{skill_id}@{version}", {}).by_tokens
 
 
 def price_row(meta: SkillMetadata) -> dict[str, object]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import RunStatus
-from reenact.runtime.dispatch import attempts_made
 from reenact.runtime.reader import RecordedStep, RunReader
 from reenact.store.base import Store
 
@@ -34,7 +33,7 @@ class StepResult:
 
 
 def step_result(step: RecordedStep) -> StepResult:
-    return StepResult(step.step_id, step.outcome(), attempts_made(step.trace))
+    return StepResult(step.step_id, step.outcome(), step.trace.made)
 
 
 @dataclass(frozen=True)

@@ -44,11 +44,10 @@ class Sealer:
         return self._known_rules(hints)[1]
 
     def _known_rules(self, hints: tuple[str, ...]) -> tuple[int, SecretRules, Screen]:
-        handed_out = self._secrets.known_values
-        count = len(handed_out) + len(self._opened)  # neither ever shrinks
+        count = self._secrets.count + len(self._opened)  # neither ever shrinks
         cached = self._rules.get(hints)
         if cached is None or cached[0] != count:
-            known, fields = handed_out | self._opened, (*self._fields, *hints)
+            known, fields = self._secrets.known_values | self._opened, (*self._fields, *hints)
             cached = self._rules[hints] = (count, SecretRules(known, fields), Screen(known, fields))
         return cached
 
@@ -87,9 +86,9 @@ class Sealer:
 
     def handed_out(self) -> SecretRules:
         """The rules about secrets of the host alone: what a tool returned is the caller's to have."""
-        known = self._secrets.known_values
-        if self._handed_out[0] != len(known):
-            self._handed_out = (len(known), SecretRules(known))
+        count = self._secrets.count
+        if self._handed_out[0] != count:
+            self._handed_out = (count, SecretRules(self._secrets.known_values))
         return self._handed_out[1]
 
     def hide(self, value: object) -> object:

@@ -56,6 +56,11 @@ class Secrets:
         return value if isinstance(value, str) else None
 
     @property
+    def count(self) -> int:
+        """How many values are known; they are never forgotten."""
+        return len(self._seen)
+
+    @property
     def known_values(self) -> frozenset[str]:
         """Values that the host bound or that were looked up."""
         return frozenset(self._seen)

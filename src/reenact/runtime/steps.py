@@ -47,10 +47,10 @@ class PlannedStep(Struct, frozen=True, kw_only=True):
 
     def tool_class(self, parameters: Mapping[str, object]) -> ToolClass:
         """A skill that declares no class, or that nobody knows, counts as a write."""
-        return "write" if self.skill is None else self.skill.tool_class_of(parameters)
+        return "write" if self.skill is None else self.skill.metadata.class_of(parameters)
 
     def risk_level(self, parameters: Mapping[str, object]) -> RiskLevel:
-        return "HIGH_RISK" if self.skill is None else self.skill.risk_level_of(parameters)
+        return "HIGH_RISK" if self.skill is None else self.skill.metadata.risk_of(parameters)
 
     def resources(self, parameters: Mapping[str, object]) -> list[Resource]:
         declared = None if self.skill is None else self.skill.metadata.resources
@@ -71,6 +71,17 @@ SUCCESS_CODES = {
 }
 
 
+class Bound(Struct, frozen=True, kw_only=True):
+    """What every call of a skill has in a plan whose step says nothing else."""
+
+    server: str
+    tool: str
+    on_error: str
+    retry: RetryPolicy
+    timeout_ms: int | None
+    definition_digest: str | None
+
+
 class RunPlan:
     """A pinned plan bound to a registry. Steps are made when asked for, so that 10,000 of them cost no memory twice."""
 
@@ -84,8 +95,7 @@ class RunPlan:
         self.plan_id = project_uuid7(plan.plan_id)
         self.agent_id = project_uuid7(plan.agent_id)
         self.index = {step.step_id: number for number, step in enumerate(plan.steps)}
-        self._retry: dict[tuple[str, str], RetryPolicy] = {}
-        self._names: dict[str, tuple[str, str]] = {}
+        self._bound: dict[tuple[str, str | None], Bound] = {}
         self.context = context_mapping(document)
         self.by_turn = False
         """A session's plan: what was called before counts as a duplicate within its turn."""
@@ -99,31 +109,37 @@ class RunPlan:
     def step(self, number: int) -> PlannedStep:
         step = self.plan.steps[number]
         skill = self.skill(step)
-        server, tool = self._server_and_tool(step.skill_id)
-        context = self.plan.context
+        bound = self._bound.get((step.skill_id, step.skill_version)) or self._bind(step)
         return PlannedStep(
             index=number,
             step_id=step.step_id,
             skill_id=step.skill_id,
             skill_version=step.skill_version,
-            server=server,
-            tool=tool,
+            server=bound.server,
+            tool=bound.tool,
             parameters=step.parameters,
-            on_error=step.on_error or context.on_error or "abort",
-            retry=self.retry_policy(step),
+            on_error=step.on_error or bound.on_error,
+            retry=bound.retry if step.retry is None else self.retry_policy(step),
             timeout_ms=step.timeout_ms
-            or context.timeout_ms
-            or (skill.metadata.timeout_ms if skill is not None else DEFAULT_TIMEOUT_MS),
+            or bound.timeout_ms
+            or (DEFAULT_TIMEOUT_MS if skill is None else skill.metadata.timeout_ms),
             caller_key=step.idempotency_key,
             skill=skill,
-            definition_digest=self.pins.skills.get(f"{step.skill_id}@{step.skill_version}"),
+            definition_digest=bound.definition_digest,
         )
 
-    def _server_and_tool(self, skill_id: str) -> tuple[str, str]:
-        found = self._names.get(skill_id)
-        if found is None:
-            found = self._names[skill_id] = split_skill_id(skill_id)
-        return found
+    def _bind(self, step: Step) -> Bound:
+        context = self.plan.context
+        server, tool = split_skill_id(step.skill_id)
+        bound = self._bound[step.skill_id, step.skill_version] = Bound(
+            server=server,
+            tool=tool,
+            on_error=context.on_error or "abort",
+            retry=merge_retry(context.retry, self._pinned_retry(step)),
+            timeout_ms=context.timeout_ms,
+            definition_digest=self.pins.skills.get(f"{step.skill_id}@{step.skill_version}"),
+        )
+        return bound
 
     def skill(self, step: Step) -> Skill | None:
         return None if step.skill_version is None else self.named(step.skill_id, step.skill_version)
@@ -136,11 +152,6 @@ class RunPlan:
 
     def retry_policy(self, step: Step) -> RetryPolicy:
         """Step, then plan, then what was pinned for the skill when the run started."""
-        if step.retry is None:
-            key = (step.skill_id, step.skill_version or "")
-            if key not in self._retry:
-                self._retry[key] = merge_retry(self.plan.context.retry, self._pinned_retry(step))
-            return self._retry[key]
         return merge_retry(step.retry, self.plan.context.retry, self._pinned_retry(step))
 
     def _pinned_retry(self, step: Step) -> dict[str, object] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 from msgspec.structs import replace
 
@@ -40,6 +40,9 @@ class TraceLines:
         self.lines: list[bytes] = []
         self.attempts: list[bytes] = []
         """Leaves of the seal's tree of attempts."""
+
+
+IN_ORDER = attrgetter("begins", "step_index")
 
 
 class Staged:
@@ -102,16 +105,18 @@ class Staged:
 
     def ordered(self) -> list[TraceLines]:
         """In the format's order: traces that began earlier, then new ones, each by step index."""
-        if len(self.traces) > 1:
-            return sorted(self.traces.values(), key=lambda trace: (trace.begins, trace.step_index))
-        return list(self.traces.values())
+        return sorted(self.traces.values(), key=IN_ORDER)
 
-    def lines(self) -> list[bytes]:
-        # Sorted, since a clock may have been set back between two events.
-        found = [*self.run, *(line for _, line in sorted(self.events, key=itemgetter(0))), *self.votes]
-        for trace in self.ordered():
+    def lines(self, traces: list[TraceLines]) -> list[bytes]:
+        """All of them, given the traces in order."""
+        found = [*self.run]
+        if self.events:  # sorted, since a clock may have been set back between two events
+            found += [line for _, line in sorted(self.events, key=itemgetter(0))]
+        found += self.votes
+        for trace in traces:
             found += trace.lines
-        found += [line for _, line in sorted(self.checkpoints.items())]
+        if self.checkpoints:
+            found += [line for _, line in sorted(self.checkpoints.items())]
         return found
 
 
@@ -161,10 +166,11 @@ class RunWriter:
 
     def entry(self, logged: Logged) -> TraceFold:
         trace = self.fold.apply_entry(logged.entry, logged.artifact, recompute=False)
-        begins = logged.entry.sequence_number == 1
-        self._staged.trace(trace.trace_id, trace.step_index, begins=begins).lines.append(logged.line)
+        staged, begins = self._staged, logged.entry.sequence_number == 1
+        lines = staged.traces.get(trace.trace_id) or staged.trace(trace.trace_id, trace.step_index, begins=begins)
+        lines.lines.append(logged.line)
         if begins:
-            self._staged.new_traces.append(NewTrace(trace.trace_id, trace.step_index, trace.step_id))
+            staged.new_traces.append(NewTrace(trace.trace_id, trace.step_index, trace.step_id))
         return trace
 
     def attempt(self, attempt: Attempt) -> Attempt:
@@ -242,12 +248,16 @@ class RunWriter:
         """
         if self.is_large:
             self._close_group()
-        async with self._lock:
+        lock = self._lock
+        await lock.acquire()  # not as a context: it is entered for every step
+        try:
             if self._full:
                 await self._commit_full()
             if not self._staged:
                 return
             after, interrupted = await self._commit_staged()
+        finally:
+            lock.release()
         tell_all(after, interrupted)
 
     async def claim(self, call: Logged, reservation: KeyReservation) -> bool:
@@ -307,10 +317,11 @@ class RunWriter:
         self, group: Group, *, is_last: bool
     ) -> tuple[list[Callable[[], None]], asyncio.CancelledError | None]:
         staged, payloads = group.staged, group.payloads
-        attempts_tree = self._grow_attempts_tree(staged)
+        traces, attempts_tree = staged.ordered(), self.fold.attempts_tree
+        self._grow_attempts_tree(traces)
         if is_last:  # otherwise the fold is ahead of these lines
             self._add_run_checkpoint(staged)
-        unit = self._unit(staged, payloads, group.shared)
+        unit = self._unit(staged, traces, payloads, group.shared)
         reach("before_commit")
         try:
             done = await self._committer.commit(unit, self.lease, self._owner)
@@ -337,20 +348,21 @@ class RunWriter:
         self._staged = group.staged.absorb(self._staged)
         self.book.give_back(group.payloads, group.shared)
 
-    def _grow_attempts_tree(self, staged: Staged) -> MerkleTree:
-        """Its leaves stand in the order of the lines, which calls side by side do not keep. Gives the tree before."""
+    def _grow_attempts_tree(self, traces: list[TraceLines]) -> None:
+        """Its leaves stand in the order of the lines, which calls side by side do not keep. The tree before stays."""
         before = self.fold.attempts_tree
-        self.fold.attempts_tree = MerkleTree(before.size, list(before.frontier))
-        for trace in staged.ordered():
+        grown = self.fold.attempts_tree = MerkleTree(before.size, before.frontier.copy())
+        for trace in traces:
             for leaf in trace.attempts:
-                self.fold.attempts_tree.append(leaf)
-        return before
+                grown.append(leaf)
 
-    def _unit(self, staged: Staged, payloads: list[NewPayload], shared: list[tuple[str, int]]) -> Unit:
+    def _unit(
+        self, staged: Staged, traces: list[TraceLines], payloads: list[NewPayload], shared: list[tuple[str, int]]
+    ) -> Unit:
         return Unit(
             run_id=self.fold.run_id,
             n=self.fold.commits + 1,
-            body=lambda last_store_seal: self._body(staged, last_store_seal),
+            body=lambda last_store_seal: self._body(staged, traces, last_store_seal),
             payloads=payloads,
             traces=staged.new_traces,
             reservations=staged.reservations,
@@ -362,9 +374,11 @@ class RunWriter:
             frontier=staged.frontier,
         )
 
-    def _body(self, staged: Staged, last_store_seal: Callable[[], str]) -> tuple[bytes, str | None]:
+    def _body(
+        self, staged: Staged, traces: list[TraceLines], last_store_seal: Callable[[], str]
+    ) -> tuple[bytes, str | None]:
         head = chain.commit_line(self.fold.commits + 1, self.fold.head, self.fold.run_id)
-        body = b"".join((head, *staged.lines()))
+        body = b"".join([head, *staged.lines(traces)])
         if staged.run_checkpoint is not None:
             checkpoint = replace(staged.run_checkpoint, run_head=chain.sha(body))
             body += chain.run_checkpoint_line(chain.with_digest(checkpoint))

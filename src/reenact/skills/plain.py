@@ -58,8 +58,12 @@ def _plain(value: object, above: list[int]) -> Any:
     items: Any = members.items() if isinstance(members, dict) else enumerate(members)
     result: dict[Any, Any] = {}
     for token, item in items:
+        kind = type(item)
+        if (kind is str and item.isascii()) or (kind is int and -MAX_SAFE_INTEGER <= item <= MAX_SAFE_INTEGER):
+            result[token] = item
+            continue
         try:
-            result[token] = _scalar(item) if type(item) in _SCALARS else _plain(item, above)
+            result[token] = _scalar(item) if kind in _SCALARS else _plain(item, above)
         except _Refused as refused:
             refused.tokens.append(str(token))
             raise
@@ -79,6 +83,8 @@ def _is_model(value: object) -> bool:
 
 def _members(value: Any) -> dict[str, Any] | list[Any]:
     if isinstance(value, dict):
+        if all(map(_is_plain_key, value)):
+            return value
         return {_key(key): item for key, item in value.items()}
     if isinstance(value, list | tuple):
         return list(value)
@@ -129,6 +135,10 @@ def _text(value: str) -> str:
     except UnicodeEncodeError:
         raise _Refused("a text holds half of a surrogate pair") from None
     return str(value)
+
+
+def _is_plain_key(key: object) -> bool:
+    return type(key) is str and key.isascii()
 
 
 def _key(key: object) -> str:

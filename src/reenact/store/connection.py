@@ -47,10 +47,13 @@ class Connection:
             self._turnstile = Turnstile(self.path)
         is_next = self._turnstile.enter()
         try:
-            wait_for(lambda: self.db.execute("BEGIN IMMEDIATE"))
+            wait_for(self._begin_immediate)
         finally:
             if is_next:
                 self._turnstile.leave()
+
+    def _begin_immediate(self) -> None:
+        self.db.execute("BEGIN IMMEDIATE")
 
     def close(self) -> None:
         self.db.close()

@@ -31,6 +31,7 @@ from reenact.store.base import (
     TraceRow,
     Unit,
 )
+from reenact.store.compression import RAW
 from reenact.store.connection import Connection, translate
 from reenact.store.deltas import DeltaBases, Row
 from reenact.store.key_values import KeyValues
@@ -185,9 +186,12 @@ class SqliteStore:
         contents = []
         for payload_id, (commitment, content_key, envelope) in enumerate(payloads, first):
             digest = bytes.fromhex(commitment)
+            if len(envelope) < INDEXED_CONTENT:
+                rows.append((payload_id, digest, RAW + envelope))
+                continue
             stored = self._bases.pack(db, self._writer.codec, rows, payload_id, digest, envelope)
             rows.append((payload_id, digest, stored))
-            if content_key and len(envelope) >= INDEXED_CONTENT:
+            if content_key:
                 contents.append((run_no, content_key, payload_id, digest))
         db.executemany("INSERT INTO payloads VALUES (?, ?, ?)", rows)
         if contents:

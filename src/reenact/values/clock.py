@@ -41,20 +41,22 @@ class Door(Protocol):
 _TS: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 _LAST_MS: Final = 253402300799999  # 9999-12-31T23:59:59.999Z
 
-_second: tuple[int, str] = (0, "1970-01-01T00:00:00")
+_latest: tuple[int, str] = (0, "1970-01-01T00:00:00.000Z")
 
 
 def format_ts(ms: int) -> str:
     """Unix milliseconds as `YYYY-MM-DDTHH:MM:SS.mmmZ`."""
-    global _second  # noqa: PLW0603 - a cache of one, replaced as a whole: threads see the old pair or the new
-    seconds, millis = divmod(ms, 1000)
-    cached, text = _second
-    if cached != seconds:
-        if not 0 <= ms <= _LAST_MS:
-            raise UsageError(f"{ms} ms is no time between the years 1970 and 9999")
-        text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-        _second = (seconds, text)
-    return f"{text}.{millis:03d}Z"
+    global _latest  # noqa: PLW0603 - a cache of one, replaced as a whole: threads see the old pair or the new
+    latest, text = _latest
+    if latest != ms:
+        seconds, millis = divmod(ms, 1000)
+        if latest // 1000 != seconds:
+            if not 0 <= ms <= _LAST_MS:
+                raise UsageError(f"{ms} ms is no time between the years 1970 and 9999")
+            text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        text = f"{text[:19]}.{millis:03d}Z"
+        _latest = (ms, text)
+    return text
 
 
 def parse_ts(text: str) -> int:
@@ -76,28 +78,36 @@ class _Uuid7Sequence:
     """
 
     def __init__(self) -> None:
-        self._ms = -1
-        self._counter = 0
-        self._high = -1
-        self._head = ""  # the text of `_high`, which most ids of a millisecond share
+        self.ms = -1
+        """The millisecond of the last id. A later one takes 73 random bits, one in it 32."""
+        self._counter = 0  # its upper 12 bits stand in `_head`, the others are counted on behind the variant's bits
+        self._head = ""  # what most ids of a millisecond share
 
     def next(self, ms: int, random: int) -> str:
         """The next id; `random` holds 73 random bits."""
-        if ms > self._ms:
-            self._ms = ms
-            self._counter = random >> 32 & 0x1FFFFFFFFFF
+        if ms > self.ms:
+            self._begin(ms, random)
         else:
             self._counter += 1
-            if self._counter >> 42:
-                self._ms += 1
-                self._counter = random >> 32 & 0x1FFFFFFFFFF
-        counter = self._counter
-        high = self._ms << 16 | 0x7000 | counter >> 30
-        if high != self._high:
-            text = f"{high:016x}"
-            self._high, self._head = high, f"{text[:8]}-{text[8:12]}-{text[12:]}"
-        low = f"{0x8000_0000_0000_0000 | (counter & 0x3FFFFFFF) << 32 | random & 0xFFFFFFFF:016x}"
+            if self._counter & 0x3FFFFFFF == 0:
+                self._carry(random)
+        low = f"{0x80000000 | self._counter & 0x3FFFFFFF:08x}{random & 0xFFFFFFFF:08x}"
         return f"{self._head}-{low[:4]}-{low[4:]}"
+
+    def _begin(self, ms: int, random: int) -> None:
+        self.ms = ms
+        self._counter = random >> 32 & 0x1FFFFFFFFFF
+        self._write_head()
+
+    def _carry(self, random: int) -> None:
+        if self._counter >> 42:
+            self._begin(self.ms + 1, random)
+        else:
+            self._write_head()
+
+    def _write_head(self) -> None:
+        text = f"{self.ms << 16 | 0x7000 | self._counter >> 30:016x}"
+        self._head = f"{text[:8]}-{text[8:12]}-{text[12:]}"
 
 
 class _ProcessIds:
@@ -113,10 +123,10 @@ class _ProcessIds:
 
     def next(self) -> str:
         with self._lock:
-            pool = self._pool
+            pool, sequence, ms = self._pool, self._sequence, time.time_ns() // 1_000_000
             if len(pool) < 2:
                 pool.extend(memoryview(os.urandom(4096)).cast("Q"))
-            return self._sequence.next(time.time_ns() // 1_000_000, pool.pop() << 64 | pool.pop())
+            return sequence.next(ms, pool.pop() << 64 | pool.pop() if ms > sequence.ms else pool.pop())
 
 
 _ids: Final = _ProcessIds()
