@@ -228,6 +228,12 @@ def test_external_calls_are_counted_against_the_profile() -> None:
     assert (only_problem(answer).step_id, only_problem(answer).code) == ("s2", "ERR_QUOTA_EXCEEDED")
 
 
+def test_what_only_reads_is_not_counted_among_them() -> None:
+    steps = [step(look), step("http_call", {"url": "https://example.com"}), step(look), step(pay, {"amount": 1})]
+    assert told(*steps, profile={"max_external_calls": 2}).feasible
+    assert only_problem(told(*steps, profile={"max_external_calls": 1})).step_id == "s3"
+
+
 def test_earlier_runs_say_how_long_it_usually_takes(tmp_path: Path) -> None:
     runtime = Runtime(str(tmp_path / "store.db"), skills=registry())
     for _ in range(3):

@@ -117,7 +117,9 @@ def refused(stage: Stage, run_id: str) -> None:
 CHANGES: dict[str, Any] = {
     "requested": lambda old: old + 1,
     "done": lambda old: old - 1,
-    "called": lambda old: 0,
+    "approved_writes": lambda old: 0,
+    "approved_reads": lambda old: {"fetch@1.0.0": 7},
+    "parked": lambda old: {"somebody": 1},
     "not_completed": lambda old: [],
     "settled_exact": lambda old: "1",
     "tree_size": lambda old: old - 1,

@@ -58,6 +58,8 @@ class Pins(PlanPart, frozen=True, kw_only=True):
     retry: dict[str, object]
     skills: dict[str, str]
     salt: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+    side_effects: list[str] | None = None
+    """The skills that declare some, `id@version`; pinned where the profile limits external calls."""
 
 
 class Context(PlanPart, frozen=True, kw_only=True):

@@ -16,7 +16,8 @@ class Frontier(msgspec.Struct, frozen=True, kw_only=True):
     record: RunRecord
     requested: int
     done: int
-    called: int
+    approved_writes: int
+    approved_reads: dict[str, int]
     not_completed: list[int]
     settled_exact: str
     tree_size: int
@@ -27,6 +28,7 @@ class Frontier(msgspec.Struct, frozen=True, kw_only=True):
     open: list[str]
     turns: int
     votes: dict[str, Vote]
+    parked: dict[str, int]
     duplicates: str
 
 
@@ -41,7 +43,8 @@ def pack(fold: RunFold) -> bytes:
             record=fold.record,
             requested=fold.requested,
             done=fold.done,
-            called=fold.called,
+            approved_writes=fold.approved_writes,
+            approved_reads=fold.approved_reads,
             not_completed=sorted(fold.not_completed),
             settled_exact=str(fold.settled_exact),
             tree_size=fold.tree.size,
@@ -52,6 +55,7 @@ def pack(fold: RunFold) -> bytes:
             open=list(fold.open),
             turns=fold.turns,
             votes={trace_id: vote for trace_id, vote in fold.votes.items() if trace_id in fold.open},
+            parked=fold.parked,
             duplicates=fold.duplicates,
         )
     )
@@ -62,7 +66,8 @@ def unpack(run_id: str, data: bytes) -> tuple[RunFold, list[str]]:
     kept = DECODE(data)
     fold = RunFold(run_id)
     fold.record = kept.record
-    fold.requested, fold.done, fold.called = kept.requested, kept.done, kept.called
+    fold.requested, fold.done = kept.requested, kept.done
+    fold.approved_writes, fold.approved_reads = kept.approved_writes, kept.approved_reads
     fold.not_completed = kept.not_completed
     fold.settled_exact = int(kept.settled_exact)
     fold.tree = MerkleTree(kept.tree_size, kept.tree)
@@ -70,5 +75,6 @@ def unpack(run_id: str, data: bytes) -> tuple[RunFold, list[str]]:
     fold.waiting_leaves = kept.waiting
     fold.turns = kept.turns
     fold.votes = kept.votes
+    fold.parked = kept.parked
     fold.duplicates = kept.duplicates
     return fold, kept.open

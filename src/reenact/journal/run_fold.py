@@ -41,7 +41,9 @@ class RunFold:
         self.open: dict[str, TraceFold] = {}
         self.requested = 0
         self.done = 0
-        self.called = 0
+        self.approved_writes = 0
+        self.approved_reads: dict[str, int] = {}
+        """By `id@version`; all that was approved to do more than read counts in one."""
         self.not_completed: list[int] = []
         self.on_finish: Callable[[TraceFold], None] | None = None
         self.settled_exact = 0
@@ -126,11 +128,19 @@ class RunFold:
         if entry.sequence_number == 1:
             self.open[trace_id] = trace
             self.requested += 1
-        elif entry.artifact_type == "tool_call":
-            self.called += 1
+        elif trace.state == "AUTHORIZED":
+            self._approve(trace)
         if trace.state in TERMINAL:
             self._finish(trace)
         return trace
+
+    def _approve(self, trace: TraceFold) -> None:
+        assert trace.request is not None
+        if trace.request.risk_level != "READ":
+            self.approved_writes += 1
+            return
+        reference = f"{trace.meta('skill_id')}@{trace.meta('skill_version')}"
+        self.approved_reads[reference] = self.approved_reads.get(reference, 0) + 1
 
     def _finish(self, trace: TraceFold) -> None:
         del self.open[trace.trace_id]

@@ -6,7 +6,8 @@ What one call decides may depend on what others have reserved or spent by then, 
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Literal, NamedTuple
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.journal.lines import decode_artifact, decode_line, split_body
@@ -22,10 +23,11 @@ LONGEST_QUIET = 200
 
 
 class Moment(NamedTuple):
-    """A call begins, or one of its attempts has its result."""
+    """A call begins, is decided, or one of its attempts has its result."""
 
     step_id: str
-    begins: bool
+    kind: Literal["begins", "decided", "result"]
+    decision_id: str = ""
 
 
 def score(recording: Recording) -> list[Moment]:
@@ -34,16 +36,27 @@ def score(recording: Recording) -> list[Moment]:
     moments: list[Moment] = []
     for number, body in enumerate(recording.store.bodies(recording.run_id), start=1):
         where = f"run {recording.run_id}, commit {number}"
+        begun: list[Moment] = []
+        then: list[Moment] = []
         for raw in split_body(body, where=where):
             line = decode_line(raw, where=where)
             if line.entry is not None and line.entry.sequence_number == 1:
                 request = decode_artifact(line, where=where)
                 meta = request.meta if isinstance(request.meta, dict) else {}
                 names[line.entry.trace_id] = str(meta.get("step_id"))
-                moments.append(Moment(names[line.entry.trace_id], begins=True))
+                begun.append(Moment(names[line.entry.trace_id], "begins"))
+            elif line.entry is not None and line.entry.artifact_type == "supervisor_decision":
+                then.append(Moment(names[line.entry.trace_id], "decided", line.entry.artifact_id))
             elif line.attempt is not None and line.attempt.kind == "attempt":
-                moments.append(Moment(names[line.attempt.trace_id], begins=False))
+                then.append(Moment(names[line.attempt.trace_id], "result"))
+        moments += [*begun, *as_decided(then)]
     return moments
+
+
+def as_decided(moments: list[Moment]) -> list[Moment]:
+    """The lines of a commit stand trace by trace; ids of decisions grow, and say in which order they were made."""
+    decisions = iter(sorted((moment for moment in moments if moment.kind == "decided"), key=itemgetter(2)))
+    return [next(decisions) if moment.kind == "decided" else moment for moment in moments]
 
 
 class Concert:
@@ -52,6 +65,7 @@ class Concert:
     def __init__(self, ex: Execution, plan: ReplayPlan, source: RecordedSource) -> None:
         self._ex = ex
         self._plan = plan
+        self._begun: dict[str, drive.Call] = {}
         self._held: dict[str, asyncio.Event] = {}
         self._tasks: dict[str, asyncio.Task[StructuredOutcome]] = {}
         source.in_turn = self._wait
@@ -60,8 +74,10 @@ class Concert:
         """What was asked for and is not recorded, if the replay came to that; then the rest is left."""
         try:
             for moment in moments:
-                if moment.begins:
-                    await self._begin(moment.step_id)
+                if moment.kind == "begins":
+                    self._begin(moment.step_id)
+                elif moment.kind == "decided":
+                    await self._decide(moment.step_id)
                 elif moment.step_id in self._held:
                     self._held.pop(moment.step_id).set()
                     await self._quiet(moment.step_id)
@@ -75,10 +91,13 @@ class Concert:
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
             await self._ex.writer.flush()
 
-    async def _begin(self, step_id: str) -> None:
+    def _begin(self, step_id: str) -> None:
         step = self._plan.step(self._plan.index[step_id])
         begin_turn(self._ex, step)
-        self._tasks[step_id] = asyncio.create_task(drive.start(self._ex, step).drive())
+        self._begun[step_id] = drive.start(self._ex, step)
+
+    async def _decide(self, step_id: str) -> None:
+        self._tasks[step_id] = asyncio.create_task(self._begun.pop(step_id).drive())
         await self._quiet(step_id)
 
     async def _wait(self, step_id: str) -> None:

@@ -103,12 +103,16 @@ class Call:
     async def decide(self) -> StructuredOutcome | None:
         if self.step.caller_key is not None:
             await self.ex.writer.flush()  # a key in flight may have to be waited for
-        verdict = await self.ask_gates()
-        if isinstance(verdict, NeedsApproval):
-            await self.park()
-            raise Parked("waiting", verdict.reason)
-        logged = building.decision(self.ex, self.trace, self.step, self.parameters, verdict)
-        self.ex.writer.entry(logged)
+        try:
+            verdict = await self.ask_gates()
+            if isinstance(verdict, NeedsApproval):
+                await self.park()
+                raise Parked("waiting", verdict.reason)
+            logged = building.decision(self.ex, self.trace, self.step, self.parameters, verdict)
+            self.ex.writer.entry(logged)
+        finally:
+            if self.ex.external is not None:
+                self.ex.external.release(self.trace.trace_id)
         if isinstance(verdict, Refusal):
             self.ex.remember_output(self.step.step_id, None)
             return denied_outcome_of(self.trace, {"message": verdict.message, **verdict.details})
@@ -121,8 +125,10 @@ class Call:
             or validate.check(self.step, self.unescaped(), self.ex.plan.registry, self.unresolved)
             or self.literal_secret()
             or self.missing_secret()
-            or permission.check(self.step, self.ex.context, self.parameters, self.ex.fold.called)
+            or permission.check(self.step, self.ex.context, self.parameters)
         )
+        if refusal is None and self.ex.external is not None:
+            refusal = await self.ex.external.check(self.step, self.trace)
         if refusal is None and self.gate is not None:
             refusal = await self.duplicate(self.gate)
         if refusal is not None:

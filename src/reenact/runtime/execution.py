@@ -16,6 +16,7 @@ from reenact.journal.run_fold import RunFold
 from reenact.policy.budget import NOTHING, BudgetPolicy, Spent, budget_policy
 from reenact.policy.cost import PriceTable
 from reenact.runtime.capability import Mint
+from reenact.runtime.gates import external
 from reenact.runtime.gates.duplicate import DuplicateGate
 from reenact.runtime.gates.supervisor import SupervisorFunction
 from reenact.runtime.payload_book import PayloadBook
@@ -102,6 +103,7 @@ class Execution:
         self.budget: BudgetPolicy = budget_policy(self.context.budget_cents, self.context.budget)
         self.recovered: set[str] = {trace.trace_id for trace in writer.fold.open.values() if trace.state == "EXECUTING"}
         self.reserved: dict[str, int] = {}
+        self.external = external.limit(self.context, self.fold, plan)
         self.duplicates: DuplicateGate | None = None
         self.before_seal: Callable[[RunStatus], Awaitable[None]] | None = None
         """Called when every step has ended: the last moment at which a run can say something about itself."""

@@ -20,13 +20,15 @@ def pin(document: dict[str, object], registry: Registry, door: Door, *, source: 
         return document
     steps = pinned_steps(document, plan, registry)
     used = sorted({(step["skill_id"], step.get("skill_version")) for step in steps if step.get("skill_version")})
-    pins = {
+    pins: dict[str, object] = {
         "taxonomy": TAXONOMY_VERSION,
         "prices": prices_for(plan, steps, registry, used),
         "retry": retry_for(registry, used),
         "skills": digests_for(registry, used),
         "salt": door.random_bytes(32).hex(),
     }
+    if limits_external_calls(plan):
+        pins["side_effects"] = with_side_effects(registry, used)
     context = document.get("context")
     return {
         **document,
@@ -59,6 +61,16 @@ def retry_for(registry: Registry, used: list[tuple[object, object]]) -> dict[str
             if declared is not None:
                 pinned[reference] = policy_to_dict(merge_retry(declared))
     return pinned
+
+
+def limits_external_calls(plan: Plan) -> bool:
+    return plan.context.profile is not None and plan.context.profile.max_external_calls is not None
+
+
+def with_side_effects(registry: Registry, used: list[tuple[object, object]]) -> list[str]:
+    """Which calls count as external depends on it, also where the skills' code is not at hand."""
+    known = [f"{skill_id}@{version}" for skill_id, version in used if f"{skill_id}@{version}" in registry]
+    return [name for name in known if registry.resolve(*name.split("@", 1)).metadata.side_effects]
 
 
 def digests_for(registry: Registry, used: list[tuple[object, object]]) -> dict[str, str]:

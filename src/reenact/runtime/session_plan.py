@@ -14,7 +14,7 @@ from reenact.journal.fold import TraceFold
 from reenact.policy.cost import DEFAULT_PRICES
 from reenact.policy.retry import merge_retry, policy_to_dict
 from reenact.policy.taxonomy import TAXONOMY_VERSION
-from reenact.runtime.pinning import price_of, price_row
+from reenact.runtime.pinning import limits_external_calls, price_of, price_row
 from reenact.runtime.reader import RecordedStep
 from reenact.runtime.steps import DEFAULT_TIMEOUT_MS, PlannedStep, RunPlan
 from reenact.skills.registry import Registry
@@ -48,6 +48,8 @@ class SessionPlan(RunPlan):
     def __init__(self, document: Document, registry: Registry) -> None:
         plan, _ = plan_from_document(document, source="session")
         super().__init__(plan, document, registry)
+        if limits_external_calls(plan) and self.pins.side_effects is None:
+            self.pins = replace(self.pins, side_effects=[])
         self.literal = True
         self._prices = DEFAULT_PRICES.extended(plan.context.prices)
 
@@ -98,6 +100,8 @@ class SessionPlan(RunPlan):
         reference = skill.metadata.reference
         if reference not in self.pins.skills:
             self.pins.skills[reference] = skill.digest
+            if self.pins.side_effects is not None and skill.metadata.side_effects:
+                self.pins.side_effects.append(reference)
             if skill.metadata.retry is not None:
                 self.pins.retry[reference] = policy_to_dict(merge_retry(skill.metadata.retry))
             rows = self.pins.prices["skills"]
@@ -152,6 +156,7 @@ class SessionPlan(RunPlan):
             "retry": self.pins.retry,
             "skills": self.pins.skills,
             "salt": self.pins.salt,
+            **({} if self.pins.side_effects is None else {"side_effects": sorted(self.pins.side_effects)}),
         }
         document = {**self.document, "steps": steps, "context": {**context, "pins": pins}}
         return document, plan_hash(document)

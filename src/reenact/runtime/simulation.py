@@ -28,8 +28,9 @@ from reenact.policy.literals import literal_secrets
 from reenact.policy.redaction import SecretRules
 from reenact.policy.retry import RetryPolicy, calculate_backoff_ms
 from reenact.policy.settle import tariff
-from reenact.runtime.gates import permission, validate
+from reenact.runtime.gates import external, permission, validate
 from reenact.runtime.gates.supervisor import load_supervisor
+from reenact.runtime.gates.verdict import Refusal
 from reenact.runtime.reachability import why_blocked, why_disabled
 from reenact.runtime.steps import PlannedStep, RunPlan
 from reenact.skills.estimate import PROMPT_FIELDS
@@ -132,7 +133,7 @@ class _Simulating:
         self.steps: list[StepForecast] = []
         self.expected = self.worst = 0
         self.by_model: dict[str, tuple[int, int]] = {}
-        self.dispatched = 0
+        self.external = 0
         self.stops_at: str | None = None
         self.may_stop_at: str | None = None
 
@@ -173,12 +174,21 @@ class _Simulating:
             yield refusals[0]
             return
         known = {name: value for name, value in step.parameters.items() if not has_references(value)}
-        refusal = permission.check(step, self.context, known, self.dispatched)
+        refusal = permission.check(step, self.context, known) or self.too_many(step)
         if refusal is not None:
             yield problem(step, "permission", refusal.code, refusal.message)
             return
         yield from self.in_surroundings(step)
         yield from self.in_budget(step)
+
+    def too_many(self, step: PlannedStep) -> Refusal | None:
+        most = None if self.context.profile is None else self.context.profile.max_external_calls
+        if most is None or self.external < most or not self.reaches_out(step):
+            return None
+        return external.one_too_many(most)
+
+    def reaches_out(self, step: PlannedStep) -> bool:
+        return external.is_external(self.plan, step, step.risk_level(step.parameters))
 
     def in_references(self, step: PlannedStep, earlier: Mapping[str, int]) -> Iterator[Problem]:
         for place, path in references_in(step.parameters):
@@ -292,7 +302,7 @@ class _Simulating:
         self.by_model[model] = (before[0] + expected, before[1] + worst)
         self.expected += expected
         self.worst += worst
-        self.dispatched += 1
+        self.external += self.reaches_out(step)
 
     def summary(self, plan_hash: str) -> Simulation:
         usual = [step.usual_ms for step in self.steps]

@@ -150,6 +150,13 @@ class RunPlan:
         except SkillNotFound:
             return None
 
+    def has_side_effects(self, reference: str, skill: Skill | None = None) -> bool:
+        """Whether `id@version` declares side effects: as pinned, else as the skill says; of an unknown one, yes."""
+        if self.pins.side_effects is not None and reference in self.pins.skills:
+            return reference in self.pins.side_effects
+        found = skill or self.named(*reference.split("@", 1))
+        return found is None or bool(found.metadata.side_effects)
+
     def retry_policy(self, step: Step) -> RetryPolicy:
         """Step, then plan, then what was pinned for the skill when the run started."""
         return merge_retry(step.retry, self.plan.context.retry, self._pinned_retry(step))

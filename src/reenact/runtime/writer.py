@@ -286,7 +286,6 @@ class RunWriter:
     def _take_back(self, trace: TraceFold, reservation: KeyReservation) -> None:
         """The tool_call that was staged last in its trace."""
         trace.call = None
-        self.fold.called -= 1
         held_by = (self._staged, *(group.staged for group in self._full))
         staged = next(staged for staged in held_by if reservation in staged.reservations)
         lines = staged.traces[trace.trace_id].lines

@@ -12,8 +12,8 @@ from reenact.runtime.gates.verdict import Refusal
 from reenact.runtime.steps import PlannedStep
 
 
-def check(step: PlannedStep, context: Context, parameters: Mapping[str, object], dispatched: int) -> Refusal | None:
-    """`dispatched` counts the calls that this run has already sent out."""
+def check(step: PlannedStep, context: Context, parameters: Mapping[str, object]) -> Refusal | None:
+    """All but the number of external calls, which is counted over the run: see `external`."""
     if context.allowed_skills is not None and not named(step, context.allowed_skills):
         return refuse(f"{step.skill_id} is not among the plan's allowed_skills", {"allowed": context.allowed_skills})
     refusal = by_registry(step, context, parameters)
@@ -33,13 +33,6 @@ def check(step: PlannedStep, context: Context, parameters: Mapping[str, object],
     forbidden = sorted(set(declared) & set(profile.disallowed_side_effects))
     if forbidden:
         return refuse(f"{step.skill_id} has side effects that this agent may not have", {"side_effects": forbidden})
-    if declared and profile.max_external_calls is not None and dispatched >= profile.max_external_calls:
-        return Refusal(
-            "permission",
-            "ERR_QUOTA_EXCEEDED",
-            f"this agent may make {profile.max_external_calls} external calls in a run",
-            {"max_external_calls": profile.max_external_calls},
-        )
     return None
 
 
