@@ -203,7 +203,7 @@ def test_a_session_that_was_interrupted_and_repaired_replays() -> None:
         try:
             async with runtime.session(goal="talk") as session:
                 session_id = session.run_id
-                await session.call("held", {"script": ["ok"]})
+                await session.call("writer", {"script": ["ok"], "value": 1}, version="2.0.0")
         except Crash:
             runtime.door.advance(60)  # type: ignore[attr-defined]
         async with runtime.session(resume=session_id) as session:

@@ -129,4 +129,4 @@ def reservation(key: str, trace_id: str = "t", request: str = "r") -> KeyReserva
 
 
 def completion(key: str, trace_id: str = "t", *, succeeded: bool = True) -> KeyCompletion:
-    return KeyCompletion("local", "mail", key, trace_id, succeeded=succeeded)
+    return KeyCompletion("local", "mail", key, trace_id, "completed" if succeeded else "released")

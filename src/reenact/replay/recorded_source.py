@@ -119,13 +119,14 @@ class RecordedSource:
         return Spent(int(str(day or 0))), Spent(int(str(model or 0)))
 
     def person_said(self, trace: TraceFold) -> PersonSaid | None:
-        """The recorded call ended here although no attempt ended it: a person did."""
+        """The recorded call ended here although no attempt ended it: somebody did."""
         recorded = self.recording.steps.get(trace.step_id)
         if recorded is None or recorded.trace.effect is None or len(trace.attempts) < len(recorded.trace.attempts):
             return None
-        if recorded.trace.trace_id not in self.recording.resolved:
+        outcome = recorded.outcome()
+        if recorded.trace.trace_id not in self.recording.resolved and outcome.code != "ERR_CANCELLED":
             return None
-        return PersonSaid(recorded.outcome().ok, recorded_output(recorded)[1])
+        return PersonSaid(outcome.ok, recorded_output(recorded)[1], outcome.code)
 
     def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
         recorded = self.recording.steps.get(step.step_id)

@@ -29,8 +29,7 @@ from reenact.runtime.crash_points import reach
 from reenact.runtime.execution import Execution, Fact, Parked
 from reenact.runtime.gates import budget
 from reenact.runtime.outcomes import outcome_side_effects
-from reenact.runtime.people import end_by_word
-from reenact.runtime.source import SAME, AttemptCall, AttemptResult
+from reenact.runtime.source import SAME, AttemptCall, AttemptResult, PersonSaid
 from reenact.runtime.steps import PlannedStep
 
 LONGEST_RETRY_AFTER_MS = 60_000
@@ -58,13 +57,13 @@ class Dispatch:
         while True:
             number = self.trace.made  # what is recorded of a doubt is none
             result = await doubt.known_result(self, number) if self.was_in_doubt else None
-            if result is None:
+            if not isinstance(result, AttemptResult):
                 refusal = self.out_of_money() or await self.record_doubt()
                 if refusal is not None:
                     return self.end_without_money(refusal)
                 said = self.ex.source.person_said(self.trace)
                 if said is not None:
-                    return end_by_word(self.ex, self.trace, self.step, succeeded=said.succeeded, output=said.output)
+                    return end_as_told(self.ex, self.trace, self.step, said)
                 result = await self.attempt(number)
             code = self.code_of(result)
             wait = self.back_off(code, result, number)
@@ -72,6 +71,16 @@ class Dispatch:
             if wait is None:
                 return self.end(result, code, output)
             await self.wait(wait)
+
+    def end_with(self, result: AttemptResult) -> StructuredOutcome:
+        """The call ends with what is known of its last dispatch; where that failed, nothing is sent again."""
+        number = self.trace.made
+        code = self.code_of(result)
+        wait = self.back_off(code, result, number)
+        output = self.record(result, code, number, wait)
+        if wait is None:
+            return self.end(result, code, output)
+        return self.end_cancelled("interrupted before it was sent again")
 
     # -- one attempt -----------------------------------------------------------------------------------------------
 
@@ -301,6 +310,13 @@ class Dispatch:
         self.stage_effect(outcome, "FAILURE", self.ex.book.put(None))
         return outcome
 
+    def end_cancelled(self, message: str) -> StructuredOutcome:
+        """The call failed so far, and is not tried again."""
+        details: dict[str, object] = {"last_code": self.trace.attempts[-1].code}
+        outcome = self.outcome("failure", "ERR_CANCELLED", message, details, latency_ms=0)
+        self.stage_effect(outcome, "FAILURE", self.ex.book.put(None))
+        return outcome
+
     def outcome(
         self, status: OutcomeStatus, code: str, message: str, details: dict[str, object] | None, *, latency_ms: int
     ) -> StructuredOutcome:
@@ -335,6 +351,20 @@ class Dispatch:
 def with_output(outcome: StructuredOutcome, output: object) -> StructuredOutcome:
     """What the caller gets: the recorded outcome, and the output beside it."""
     return replace(outcome, details={**(outcome.details or {}), "output": output})
+
+
+def end_as_told(ex: Execution, trace: TraceFold, step: PlannedStep, said: PersonSaid) -> StructuredOutcome:
+    """The end that the record tells of, where no attempt made it."""
+    return doubt.end_undispatched(
+        ex,
+        trace,
+        step,
+        code=step.success_code if said.succeeded else said.code,
+        message="as the record tells",
+        details={},
+        status="SUCCESS" if said.succeeded else "FAILURE",
+        output=said.output,
+    )
 
 
 def make_dispatch(

@@ -11,13 +11,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from reenact.contracts.artifacts import EffectStatus
 from reenact.contracts.facts import Facts
+from reenact.contracts.outcome import Observability, OutcomeMetadata, StructuredOutcome
 from reenact.contracts.records import Event
-from reenact.contracts.references import has_sealed
+from reenact.contracts.references import has_sealed, without_seals
 from reenact.errors import StoreError
+from reenact.journal.fold import TraceFold
+from reenact.policy.cost import cents
+from reenact.policy.taxonomy import is_retryable
+from reenact.runtime import building
 from reenact.runtime.execution import Execution, Parked
+from reenact.runtime.outcomes import outcome_side_effects
 from reenact.runtime.sealing import KEY_VARIABLE
 from reenact.runtime.source import SAME, AttemptResult
+from reenact.runtime.steps import PlannedStep
 from reenact.store.base import LateEffect
 from reenact.values.canonical import canonicalize, parse_canonical
 
@@ -44,8 +52,11 @@ class Late(msgspec.Struct, frozen=True, kw_only=True):
     details: dict[str, object] | None = None
 
 
-async def known_result(dispatch: Dispatch, number: int) -> AttemptResult | None:
-    """The result of a dispatch that was in doubt, where it can be known without sending it again."""
+async def known_result(dispatch: Dispatch, number: int) -> AttemptResult | bool | None:
+    """What can be known of a dispatch in doubt without sending it again: its result, or False: it did not happen.
+
+    None where nobody can tell and the skill is sent again. Parked where that is for a person to say.
+    """
     ex, trace = dispatch.ex, dispatch.trace
     if trace.trace_id not in ex.recovered or not ex.source.is_live(dispatch.step):
         return None
@@ -79,15 +90,53 @@ def released_by_person(ex: Execution, trace_id: str) -> bool:
     )
 
 
-async def reconcile(dispatch: Dispatch, number: int) -> AttemptResult | None:
+async def reconcile(dispatch: Dispatch, number: int) -> AttemptResult | bool:
     """The skill reads back: done (with its output), not done, or unknown. Unknown is for a person."""
     answer = await dispatch.ex.source.reconcile(dispatch.attempt_call(number))
     if isinstance(answer, AttemptResult):
         dispatch.ex.recovered.discard(dispatch.trace.trace_id)
         return answer
     if answer is False:
-        return None
+        return False
     raise held(dispatch, "its read-back could not tell whether it happened")
+
+
+def end_undispatched(
+    ex: Execution,
+    trace: TraceFold,
+    step: PlannedStep,
+    *,
+    code: str,
+    message: str,
+    details: dict[str, object],
+    status: EffectStatus,
+    output: object = None,
+) -> StructuredOutcome:
+    """The effect of a call that no attempt of ours ends: somebody tells how it ended, or that nobody knows."""
+    good = status == "SUCCESS"
+    outcome = StructuredOutcome(
+        code=code,
+        cost_cents=cents(trace.cost_exact),
+        details=details,
+        latency_ms=0,
+        message=message,
+        metadata=OutcomeMetadata(skill_id=step.skill_id, skill_version=str(step.skill_version)),
+        observability=Observability(backend_retries=building.retries(trace), span_id=None, trace_id=trace.trace_id),
+        retryable=is_retryable(code),
+        run_id=ex.run_id,
+        side_effects=outcome_side_effects(trace),
+        status="success" if good else "failure",
+        step_id=step.step_id,
+        timestamp=ex.door.timestamp(),
+    )
+    kept = ex.book.put(without_seals(output) if good else None, hints=step.redact_hints)
+    logged = building.tool_effect(
+        ex, trace, outcome, effect_status=status, output=kept, outcome_payload=ex.book.put_outcome(outcome)
+    )
+    ex.writer.entry(logged)
+    ex.remember_output(step.step_id, kept[0] if good else None)
+    ex.recovered.discard(trace.trace_id)
+    return outcome
 
 
 def late_result(ex: Execution, trace_id: str, number: int) -> AttemptResult | None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import cast
 
 from msgspec.structs import replace
 
+from reenact.contracts.facts import Facts
 from reenact.contracts.outcome import Observability, OutcomeMetadata, StructuredOutcome
 from reenact.contracts.records import Attempt
 from reenact.journal.fold import TraceFold
+from reenact.policy.repeat import may_repeat
 from reenact.policy.taxonomy import is_retryable
 from reenact.runtime import building
 from reenact.runtime.capability import LIFETIME_S
@@ -18,7 +21,7 @@ from reenact.runtime.outcomes import outcome_of
 from reenact.runtime.source import KeyVerdict
 from reenact.runtime.steps import PlannedStep
 from reenact.runtime.trace_history import load_trace
-from reenact.store.base import KeyCompletion, KeyRecord, KeyReservation, Store
+from reenact.store.base import KeyCompletion, KeyRecord, KeyReservation, KeyState, Store
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import parse_ts
 from reenact.values.digest import hmac_hex
@@ -26,6 +29,7 @@ from reenact.values.envelope import open_envelope
 
 IN_FLIGHT_WAIT_S = 20.0
 POLL_S = 0.05
+NO_FACTS = Facts()
 
 
 async def persist_call(
@@ -47,15 +51,63 @@ async def persist_call(
         if not await ex.writer.claim(building.tool_call(ex, trace, step, parameters, key), reservation):
             ex.writer.entry(building.tool_call(ex, trace, step, parameters, key))
         return None
-    while (record := await settled_record(ex, step, key, trace.trace_id)) is None:
-        if await ex.writer.claim(building.tool_call(ex, trace, step, parameters, key), reservation):
-            return None
+    record = await taken_by(ex, trace, step, parameters, reservation)
+    if record is None:
+        return None
     ex.writer.entry(building.tool_call(ex, trace, step, parameters, key))
-    if record.request_digest != request_digest or record.agent_id != ex.plan.agent_id:
+    if not is_of(record, reservation):
         return refuse(ex, trace, step, "IDEMPOTENCY_CONFLICT", "the key was used for another request")
+    if record.state == "in_doubt":
+        return refuse(ex, trace, step, "ERR_IN_DOUBT", doubtful(ex.store, record))
     if record.state != "completed":
         return refuse(ex, trace, step, "IDEMPOTENCY_IN_FLIGHT", "another run is executing a call with this key")
     return serve(ex, trace, step, record)
+
+
+async def taken_by(
+    ex: Execution, trace: TraceFold, step: PlannedStep, parameters: dict[str, object], wanted: KeyReservation
+) -> KeyRecord | None:
+    """Persist the call with its key; or, where that cannot be had, whose it is."""
+    while True:
+        record = await settled_record(ex, step, wanted.key, trace.trace_id)
+        follows = record is not None and record.state == "in_doubt" and is_of(record, wanted)
+        if record is not None and not (follows and may_follow(step, parameters)):
+            return record
+        reservation = wanted if record is None else dataclasses.replace(wanted, after=record.trace_id)
+        if await ex.writer.claim(building.tool_call(ex, trace, step, parameters, wanted.key), reservation):
+            if record is not None:
+                ex.recovered.add(trace.trace_id)  # what is in doubt of the first call is in doubt of this one
+            return None
+
+
+def is_of(record: KeyRecord, wanted: KeyReservation) -> bool:
+    """The same request, by the same agent."""
+    return (record.request_digest, record.agent_id) == (wanted.request_digest, wanted.agent_id)
+
+
+def may_follow(step: PlannedStep, parameters: dict[str, object]) -> bool:
+    """Whether a call may take over the key of an equal one that is in doubt.
+
+    Where its skill reads back or is held, that decides. Else it is sent again, so only what may be repeated.
+    """
+    assert step.skill is not None
+    meta = step.skill.metadata
+    return meta.in_doubt != "redispatch" or may_repeat(
+        tool_class=step.tool_class(parameters),
+        honours_key=meta.honours_key,
+        repeatable=meta.tool_class is None and meta.idempotent,
+        code="ERR_IN_DOUBT",
+        facts=NO_FACTS,
+    )
+
+
+def doubtful(store: Store, record: KeyRecord) -> str:
+    row = store.trace(record.trace_id, run_id=record.run_id)
+    where = record.trace_id if row is None else f"step {row.step_id}"
+    return (
+        f"a call under this key may or may not have happened ({where} of run {record.run_id}), and this skill does not "
+        "honour the key; look, then call under another key if it did not"
+    )
 
 
 def approval_lapsed(ex: Execution, trace: TraceFold) -> bool:
@@ -88,17 +140,24 @@ async def settled_record(ex: Execution, step: PlannedStep, key: str, trace_id: s
         record = ex.store.key_record(step.server, step.tool, key)
         if record is None or record.state == "released" or record.trace_id == trace_id:
             return None
-        if record.state == "completed" or waited >= IN_FLIGHT_WAIT_S:
+        if record.state in ("completed", "in_doubt") or waited >= IN_FLIGHT_WAIT_S:
             return record
         await ex.door.sleep(POLL_S)
         waited += POLL_S
 
 
 def finish(ex: Execution, trace: TraceFold, step: PlannedStep, outcome: StructuredOutcome) -> None:
-    """With the effect: the key is completed, or free again when the call failed."""
+    """With the effect: the key is completed, free again when the call failed, or in doubt with it."""
     if step.caller_key is not None and trace.call is not None:
         key = trace.call.idempotency_key
-        ex.writer.complete(KeyCompletion(step.server, step.tool, key, trace.trace_id, succeeded=outcome.ok))
+        state: KeyState = "completed" if outcome.ok else "in_doubt" if nobody_knows(trace, outcome) else "released"
+        ex.writer.complete(KeyCompletion(step.server, step.tool, key, trace.trace_id, state))
+
+
+def nobody_knows(trace: TraceFold, outcome: StructuredOutcome) -> bool:
+    """A person who says that it failed knows; that effect is a FAILURE."""
+    assert trace.effect is not None
+    return outcome.code == "ERR_IN_DOUBT" and trace.effect.outcome.status == "ERROR"
 
 
 def refuse(ex: Execution, trace: TraceFold, step: PlannedStep, code: str, message: str) -> StructuredOutcome:

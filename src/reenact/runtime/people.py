@@ -7,16 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET
 
-from reenact.contracts.outcome import Observability, OutcomeMetadata, StructuredOutcome
+from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Event, Vote
-from reenact.contracts.references import without_seals
 from reenact.errors import LockAcquireFailed, RunNotFound, UsageError
 from reenact.journal.fold import TraceFold
-from reenact.policy.cost import cents
-from reenact.policy.taxonomy import is_retryable
-from reenact.runtime import building
+from reenact.runtime import doubt, keys
 from reenact.runtime.execution import Execution, Fact
-from reenact.runtime.outcomes import outcome_side_effects
 from reenact.runtime.sealing import Sealer
 from reenact.runtime.steps import PlannedStep
 from reenact.values.canonical import canonicalize
@@ -101,7 +97,10 @@ async def resolve(
         ts = ex.door.timestamp()
         ex.writer.event(Event(data=data, reason=freed, trace_id=trace.trace_id, ts=ts, type="resolve", who=whoami(who)))
         if resolution != "redispatch":
-            end_by_word(ex, trace, runtime.step_of(ex, trace), succeeded=resolution == "succeeded", output=output)
+            step = runtime.step_of(ex, trace)
+            keys.finish(
+                ex, trace, step, end_by_word(ex, trace, step, succeeded=resolution == "succeeded", output=output)
+            )
         await ex.writer.flush()
         status = "pending"
     finally:
@@ -113,31 +112,16 @@ def end_by_word(
     ex: Execution, trace: TraceFold, step: PlannedStep, *, succeeded: bool, output: object
 ) -> StructuredOutcome:
     """The effect as a person tells it; nothing was dispatched for it."""
-    code = step.success_code if succeeded else "ERR_IN_DOUBT"
-    outcome = StructuredOutcome(
-        code=code,
-        cost_cents=cents(trace.cost_exact),
-        details={"resolved_by": "person"},
-        latency_ms=0,
+    return doubt.end_undispatched(
+        ex,
+        trace,
+        step,
+        code=step.success_code if succeeded else "ERR_IN_DOUBT",
         message="a person says that it succeeded" if succeeded else "a person says that it failed",
-        metadata=OutcomeMetadata(skill_id=step.skill_id, skill_version=str(step.skill_version)),
-        observability=Observability(backend_retries=building.retries(trace), span_id=None, trace_id=trace.trace_id),
-        retryable=is_retryable(code),
-        run_id=ex.run_id,
-        side_effects=outcome_side_effects(trace),
-        status="success" if succeeded else "failure",
-        step_id=step.step_id,
-        timestamp=ex.door.timestamp(),
+        details={"resolved_by": "person"},
+        status="SUCCESS" if succeeded else "FAILURE",
+        output=output,
     )
-    kept = ex.book.put(without_seals(output) if succeeded else None, hints=step.redact_hints)
-    ex.writer.entry(
-        building.tool_effect(
-            ex, trace, outcome, effect_status="SUCCESS" if succeeded else "FAILURE",
-            output=kept, outcome_payload=ex.book.put_outcome(outcome),
-        )
-    )  # fmt: skip
-    ex.remember_output(step.step_id, kept[0] if succeeded else None)
-    return outcome
 
 
 async def cancel(runtime: Runtime, run_id: str, *, reason: str, who: str | None = None) -> bool:

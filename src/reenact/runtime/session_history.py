@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from reenact.contracts.misspoken import said_name, without_marks
-from reenact.contracts.outcome import Observability, OutcomeMetadata, StructuredOutcome
 from reenact.contracts.records import Event
 from reenact.contracts.references import unescape
 from reenact.errors import UsageError
 from reenact.journal.fold import TraceFold
-from reenact.policy.cost import cents
-from reenact.policy.taxonomy import is_retryable
-from reenact.runtime import building, drive, keys
-from reenact.runtime.execution import Execution
+from reenact.runtime import building, doubt, drive, keys
+from reenact.runtime.dispatch import make_dispatch
+from reenact.runtime.execution import Execution, Parked
 from reenact.runtime.gates.duplicate import DuplicateGate, is_idempotent, touched
 from reenact.runtime.gates.verdict import Refusal
-from reenact.runtime.outcomes import outcome_side_effects
 from reenact.runtime.reader import RecordedStep, RunReader
 from reenact.runtime.session_plan import Document, SessionPlan
+from reenact.runtime.source import AttemptResult
 from reenact.values.canonical import canonicalize
 
 INTERRUPTED = "This call was interrupted; whether it took effect is not known."
@@ -66,7 +64,10 @@ def may_wait(ex: Execution, trace: TraceFold) -> bool:
 
 
 async def synthesize(ex: Execution, plan: SessionPlan, trace: TraceFold) -> None:
-    """End an interrupted call with a result that says so, appended: the history is whole again, nothing is sent."""
+    """End an interrupted call with a result that says so, appended: the history is whole again, nothing is sent.
+
+    What can be known of a call in doubt is asked first. Parked where its skill leaves that to a person.
+    """
     call = reopen(ex, plan, trace)
     if may_wait(ex, trace):
         return  # nothing was sent, and a person may still approve it
@@ -81,32 +82,39 @@ async def synthesize(ex: Execution, plan: SessionPlan, trace: TraceFold) -> None
         keys.refuse(ex, trace, call.step, "ERR_CANCELLED", "interrupted before it was sent")
         await ex.writer.flush()
         return
-    ts = ex.door.timestamp()
-    ex.writer.event(Event(data=None, reason=None, trace_id=trace.trace_id, ts=ts, type="synthesized", who=None))
-    outcome = StructuredOutcome(
-        code="ERR_IN_DOUBT",
-        cost_cents=cents(trace.cost_exact),
-        details={"synthesized": True},
-        latency_ms=0,
-        message=INTERRUPTED,
-        metadata=OutcomeMetadata(skill_id=call.step.skill_id, skill_version=str(call.step.skill_version)),
-        observability=Observability(backend_retries=building.retries(trace), span_id=None, trace_id=trace.trace_id),
-        retryable=is_retryable("ERR_IN_DOUBT"),
-        run_id=ex.run_id,
-        side_effects=outcome_side_effects(trace),
-        status="failure",
-        step_id=call.step.step_id,
-        timestamp=ts,
-    )
-    ex.writer.entry(
-        building.tool_effect(
-            ex, trace, outcome, effect_status="ERROR", output=ex.book.put(None),
-            outcome_payload=ex.book.put_outcome(outcome),
-        )
-    )  # fmt: skip
-    keys.finish(ex, trace, call.step, outcome)
-    ex.recovered.discard(trace.trace_id)
+    if doubt.released_by_person(ex, trace.trace_id):
+        drive.hold_without_skill(ex, call.step, trace.meta("definition_digest"))
+        await call.drive()
+    else:
+        await end_in_doubt(ex, call)
     await ex.writer.flush()
+
+
+async def end_in_doubt(ex: Execution, call: drive.Call) -> None:
+    """With what is known of it; else with the words that nobody knows."""
+    trace, step = call.trace, call.step
+    dispatch = make_dispatch(ex, trace, step, call.parameters)
+    try:
+        known = await doubt.known_result(dispatch, trace.made)
+    except Parked:
+        await call.park()
+        raise
+    if isinstance(known, AttemptResult):
+        outcome = dispatch.end_with(known)
+    else:
+        ts = ex.door.timestamp()
+        ex.writer.event(Event(data=None, reason=None, trace_id=trace.trace_id, ts=ts, type="synthesized", who=None))
+        outcome = doubt.end_undispatched(
+            ex,
+            trace,
+            step,
+            code="ERR_IN_DOUBT" if known is None else "ERR_CANCELLED",
+            message=INTERRUPTED if known is None else "interrupted; its read-back says that it did not happen",
+            details={"synthesized": True},
+            status="ERROR" if known is None else "FAILURE",
+        )
+    keys.finish(ex, trace, step, outcome)
+    call.remember(outcome)
 
 
 def messages(steps: Iterable[RecordedStep], style: str, opened: Callable[[object], object]) -> list[Document]:

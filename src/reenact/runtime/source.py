@@ -69,10 +69,12 @@ class KeyVerdict:
 
 @dataclass(frozen=True, slots=True)
 class PersonSaid:
-    """How a person ended a call that was in doubt."""
+    """How a call ended that no attempt ended: by a person's word, by a repair, or because its run was cancelled."""
 
     succeeded: bool
     output: object
+    code: str = "ERR_IN_DOUBT"
+    """Where it did not succeed."""
 
 
 class EffectSource(Protocol):
@@ -102,7 +104,7 @@ class EffectSource(Protocol):
         """What was spent today and on the model, as the recorded decision saw it; None where the store knows."""
 
     def person_said(self, trace: TraceFold) -> PersonSaid | None:
-        """A person's word that ended the call here in the record."""
+        """What ended the call here in the record, where that was no attempt."""
 
     def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
         """What the call's key decides; None where the store knows."""

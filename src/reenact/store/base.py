@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from reenact.contracts.records import RunKind, RunMode, RunStatus
 from reenact.skills.services import KeyValueService
@@ -52,6 +52,10 @@ class NewTrace(NamedTuple):
     step_id: str
 
 
+KeyState = Literal["reserved", "completed", "released", "in_doubt"]
+"""In the hands of a call; used up by one that succeeded; free again after one that failed; or nobody knows."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeyReservation:
     """An idempotency key that a caller gave, reserved in the transaction of the tool_call."""
@@ -62,17 +66,19 @@ class KeyReservation:
     request_digest: str
     agent_id: str
     trace_id: str
+    after: str | None = None
+    """The trace whose call under this key is in doubt, where this call may follow it: the key goes from it to us."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyCompletion:
-    """The effect of a reserved key is recorded in this commit. Only the call that holds the key completes it."""
+    """The call of a reserved key ends in this commit. Only the call that holds the key completes it."""
 
     server: str
     tool: str
     key: str
     trace_id: str
-    succeeded: bool
+    state: KeyState
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +90,7 @@ class KeyRecord:
     agent_id: str
     trace_id: str
     run_id: str
-    state: str
-    """`reserved` or `completed`"""
+    state: KeyState
 
 
 @dataclass(frozen=True, slots=True)

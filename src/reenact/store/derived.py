@@ -173,21 +173,21 @@ def is_erased(commitment: object, rebuilt: Rebuilt, envelopes: StoredEnvelopes) 
 def idempotency(
     evidence: Evidence, run_no: int, rebuilt: Rebuilt, envelopes: StoredEnvelopes, plan: dict[str, Any]
 ) -> list[Difference]:
-    """Keys that callers gave. A key whose call failed is free, and may by now belong to another run."""
+    """Keys that callers gave. A key whose call failed or is in doubt may by now belong to another call."""
     columns = "server, tool, key, request_digest, agent_id, trace_id, run_no, state"
     found: list[Difference] = []
     owned: set[tuple[str, str, str]] = set()
     for call in rebuilt.keyed.values():
-        if not call.dispatched:
-            continue
         place = (call.server, call.tool, call.key)
         row = f"{call.server}.{call.tool} key {call.key}"
         rows = evidence.query(f"SELECT {columns} FROM idempotency WHERE server = ? AND tool = ? AND key = ?", place)
+        if not call.dispatched and not (rows and rows[0][5] == call.trace_id):
+            continue  # refused; but one that was cancelled right before its dispatch held its key
         if not rows:
             found.append(Difference("idempotency", row, "there is no such row", call.trace_id, None))
             continue
         owned.add(place)
-        if call.state == "released" and rows[0][5] != call.trace_id:
+        if call.state in ("released", "in_doubt") and rows[0][5] != call.trace_id:
             continue
         found += first_difference(
             "idempotency",

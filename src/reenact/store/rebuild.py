@@ -26,8 +26,13 @@ class KeyedCall:
     status: str | None = None
     dispatched: bool = True
 
+    in_doubt: bool = False
+    """It ended as in doubt, or the run ended while it was open."""
+
     @property
     def state(self) -> str:
+        if self.in_doubt:
+            return "in_doubt"
         if self.status is None:
             return "reserved"
         return "completed" if self.status == "SUCCESS" else "released"
@@ -96,6 +101,8 @@ class Rebuilt:
             self.run = part(line, "run")
         elif kind == "seal":
             self.seal = part(line, "seal")
+            for call in self.keyed.values():
+                call.in_doubt |= call.status is None
         elif kind == "run_checkpoint":
             self.run_checkpoints.add(n)
         elif kind == "entry":
@@ -133,6 +140,8 @@ class Rebuilt:
         elif kind == "tool_effect" and trace_id in self.keyed:
             call = self.keyed[trace_id]
             call.status = str(part(artifact, "outcome").get("status"))
+            # A person who says that it failed is not in doubt: that effect is a FAILURE.
+            call.in_doubt = call.status == "ERROR" and meta.get("code") == "ERR_IN_DOUBT"
             if call.status == "DENIED":
                 call.dispatched = False
 

@@ -451,10 +451,11 @@ def reserve_key(db: sqlite3.Connection, reserve: KeyReservation, run_no: int) ->
         "INSERT INTO idempotency VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved') "
         "ON CONFLICT (server, tool, key) DO UPDATE SET trace_id = excluded.trace_id, run_no = excluded.run_no, "
         "request_digest = excluded.request_digest, agent_id = excluded.agent_id, state = 'reserved' "
-        "WHERE idempotency.state = 'released' OR idempotency.trace_id = excluded.trace_id",
+        "WHERE idempotency.state = 'released' OR idempotency.trace_id = excluded.trace_id "
+        "OR (idempotency.state = 'in_doubt' AND idempotency.trace_id = ?)",
         (
             reserve.server, reserve.tool, reserve.key, reserve.request_digest, reserve.agent_id,
-            reserve.trace_id, run_no,
+            reserve.trace_id, run_no, reserve.after,
         ),
     )  # fmt: skip
     if cursor.rowcount != 1:
@@ -466,7 +467,7 @@ def write_rare_parts(db: sqlite3.Connection, unit: Unit, run_no: int) -> None:
     for done in unit.completions:
         db.execute(
             "UPDATE idempotency SET state = ? WHERE server = ? AND tool = ? AND key = ? AND trace_id = ?",
-            ("completed" if done.succeeded else "released", done.server, done.tool, done.key, done.trace_id),
+            (done.state, done.server, done.tool, done.key, done.trace_id),
         )
     for commitment, payload_id in unit.shared:
         db.execute(
