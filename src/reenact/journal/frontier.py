@@ -29,6 +29,7 @@ class Frontier(msgspec.Struct, frozen=True, kw_only=True):
     turns: int
     votes: dict[str, Vote]
     parked: dict[str, int]
+    freed: dict[str, int] = {}
     duplicates: str
 
 
@@ -56,6 +57,7 @@ def pack(fold: RunFold) -> bytes:
             turns=fold.turns,
             votes={trace_id: vote for trace_id, vote in fold.votes.items() if trace_id in fold.open},
             parked=fold.parked,
+            freed=fold.freed,
             duplicates=fold.duplicates,
         )
     )
@@ -76,5 +78,6 @@ def unpack(run_id: str, data: bytes) -> tuple[RunFold, list[str]]:
     fold.turns = kept.turns
     fold.votes = kept.votes
     fold.parked = kept.parked
+    fold.freed = kept.freed
     fold.duplicates = kept.duplicates
     return fold, kept.open

@@ -53,6 +53,8 @@ class RunFold:
         self.seal: Seal | None = None
         self.turns = 0
         self.events: list[Event] = []
+        self.freed: dict[str, int] = {}
+        """Open traces in doubt that a person said to send again, and how many attempt records they had by then."""
         self.votes: dict[str, Vote] = {}
         self.parked: dict[str, int] = {}
         """Open traces that left a checkpoint, and at which entry."""
@@ -145,6 +147,7 @@ class RunFold:
     def _finish(self, trace: TraceFold) -> None:
         del self.open[trace.trace_id]
         self.parked.pop(trace.trace_id, None)
+        self.freed.pop(trace.trace_id, None)
         self.done += 1
         self.settled_exact += trace.cost_exact
         if trace.state != "COMPLETED" and not trace.is_duplicate:
@@ -165,6 +168,8 @@ class RunFold:
     def apply_event(self, event: Event) -> None:
         if event.type == "turn":
             self.turns += 1
+        elif event.type == "resolve" and event.reason is not None and event.trace_id in self.open:
+            self.freed[event.trace_id] = len(self.open[event.trace_id].attempts)
         self.events.append(event)
 
     def apply_run_checkpoint(self, checkpoint: RunCheckpoint, run_head: str) -> None:

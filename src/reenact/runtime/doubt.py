@@ -64,7 +64,7 @@ async def known_result(dispatch: Dispatch, number: int) -> AttemptResult | bool 
     if late is not None:
         ex.recovered.discard(trace.trace_id)
         return late
-    if released_by_person(ex, trace.trace_id):
+    if released_by_person(ex, trace):
         return None
     skill = dispatch.step.skill
     mode = "redispatch" if skill is None else skill.metadata.in_doubt
@@ -84,10 +84,10 @@ def held(dispatch: Dispatch, why: str) -> Parked:
     )
 
 
-def released_by_person(ex: Execution, trace_id: str) -> bool:
-    return any(
-        event.type == "resolve" and event.trace_id == trace_id and event.reason is not None for event in ex.fold.events
-    )
+def released_by_person(ex: Execution, trace: TraceFold) -> bool:
+    """A person said to send it again, and nothing was sent since: the word is about one dispatch."""
+    since = ex.fold.freed.get(trace.trace_id)
+    return since is not None and all(record.kind != "redispatch" for record in trace.attempts[since:])
 
 
 async def reconcile(dispatch: Dispatch, number: int) -> AttemptResult | bool:

@@ -82,7 +82,7 @@ async def synthesize(ex: Execution, plan: SessionPlan, trace: TraceFold) -> None
         keys.refuse(ex, trace, call.step, "ERR_CANCELLED", "interrupted before it was sent")
         await ex.writer.flush()
         return
-    if doubt.released_by_person(ex, trace.trace_id):
+    if doubt.released_by_person(ex, trace):
         drive.hold_without_skill(ex, call.step, trace.meta("definition_digest"))
         await call.drive()
     else:

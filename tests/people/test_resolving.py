@@ -1,0 +1,95 @@
+"""A person's word about a call in doubt: how far it reaches, and what becomes of the call's key."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reenact import Runtime, SkillContext, skill
+from reenact.journal import frontier
+from reenact.runtime import keys, people
+from reenact.runtime.recovery import load_fold
+from reenact.store.sqlite import SqliteStore
+from reenact.store.verification import verify_run
+from reenact.values.clock import FixedDoor
+from tests.replay.recording import Crash, armed
+from tests.runtime.running import plan, step
+
+
+class Desk:
+    """A runtime whose one tool is held when in doubt, and the person beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.sent = 0
+        self.door = FixedDoor()
+        self.path = folder / "store.db"
+
+        @skill("pay", version="1.0.0", tool_class="write", in_doubt="hold")
+        async def pay(ctx: SkillContext, n: int) -> str:
+            self.sent += 1
+            return f"paid {n}"
+
+        @skill("look", version="1.0.0", tool_class="read")
+        async def look(n: int) -> int:
+            return n
+
+        self.runtime = Runtime(SqliteStore(str(self.path), door=self.door), skills=[pay, look], door=self.door)
+        self.plan = self.runtime.pinned(plan(step(pay, {"n": 1}, idempotency_key="order-1")))
+
+    def crash(self, work: Any, point: str = "after_dispatch") -> None:
+        with armed(point, 1), pytest.raises(Crash):
+            work()
+        self.door.advance(60)
+
+    def begin(self) -> str:
+        """A run that died in its call; its id."""
+        self.crash(lambda: self.runtime.run(self.plan))
+        return self.runtime.store.find_run("last").run_id
+
+    def say(self, run_id: str, resolution: people.Resolution, output: object = None) -> None:
+        work = people.resolve(self.runtime, run_id, "s0", resolution, reason="looked", output=output)
+        asyncio.run(work)
+
+    def check(self, run_id: str) -> None:
+        verified = verify_run(str(self.path), run_id)
+        assert verified.exit_code == 0, (verified.report.first_break, verified.differences)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    monkeypatch.setattr(keys, "IN_FLIGHT_WAIT_S", 0.05)
+    return Desk(tmp_path)
+
+
+def test_the_word_to_send_again_is_about_one_dispatch(desk: Desk) -> None:
+    run_id = desk.begin()
+    assert desk.runtime.resume(run_id).status == "held"
+    desk.say(run_id, "redispatch")
+    desk.crash(lambda: desk.runtime.resume(run_id))
+    assert desk.sent == 2
+    assert desk.runtime.resume(run_id).status == "held", "nobody has spoken about the second dispatch"
+    desk.say(run_id, "redispatch")
+    assert desk.runtime.resume(run_id).status == "completed"
+    assert desk.sent == 3
+    desk.check(run_id)
+
+
+def test_the_word_to_send_again_still_counts_when_nothing_was_sent_after_it(desk: Desk) -> None:
+    run_id = desk.begin()
+    desk.say(run_id, "redispatch")
+    desk.crash(lambda: desk.runtime.resume(run_id), "before_redispatch_record")
+    assert desk.runtime.resume(run_id).status == "completed"
+    assert desk.sent == 2
+
+
+def test_the_word_to_send_again_is_known_beyond_a_run_checkpoint(desk: Desk) -> None:
+    """A session's other calls go on beside the one in doubt, and leave a checkpoint."""
+    run_id = desk.begin()
+    desk.say(run_id, "redispatch")
+    fold = load_fold(desk.runtime.store, run_id).fold
+    (trace_id,) = fold.open
+    assert fold.freed == {trace_id: 0}
+    assert frontier.unpack(run_id, frontier.pack(fold))[0].freed == {trace_id: 0}
