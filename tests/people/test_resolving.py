@@ -93,3 +93,64 @@ def test_the_word_to_send_again_is_known_beyond_a_run_checkpoint(desk: Desk) -> 
     (trace_id,) = fold.open
     assert fold.freed == {trace_id: 0}
     assert frontier.unpack(run_id, frontier.pack(fold))[0].freed == {trace_id: 0}
+
+
+def test_a_key_is_used_up_when_a_person_says_that_its_call_succeeded(desk: Desk) -> None:
+    first = desk.begin()
+    desk.say(first, "succeeded", "paid, I saw it")
+    assert desk.runtime.resume(first).status == "completed"
+    second = desk.runtime.run(desk.plan)
+    assert (second.status, second.outcomes[0].output, desk.sent) == ("completed", "paid, I saw it", 1)
+    for run_id in (first, second.run_id):
+        desk.check(run_id)
+
+
+def test_a_key_is_free_again_when_a_person_says_that_its_call_failed(desk: Desk) -> None:
+    first = desk.begin()
+    desk.say(first, "failed")
+    assert desk.runtime.resume(first).status == "failed"
+    assert desk.runtime.run(desk.plan).status == "completed"
+    assert desk.sent == 2
+    desk.check(first)
+
+
+def test_a_key_is_in_doubt_when_its_run_is_cancelled_over_an_open_call(desk: Desk) -> None:
+    first = desk.begin()
+    asyncio.run(people.cancel(desk.runtime, first, reason="enough"))
+    desk.check(first)
+    second = desk.runtime.run(desk.plan)
+    assert (second.status, desk.sent) == ("held", 1)
+    desk.say(second.run_id, "redispatch")
+    assert desk.runtime.resume(second.run_id).status == "completed"
+    assert desk.sent == 2
+    for run_id in (first, second.run_id):
+        desk.check(run_id)
+
+
+def test_a_key_is_in_doubt_when_a_cancelled_run_is_recovered_to_its_end(desk: Desk) -> None:
+    """Whoever recovers it finds the request, and seals it over the call that is open."""
+    first = desk.begin()
+    desk.runtime.store.request_cancel(first, '{"reason":"enough","who":"kim"}')
+    assert desk.runtime.resume(first).status == "cancelled"
+    desk.check(first)
+    assert desk.runtime.run(desk.plan).status == "held"
+    assert desk.sent == 1
+
+
+def test_a_call_that_is_cancelled_before_it_is_sent_leaves_its_key_free(desk: Desk) -> None:
+    """The request comes while the call is made durable: nothing was sent, so nothing is in doubt."""
+    real, run_ids = desk.runtime.store.append, []
+
+    def append(unit: Any, lease: Any, **options: Any) -> Any:
+        if unit.reservations:
+            run_ids.append(unit.run_id)
+            desk.runtime.store.request_cancel(unit.run_id, '{"reason":"enough","who":"kim"}')
+        return real(unit, lease, **options)
+
+    desk.runtime.store.append = append  # type: ignore[method-assign]
+    assert desk.runtime.run(desk.plan).status == "cancelled"
+    desk.runtime.store.append = real  # type: ignore[method-assign]
+    assert desk.sent == 0
+    desk.check(run_ids[0])
+    assert desk.runtime.run(desk.plan).status == "completed"
+    desk.check(run_ids[0])

@@ -256,7 +256,9 @@ class Call:
     async def execute(self) -> StructuredOutcome:
         await self.ex.writer.flush()  # the call is durable before it is dispatched
         if self.ex.cancel_note is not None:
-            return keys.refuse(self.ex, self.trace, self.step, "ERR_CANCELLED", "the run was cancelled")
+            refused = keys.refuse(self.ex, self.trace, self.step, "ERR_CANCELLED", "the run was cancelled")
+            keys.finish(self.ex, self.trace, self.step, refused)
+            return refused
         if self.ex.listeners:
             self.ex.tell_now(
                 Fact(

@@ -154,6 +154,16 @@ def finish(ex: Execution, trace: TraceFold, step: PlannedStep, outcome: Structur
         ex.writer.complete(KeyCompletion(step.server, step.tool, key, trace.trace_id, state))
 
 
+def leave_in_doubt(ex: Execution) -> None:
+    """The run ends over calls that may or may not have happened: so it is with their keys."""
+    for trace in ex.fold.open.values():
+        if trace.state == "EXECUTING" and trace.meta("idempotency_source") == "caller":
+            assert trace.request is not None
+            assert trace.call is not None
+            place = (trace.request.proposal.tool_server, trace.request.proposal.tool_name)
+            ex.writer.complete(KeyCompletion(*place, trace.call.idempotency_key, trace.trace_id, "in_doubt"))
+
+
 def nobody_knows(trace: TraceFold, outcome: StructuredOutcome) -> bool:
     """A person who says that it failed knows; that effect is a FAILURE."""
     assert trace.effect is not None

@@ -147,6 +147,7 @@ async def cancel(runtime: Runtime, run_id: str, *, reason: str, who: str | None 
         record = ex.fold.record
         if record is None:
             raise RunNotFound(f"run {row.run_id} has no run record")
+        keys.leave_in_doubt(ex)
         planned = record.steps_planned if record.steps_planned is not None else ex.fold.requested
         ex.writer.seal("cancelled", record.plan_hash, planned)
         ex.tell(Fact(kind="run_ended", run_id=ex.run_id, status="cancelled"))

@@ -6,7 +6,7 @@ import msgspec
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Event, RunStatus
-from reenact.runtime import drive
+from reenact.runtime import drive, keys
 from reenact.runtime.crash_points import reach
 from reenact.runtime.execution import Execution, Fact
 from reenact.runtime.gates.duplicate import DuplicateGate
@@ -34,6 +34,7 @@ async def run_plan(ex: Execution) -> RunStatus:
     status: RunStatus = "failed" if stopped else "completed"
     if ex.cancel_note is not None:
         note_cancel(ex, ex.cancel_note)
+        keys.leave_in_doubt(ex)
         status = "cancelled"
     await seal(ex, status)
     return status

@@ -235,17 +235,19 @@ class SqliteStore:
     def acquire(self, run_id: str, owner: str) -> Lease:
         """The run's lease, when it is free, lapsed, or held by a process of this host that is gone."""
         with self._writer.transaction() as db:
-            row = db.execute("SELECT run_no, owner, token, expires_ms FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+            row = db.execute(
+                "SELECT run_no, owner, token, expires_ms, cancel FROM runs WHERE run_id = ?", (run_id,)
+            ).fetchone()
             if row is None:
                 raise RunNotFound(f"no run {run_id} in {self.url}")
-            run_no, holder, token, expires = row
+            run_no, holder, token, expires, cancel = row
             now = self.door.now_ms()
             if holder is not None and now < expires and not owner_is_gone(holder):
                 raise LockAcquireFailed(
                     f"run {run_id} is being worked on by {' process '.join(holder.split('|')[:2])}; "
                     f"its lease ends in {(expires - now) / 1000:.0f} s unless renewed"
                 )
-            lease = Lease(run_id=run_id, run_no=run_no, owner=owner, token=token + 1, expires_ms=now + LEASE_MS)
+            lease = Lease(run_id, run_no, owner, token + 1, now + LEASE_MS, cancel)
             db.execute(
                 "UPDATE runs SET owner = ?, token = ?, expires_ms = ? WHERE run_no = ?",
                 (owner, lease.token, lease.expires_ms, run_no),
@@ -258,17 +260,12 @@ class SqliteStore:
         with self._writer.transaction() as db:
             expires = self.door.now_ms() + LEASE_MS
             for lease in leases:
-                cursor = db.execute(
-                    "UPDATE runs SET expires_ms = ? WHERE run_no = ? AND token = ? AND owner = ?",
+                row = db.execute(
+                    "UPDATE runs SET expires_ms = ? WHERE run_no = ? AND token = ? AND owner = ? RETURNING cancel",
                     (expires, lease.run_no, lease.token, lease.owner),
-                )
-                if cursor.rowcount == 1:
-                    kept.append(
-                        Lease(
-                            run_id=lease.run_id, run_no=lease.run_no, owner=lease.owner,
-                            token=lease.token, expires_ms=expires,
-                        )
-                    )  # fmt: skip
+                ).fetchone()
+                if row is not None:
+                    kept.append(replace(lease, expires_ms=expires, cancel=row[0]))
         return kept
 
     def release(self, lease: Lease, status: RunStatus | None = None) -> None:
