@@ -19,6 +19,8 @@ SUSPECT: Final = re.compile(
     rb"|Bearer |bearer |Basic |basic |://|apikey=|api_key=|access_token=|client_secret=|password="
 )
 """Whatever has the shape of a secret holds one of these."""
+RARE: Final = re.compile(rb"[-_=/.xABbJS]")
+"""Each of them has one of these characters, which many values have not."""
 PLAIN_TEXT: Final = re.compile(r"[ !#-\[\]-~]*")
 """What JSON writes as it is."""
 MOST_SHAPES: Final = 1024
@@ -40,7 +42,7 @@ class Screen:
 
     def passes(self, value: object, content: bytes) -> bool:
         """True when nothing in `value`, whose canonical bytes are `content`, can be a secret."""
-        if self._by_place or SUSPECT.search(content) is not None:
+        if self._by_place or (RARE.search(content) is not None and SUSPECT.search(content) is not None):
             return False
         if self._known and any(known in content for known in self._known):
             return False

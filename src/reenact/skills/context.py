@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
 
 from reenact.errors import SkillError
 from reenact.skills.plain import to_plain
@@ -16,11 +17,10 @@ from reenact.values.clock import Door, KeyedRandom, SystemDoor, keyed_random
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass
-class Report:
+class Report(Struct):
     """What one attempt said about itself. Complete also when the attempt raised."""
 
-    side_effects: list[tuple[str, str]] = field(default_factory=list)
+    side_effects: list[tuple[str, str]] = []
     request_id: str | None = None
     usage: dict[str, int] | None = None
     model: str | None = None

@@ -33,6 +33,8 @@ class Connection:
     def __init__(self, path: str, db: sqlite3.Connection | None = None) -> None:
         self.path = path
         self.db = open_database(path) if db is None else db
+        self.cursor = self.db.cursor()
+        """For the transaction at hand: a new cursor for each statement costs as much as a small statement."""
         self.codec = Codec()
         self.lock = threading.RLock()
         self._pid = os.getpid()
@@ -53,7 +55,7 @@ class Connection:
                 self._turnstile.leave()
 
     def _begin_immediate(self) -> None:
-        self.db.execute("BEGIN IMMEDIATE")
+        self.cursor.execute("BEGIN IMMEDIATE")
 
     def close(self) -> None:
         self.db.close()
@@ -115,7 +117,7 @@ class Transaction:
         try:
             try:
                 if kind is None:
-                    connection.db.execute("COMMIT")
+                    connection.cursor.execute("COMMIT")
             finally:
                 if connection.db.in_transaction:
                     connection.db.execute("ROLLBACK")

@@ -55,7 +55,7 @@ class DeltaBases:
         self._runs: OrderedDict[int, deque[Base]] = OrderedDict()
 
     def pack(
-        self, db: sqlite3.Connection, codec: Codec, rows: list[Row], payload_id: int, commitment: bytes, envelope: bytes
+        self, db: sqlite3.Cursor, codec: Codec, rows: list[Row], payload_id: int, commitment: bytes, envelope: bytes
     ) -> bytes:
         """The envelope as it is stored. `rows` come before it in the same transaction and are not inserted yet."""
         if not SMALLEST <= len(envelope) - SALT <= LARGEST_BASE:
@@ -96,7 +96,7 @@ class DeltaBases:
             self._runs.popitem(last=False)
 
 
-def is_there(db: sqlite3.Connection, rows: list[Row], base: Base) -> bool:
+def is_there(db: sqlite3.Cursor, rows: list[Row], base: Base) -> bool:
     """Ids are given again after a failure; a commitment stands for one salted content."""
     if any(row[0] == base.payload_id and row[1] == base.commitment for row in rows):
         return True

@@ -124,14 +124,15 @@ class SqliteStore:
     def append(self, unit: Unit, lease: Lease | None, *, owner: str = "") -> Lease:
         """One commit of one run, durable when this returns."""
         self._prepare_key(unit)
-        with self._writer.transaction() as db:
-            return self._append(db, unit, lease, owner)
+        with self._writer.transaction():
+            return self._append(self._writer.cursor, unit, lease, owner)
 
     def append_many(self, units: list[tuple[Unit, Lease | None, str]]) -> list[Lease | Exception]:
         """Several runs in one transaction. A unit that is refused is taken out; the others are not rolled back."""
         results: list[Lease | Exception] = []
         self._prepare_key(*(unit for unit, _, _ in units))
-        with self._writer.transaction() as db:
+        db = self._writer.cursor
+        with self._writer.transaction():
             for unit, lease, owner in units:
                 db.execute("SAVEPOINT unit")
                 try:
@@ -150,7 +151,7 @@ class SqliteStore:
         if self._key is None and any(unit.frontier is not None for unit in units):
             assert self.signing_key.kid
 
-    def _append(self, db: sqlite3.Connection, unit: Unit, lease: Lease | None, owner: str) -> Lease:
+    def _append(self, db: sqlite3.Cursor, unit: Unit, lease: Lease | None, owner: str) -> Lease:
         if lease is None:
             held = self._insert_run(db, unit, owner, self.door.now_ms())
         else:
@@ -180,7 +181,7 @@ class SqliteStore:
             db.execute("INSERT INTO seals (run_no, seal_digest) VALUES (?, ?)", (held.run_no, seal_digest))
         return held
 
-    def _insert_payloads(self, db: sqlite3.Connection, run_no: int, first: int, payloads: list[NewPayload]) -> None:
+    def _insert_payloads(self, db: sqlite3.Cursor, run_no: int, first: int, payloads: list[NewPayload]) -> None:
         """Envelopes with ids from `first` on; larger ones can be found again by their content."""
         rows: list[Row] = []
         contents = []
@@ -197,7 +198,7 @@ class SqliteStore:
         if contents:
             db.executemany("INSERT OR IGNORE INTO contents VALUES (?, ?, ?, ?)", contents)
 
-    def _insert_run(self, db: sqlite3.Connection, unit: Unit, owner: str, now: int) -> Lease:
+    def _insert_run(self, db: sqlite3.Cursor, unit: Unit, owner: str, now: int) -> Lease:
         run = unit.new_run
         assert run is not None
         if db.execute("SELECT 1 FROM runs WHERE run_id = ?", (unit.run_id,)).fetchone() is not None:
@@ -214,7 +215,7 @@ class SqliteStore:
         assert cursor.lastrowid is not None
         return Lease(run_id=unit.run_id, run_no=cursor.lastrowid, owner=owner, token=1, expires_ms=expires)
 
-    def _check_fence(self, db: sqlite3.Connection, unit: Unit, lease: Lease) -> Lease:
+    def _check_fence(self, db: sqlite3.Cursor, unit: Unit, lease: Lease) -> Lease:
         """Compared inside the transaction. Nothing is written for it: a commit costs the pages of its own rows."""
         base = lease.run_no << 24
         row = db.execute(
@@ -437,12 +438,12 @@ class SqliteStore:
         self._readers.clear()
 
 
-def last_seal(db: sqlite3.Connection) -> str:
+def last_seal(db: sqlite3.Cursor) -> str:
     row = db.execute("SELECT seal_digest FROM seals ORDER BY id DESC LIMIT 1").fetchone()
     return str(row[0]) if row else "0" * 64
 
 
-def reserve_key(db: sqlite3.Connection, reserve: KeyReservation, run_no: int) -> None:
+def reserve_key(db: sqlite3.Cursor, reserve: KeyReservation, run_no: int) -> None:
     """The key is this call's from here on; KeyTaken when another call holds it or has used it up."""
     cursor = db.execute(
         "INSERT INTO idempotency VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved') "
@@ -459,7 +460,7 @@ def reserve_key(db: sqlite3.Connection, reserve: KeyReservation, run_no: int) ->
         raise KeyTaken(f"trace {reserve.trace_id}: another call of {reserve.server}.{reserve.tool} holds its key")
 
 
-def write_rare_parts(db: sqlite3.Connection, unit: Unit, run_no: int) -> None:
+def write_rare_parts(db: sqlite3.Cursor, unit: Unit, run_no: int) -> None:
     """What most commits do not have: completed keys, shared payloads, spending."""
     for done in unit.completions:
         db.execute(
