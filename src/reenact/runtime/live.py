@@ -6,9 +6,7 @@ import asyncio
 import inspect
 import os
 import sys
-from collections.abc import Callable, Coroutine, Generator, Mapping
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from reenact.contracts.facts import Facts
 from reenact.contracts.references import has_sealed, secret_names, unescape, without_seals
@@ -16,6 +14,7 @@ from reenact.errors import SecretError
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import Spent
 from reenact.runtime import reports
+from reenact.runtime.coroutines import within
 from reenact.runtime.gates.verdict import Verdict
 from reenact.runtime.processes import call_in_process
 from reenact.runtime.sealing import KEY_VARIABLE
@@ -154,8 +153,7 @@ class LiveSource:
         self, hook: Callable[..., object], ctx: SkillContext, parameters: Mapping[str, object], limit_s: float
     ) -> object:
         if inspect.iscoroutinefunction(hook):
-            async with asyncio.timeout(limit_s):
-                return await hook(ctx, **parameters)
+            return await within(hook(ctx, **parameters), limit_s, getattr(hook, "__qualname__", "its read-back"))
         return await asyncio.wait_for(self._threads.run(lambda: hook(ctx, **parameters)), limit_s)
 
     def _context(self, call: AttemptCall) -> SkillContext:
@@ -182,49 +180,13 @@ class LiveSource:
         if skill.metadata.isolation == "process":
             return await call_in_process(skill, ctx, parameters, limit_s), False
         if skill.is_async:
-            return await within(skill.call_async(ctx, parameters), limit_s), False
+            return await within(skill.call_async(ctx, parameters), limit_s, skill.metadata.reference), False
         future = self._threads.run(lambda: skill.call_sync(ctx, parameters))
         done, _ = await asyncio.wait([future], timeout=limit_s)
         if not done:
             future.cancel()  # what it may still raise is nobody's, and no log's
             return None, True
         return future.result(), False
-
-
-async def within(work: Coroutine[Any, Any, object], limit_s: float) -> object:
-    """What `work` gives; TimeoutError when it takes longer. A timer is set only once it waits for something."""
-    ends = asyncio.get_running_loop().time() + limit_s
-    try:
-        waits_for = work.send(None)
-    except StopIteration as done:
-        return done.value
-    async with asyncio.timeout_at(ends):
-        return await Rest(work, waits_for)
-
-
-class Rest:
-    """The rest of a coroutine that has begun and waits for something."""
-
-    def __init__(self, work: Coroutine[Any, Any, object], waits_for: object) -> None:
-        self._work = work
-        self._waits_for = waits_for
-
-    def __await__(self) -> Generator[object, Any, object]:
-        waits_for = self._waits_for
-        while True:
-            try:
-                sent = yield waits_for
-            except GeneratorExit:
-                self._work.close()
-                raise
-            except BaseException as raised:  # noqa: BLE001  # what is thrown in from outside is the coroutine's to handle
-                advance = partial(self._work.throw, raised)
-            else:
-                advance = partial(self._work.send, sent)
-            try:
-                waits_for = advance()
-            except StopIteration as done:
-                return done.value
 
 
 def detach(error: BaseException | None, ambient: BaseException | None) -> None:

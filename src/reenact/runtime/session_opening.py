@@ -14,6 +14,7 @@ from reenact.contracts.references import secret_names
 from reenact.errors import EvidenceError, UsageError, WaitingForPerson
 from reenact.journal.run_fold import RunFold
 from reenact.runtime import session_history
+from reenact.runtime.coroutines import leave_none_behind
 from reenact.runtime.execution import Execution, Fact, Parked
 from reenact.runtime.gates.duplicate import DuplicateGate
 from reenact.runtime.keys import StoredPayloads
@@ -243,9 +244,15 @@ class LoopThread:
         self._thread.start()
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            raise
 
     def stop(self) -> None:
+        self.do(leave_none_behind())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
