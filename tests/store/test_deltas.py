@@ -64,23 +64,23 @@ def test_a_value_whose_commit_failed_is_whole_when_it_is_committed_again(tmp_pat
 
 
 class FailingCommit:
-    """A database whose COMMIT fails, as on a disk that is full."""
+    """A cursor whose COMMIT fails, as on a disk that is full."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
+    def __init__(self, cursor: sqlite3.Cursor) -> None:
+        self._cursor = cursor
 
     def execute(self, sql: str, *values: object) -> sqlite3.Cursor:
         if sql == "COMMIT":
             raise sqlite3.OperationalError("disk I/O error")
-        return self._db.execute(sql, *values)
+        return self._cursor.execute(sql, *values)
 
     def __getattr__(self, name: str) -> object:
-        return getattr(self._db, name)
+        return getattr(self._cursor, name)
 
 
 def fail_to_commit(store: SqliteStore, unit: Unit, lease: Lease | None) -> None:
     with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(store.writer, "db", FailingCommit(store.writer.db))
+        broken.setattr(store.writer, "cursor", FailingCommit(store.writer.cursor))
         with pytest.raises(StoreError, match="disk I/O error"):
             store.append(unit, lease, owner="h|1|x")
 
