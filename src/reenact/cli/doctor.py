@@ -6,9 +6,9 @@ from reenact.cli.options import JsonOption, StoreOption
 
 
 def doctor(store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Look at store, schema, disk, clock, key and runs. Changes nothing.
+    """Look at store, schema, disk, clock, key, runs and the journal of those that are open. Changes nothing.
 
-    Exit codes: 0 nothing to do or only notes, 3 the store cannot be used, 4 something needs a person.
+    Exit codes: 0 nothing to do or only notes, 3 the store cannot be used or is damaged, 4 something needs a person.
     """
     import typer
 
@@ -17,7 +17,7 @@ def doctor(store: StoreOption = None, as_json: JsonOption = False) -> None:
     from reenact.store.location import sqlite_path
     from reenact.values.clock import SystemDoor
 
-    findings = examine(sqlite_path(store), SystemDoor())
+    findings = examine(sqlite_path(store), SystemDoor(), store=store)
     verdicts = {finding.verdict for finding in findings}
     if as_json:
         print_json(findings)
