@@ -11,9 +11,9 @@ from typing import Final, TypeVar
 
 from reenact.errors import PlanError
 
-# Where the checks of a plan say that something is: `$.steps[2].retry`, or `$.context.pins.skills[...]`.
-_PATH: Final = re.compile(r"\$(?:\.\w+|\[\d+\])*")
-_PART: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
+# Where the checks of a plan say that something is: `$.steps[2].retry`, or `$.context.pins.skills['http_call@1.2.0']`.
+_PATH: Final = re.compile(r"\$(?:\.\w+|\[\d+\]|\['[^']*'\])*")
+_PART: Final = re.compile(r"\.(\w+)|\[(\d+)\]|\['([^']*)'\]")
 _UNKNOWN_FIELD: Final = re.compile(r"unknown field `([^`]*)`")
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _DECODER: Final = json.JSONDecoder()
@@ -57,7 +57,7 @@ def with_place(message: str, text: str) -> str:
     path = _PATH.search(message)
     if path is None:
         return message
-    parts: list[str | int] = [name or int(number) for name, number in _PART.findall(path[0])]
+    parts: list[str | int] = [int(number) if number else name or key for name, number, key in _PART.findall(path[0])]
     unknown = _UNKNOWN_FIELD.search(message)
     at = place_of(text, [*parts, unknown[1]] if unknown else parts)
     line = text.count("\n", 0, at) + 1

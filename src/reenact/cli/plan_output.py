@@ -75,15 +75,18 @@ def print_plan(document: Document, output: Path | None, planner: Planner, *, as_
 
 def unpriced(document: Document) -> list[str]:
     """Models that the steps ask and that have no price in the pins."""
+    from reenact.contracts.plan import plan_from_document
     from reenact.policy.settle import tariff
 
-    prices = document["context"]["pins"]["prices"]
+    plan, _ = plan_from_document(document)
+    assert plan.context.pins is not None
+    prices = plan.context.pins.prices
     asked = set()
-    for step in document["steps"]:
-        rate = tariff(prices, f"{step['skill_id']}@{step.get('skill_version')}", step.get("parameters") or {})
+    for step in plan.steps:
+        rate = tariff(prices, f"{step.skill_id}@{step.skill_version}", step.parameters)
         if rate.by_tokens and rate.model is not None and "{{" not in rate.model:
             asked.add(rate.model)
-    return sorted(asked - set(prices["models"]))
+    return sorted(asked - set(prices.models))
 
 
 def refuse(error: PlannerError, *, as_json: bool) -> NoReturn:

@@ -36,6 +36,6 @@ def run(
     runtime = open_runtime(store, skills, (progress,))
     pinned = file.located(lambda: runtime.pin(file.document, source=str(plan)))
     advice = Advice(store, skills or ())
-    result = conduct(lambda: runtime.run(pinned), progress, advice)
+    result = file.located(lambda: conduct(lambda: runtime.run(pinned), progress, advice))
     print_result(result, advice, as_json=as_json)
     raise typer.Exit(exit_code(result.status))

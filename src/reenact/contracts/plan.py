@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, field
 
+from reenact.contracts.plan_rules import (
+    SKILL_ID,
+    VERSION,
+    Pins,
+    PlanPart,
+    PriceList,
+    RateLimits,
+    RetryRules,
+    ShellRules,
+)
 from reenact.errors import PlanError
 from reenact.values.canonical import canonicalize, parse_json
 from reenact.values.digest import sha256_hex
@@ -15,21 +26,20 @@ from reenact.values.digest import sha256_hex
 Cents = Annotated[int, Meta(ge=0, le=9_007_199_254_740_991)]
 Name128 = Annotated[str, Meta(min_length=1, max_length=128)]
 STEP_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}\Z")
-SKILL_ID = re.compile(r"[a-z0-9_-]{1,64}(\.[a-z0-9_-]{1,64})?\Z")
-VERSION = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?\Z")
-
-
-class PlanPart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Base of a plan's parts: unknown fields are refused."""
+SUPERVISOR = re.compile(r"(?:auto|ask|[^\s:.]+(?:\.[^\s:.]+)*:[^\s:.]+)\Z")
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)?\Z", re.ASCII)
+PIN_AGAIN = "pins are written by `reenact pin`: take context.pins out and pin the plan again"
+_OF_SOME_MEMBER = re.compile(r"`(\$[^`]*?)\[\.\.\.\]")
+_PLAIN_KEY = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 
 
 class Step(PlanPart, frozen=True, kw_only=True):
     step_id: str
     skill_id: str
     skill_version: str | None = None
-    parameters: dict[str, object] = {}
+    parameters: dict[str, object] = field(default_factory=dict)
     on_error: Literal["abort", "continue"] | None = None
-    retry: dict[str, object] | None = None
+    retry: RetryRules | None = None
     timeout_ms: Annotated[int, Meta(ge=1, le=86_400_000)] | None = None
     idempotency_key: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
 
@@ -46,39 +56,29 @@ class AgentProfile(PlanPart, frozen=True, kw_only=True):
     """What an agent may do at all, whatever its plan says."""
 
     allowed_skills: list[str] | None = None
-    denied_skills: list[str] = []
-    disallowed_side_effects: list[str] = []
+    denied_skills: list[str] = field(default_factory=list)
+    disallowed_side_effects: list[str] = field(default_factory=list)
     max_external_calls: Annotated[int, Meta(ge=0)] | None = None
     hosts: list[str] | None = None
-
-
-class Pins(PlanPart, frozen=True, kw_only=True):
-    taxonomy: str
-    prices: dict[str, object]
-    retry: dict[str, object]
-    skills: dict[str, str]
-    salt: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
-    side_effects: list[str] | None = None
-    """The skills that declare some, `id@version`; pinned where the profile limits external calls."""
 
 
 class Context(PlanPart, frozen=True, kw_only=True):
     budget_cents: Cents | None = None
     allowed_skills: list[str] | None = None
     budget: Budget | None = None
-    allow_hosts: list[str] = []
+    allow_hosts: list[str] = field(default_factory=list)
     dedupe: bool = False
     supervisor: str = "auto"
-    retry: dict[str, object] | None = None
+    retry: RetryRules | None = None
     on_error: Literal["abort", "continue"] | None = None
     timeout_ms: Annotated[int, Meta(ge=1, le=86_400_000)] | None = None
     profile: AgentProfile | None = None
-    prices: dict[str, object] | None = None
-    rate_limits: dict[str, object] | None = None
-    secret_fields: list[str] = []
+    prices: PriceList | None = None
+    rate_limits: RateLimits | None = None
+    secret_fields: list[str] = field(default_factory=list)
     workspace: str | None = None
-    shell: dict[str, object] | None = None
-    tool_registries: list[dict[str, object]] = []
+    shell: ShellRules | None = None
+    tool_registries: list[dict[str, object]] = field(default_factory=list)
     pins: Pins | None = None
 
 
@@ -103,13 +103,27 @@ def plan_from_document(document: object, *, source: str = "plan") -> tuple[Plan,
     try:
         plan = msgspec.convert(document, Plan)
     except msgspec.ValidationError as error:
-        raise PlanError(f"{source}: {error}") from None
+        raise PlanError(f"{source}: {explained(str(error), document)}") from None
     check_plan(plan, source)
     return plan, document
 
 
 def check_plan(plan: Plan, source: str) -> None:
-    """Refuse as a whole what no run could follow: bad or repeated ids. Everything else is a step's outcome."""
+    """Refuse as a whole what no run could follow: bad or repeated ids, pins that contradict each other, a time that is
+    none. Everything else is a step's outcome."""
+    if plan.created_at is not None and not is_time(plan.created_at):
+        raise PlanError(f"{source}: $.created_at: {plan.created_at!r} is not a time like 2026-01-31T12:00:00Z")
+    if not SUPERVISOR.match(plan.context.supervisor):
+        raise PlanError(
+            f"{source}: $.context.supervisor: {plan.context.supervisor!r} is neither auto, ask, nor module:function"
+        )
+    problem = None if plan.context.pins is None else plan.context.pins.problem()
+    if problem is not None:
+        raise PlanError(f"{source}: $.context.pins{problem}; {PIN_AGAIN}")
+    check_steps(plan, source)
+
+
+def check_steps(plan: Plan, source: str) -> None:
     seen: dict[str, int] = {}
     for index, step in enumerate(plan.steps):
         where = f"{source}: $.steps[{index}]"
@@ -122,6 +136,50 @@ def check_plan(plan: Plan, source: str) -> None:
         if step.skill_version is not None and not VERSION.match(step.skill_version):
             raise PlanError(f"{where}.skill_version: {step.skill_version!r} is not a version like 1.2.0")
         seen[step.step_id] = index
+
+
+def is_time(text: str) -> bool:
+    """A date and time of ISO 8601 that the calendar has; the offset may be missing."""
+    if not TIME.match(text):
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def explained(message: str, document: dict[str, object]) -> str:
+    """What the decoder says about a plan, with the member named where it says `[...]`, and what to do about pins."""
+    unnamed = _OF_SOME_MEMBER.search(message)
+    if unnamed is not None:
+        path = unnamed[1].split(".")[1:]
+        key = next((key for key in members(document, path) if complaint(only(document, path, key)) == message), None)
+        if key is not None:
+            named = f".{key}" if _PLAIN_KEY.match(key) else f"[{key!r}]"
+            message = message.replace("[...]", named, 1)
+    return f"{message}; {PIN_AGAIN}" if "`$.context.pins" in message else message
+
+
+def complaint(document: dict[str, object]) -> str | None:
+    try:
+        msgspec.convert(document, Plan)
+    except msgspec.ValidationError as error:
+        return str(error)
+    return None
+
+
+def members(document: object, path: list[str]) -> dict[str, object]:
+    for name in path:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document if isinstance(document, dict) else {}
+
+
+def only(document: dict[str, object], path: list[str], key: str) -> dict[str, object]:
+    """The document in which the object at `path` has one member alone."""
+    if not path:
+        return {key: document[key]}
+    return {**document, path[0]: only(members(document, path[:1]), path[1:], key)}
 
 
 def plan_hash(document: dict[str, object]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from reenact.contracts.plan_rules import PinnedPrices, PriceList
 from reenact.errors import PolicyInputError, UnknownPrice
 
 PICODOLLARS_PER_CENT: Final = 10**10
@@ -57,10 +58,18 @@ class PriceTable(msgspec.Struct, frozen=True):
             raise PolicyInputError("prices: needs models, an object, and a version, a string")
         return cls(version, {_model_name(model): _model_price(model, price) for model, price in models.items()})
 
-    def extended(self, more: Mapping[str, Any] | PriceTable | None) -> PriceTable:
+    @classmethod
+    def of(cls, prices: PinnedPrices | PriceList) -> PriceTable:
+        """The table that a plan carries: it was checked when the plan was read."""
+        rows = prices.models.items()
+        return cls(prices.version, {name: ModelPrice(int(row.input), int(row.output)) for name, row in rows})
+
+    def extended(self, more: Mapping[str, Any] | PriceTable | PriceList | None) -> PriceTable:
         """This table with the prices of `more` going before its own."""
         if more is None:
             return self
+        if isinstance(more, PriceList):
+            more = PriceTable.of(more)
         other = more if isinstance(more, PriceTable) else PriceTable.from_dict(more)
         return PriceTable(other.version or self.version, {**self.models, **other.models})
 

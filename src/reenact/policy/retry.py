@@ -6,16 +6,14 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from math import log
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
+from reenact.contracts.plan_rules import LONGEST_WAIT_MS, MOST_RETRIES, PinnedRetry, RetryRules
 from reenact.errors import PolicyInputError
 from reenact.policy.taxonomy import RETRYABLE_CODES, canonical_code, is_code
 from reenact.values.keyed import keyed_random
-
-_MOST_RETRIES: Final = 10_000
-_LONGEST_MS: Final = 7 * 24 * 3600 * 1000
 
 
 class RetryPolicy(msgspec.Struct, frozen=True):
@@ -33,9 +31,9 @@ class RetryPolicy(msgspec.Struct, frozen=True):
     retryable_codes: frozenset[str] = RETRYABLE_CODES
 
     def __post_init__(self) -> None:
-        _whole("max_retries", self.max_retries, _MOST_RETRIES)
+        _whole("max_retries", self.max_retries, MOST_RETRIES)
         for field in ("backoff_base_ms", "max_backoff_ms", "jitter_max_ms"):
-            _whole(field, getattr(self, field), _LONGEST_MS)
+            _whole(field, getattr(self, field), LONGEST_WAIT_MS)
         if type(self.jitter_enabled) is not bool:
             raise PolicyInputError("retry: jitter_enabled is true or false")
         msgspec.structs.force_setattr(self, "backoff_multiplier", _multiplier(self.backoff_multiplier))
@@ -66,7 +64,7 @@ def should_retry(
     _whole("attempt", number, None)
     given = policy if policy is not None else retry_policy
     rules = given if isinstance(given, RetryPolicy) else merge_retry(given)
-    most = rules.max_retries if max_retries is None else _whole("max_retries", max_retries, _MOST_RETRIES)
+    most = rules.max_retries if max_retries is None else _whole("max_retries", max_retries, MOST_RETRIES)
     return number < most and canonical_code(error_code) in rules.retryable_codes
 
 
@@ -84,14 +82,16 @@ def calculate_backoff_ms(attempt: int, policy: RetryPolicy, run_id: str, *, step
     return min(wait, policy.max_backoff_ms)
 
 
-def merge_retry(*partials: Mapping[str, Any] | RetryPolicy | None) -> RetryPolicy:
+def merge_retry(*partials: Mapping[str, Any] | RetryPolicy | RetryRules | PinnedRetry | None) -> RetryPolicy:
     """A policy from partial ones, most specific first; the first that names a field decides it, defaults come last."""
     merged: dict[str, Any] = {}
     for partial in partials:
         if partial is None:
             continue
-        fields = policy_to_dict(partial) if isinstance(partial, RetryPolicy) else partial
+        fields = partial if isinstance(partial, Mapping) else msgspec.structs.asdict(partial)
         for field, value in fields.items():
+            if value is msgspec.UNSET:
+                continue
             if field not in RetryPolicy.__struct_fields__:
                 known = ", ".join(RetryPolicy.__struct_fields__)
                 raise PolicyInputError(f"retry: no field {field!r}; it has {known}")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from reenact.contracts.facts import Facts
+from reenact.contracts.plan_rules import PinnedPrices, SkillPrice
 from reenact.policy.cost import PICODOLLARS_PER_CENT, PriceTable, cost_exact
 from reenact.policy.repeat import never_sent
 
@@ -18,21 +19,25 @@ class Tariff(NamedTuple):
     model: str | None
 
 
+FREE: Final = SkillPrice(cost_estimate_cents=0, cost_model=None)
+"""Of a skill that nobody knows: it is refused before it could cost anything."""
+
+
 class Settlement(NamedTuple):
     exact: int
     estimated: bool
 
 
-def tariff(prices: Mapping[str, object], reference: str, parameters: Mapping[str, object]) -> Tariff:
+def tariff(prices: PinnedPrices, reference: str, parameters: Mapping[str, object]) -> Tariff:
     """The tariff that a plan's pinned price table gives a skill; its row names the model that a call leaves out."""
-    skills = prices.get("skills")
-    entry = skills.get(reference) if isinstance(skills, dict) else None
-    entry = entry if isinstance(entry, dict) else {}
-    cents = entry.get("cost_estimate_cents")
-    model = parameters.get("model", entry.get("model"))
+    return tariff_of(prices.skills.get(reference, FREE), parameters)
+
+
+def tariff_of(row: SkillPrice, parameters: Mapping[str, object]) -> Tariff:
+    model = parameters.get("model", row.model)
     return Tariff(
-        fixed_cents=cents if isinstance(cents, int) else 0,
-        by_tokens=entry.get("cost_model") == "tokens",
+        fixed_cents=row.cost_estimate_cents,
+        by_tokens=row.cost_model == "tokens",
         model=model if isinstance(model, str) else None,
     )
 

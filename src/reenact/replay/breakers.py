@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from reenact.contracts.plan import Plan, plan_from_document
 from reenact.contracts.stability import PLAN_FIELDS
@@ -91,8 +91,8 @@ def step_policies(plan: Plan) -> Iterator[tuple[str, dict[str, object]]]:
     pins = plan.context.pins
     assert pins is not None
     for step in plan.steps:
-        pinned = pins.retry.get(f"{step.skill_id}@{step.skill_version}") or pins.retry.get("default")
-        merged = merge_retry(step.retry, plan.context.retry, pinned if isinstance(pinned, dict) else None)
+        pinned = pins.retry.get(f"{step.skill_id}@{step.skill_version}") or pins.retry["default"]
+        merged = merge_retry(step.retry, plan.context.retry, pinned)
         yield step.step_id, policy_to_dict(merged)
 
 
@@ -111,9 +111,9 @@ def budget_breakers(plan: Plan, other: Plan) -> Iterator[Breaker]:
 def price_breakers(plan: Plan, other: Plan) -> Iterator[Breaker]:
     assert plan.context.pins is not None
     assert other.context.pins is not None
-    ours, theirs = plan.context.pins.prices, other.context.pins.prices
+    ours, theirs = to_builtins(plan.context.pins.prices), to_builtins(other.context.pins.prices)
     for table in ("models", "skills"):
-        left, right = as_mapping(ours.get(table)), as_mapping(theirs.get(table))
+        left, right = ours[table], theirs[table]
         for name in sorted({*left, *right}):
             if left.get(name) != right.get(name):
                 yield Breaker(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 import msgspec
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from reenact.policy.classify import classify
 from reenact.policy.cost import PICODOLLARS_PER_CENT, PriceTable
 from reenact.policy.repeat import may_repeat
 from reenact.policy.retry import should_retry
+from reenact.policy.settle import FREE
 from reenact.replay.recording import Recording
 from reenact.runtime.reader import RecordedStep
 from reenact.runtime.steps import PlannedStep, RunPlan
@@ -106,9 +107,8 @@ class ReplayPlan(RunPlan):
 
     def _stand_in(self, step: Step, recorded: RecordedStep) -> StandIn:
         reference = f"{step.skill_id}@{step.skill_version}"
-        entry = price_entry(self.pins.prices, reference)
-        cents = entry.get("cost_estimate_cents")
-        fixed = cents if isinstance(cents, int) else 0
+        price = self.pins.prices.skills.get(reference, FREE)
+        fixed = price.cost_estimate_cents
         metadata = SkillMetadata(
             skill_id=step.skill_id,
             name=step.skill_id,
@@ -116,7 +116,7 @@ class ReplayPlan(RunPlan):
             input_schema={},
             output_schema={},
             cost_estimate_cents=fixed,
-            cost_model=cast("str | None", entry.get("cost_model")),
+            cost_model=price.cost_model,
             honours_key=self._was_repeatable(step, recorded.trace),
             idempotent=recorded.trace.trace_id in self._repeated,
             side_effects=refused_side_effects(recorded),
@@ -191,9 +191,3 @@ def repeated_traces(recording: Recording) -> frozenset[str]:
     refused = [step.trace for step in recording.steps.values() if refused_by(step.trace, "duplicate") is not None]
     named = {decision_meta(trace).get("duplicate_of") for trace in refused}
     return frozenset({*(trace.trace_id for trace in refused), *(str(name) for name in named if name is not None)})
-
-
-def price_entry(prices: Mapping[str, object], reference: str) -> dict[str, object]:
-    skills = prices.get("skills")
-    entry = skills.get(reference) if isinstance(skills, dict) else None
-    return entry if isinstance(entry, dict) else {}

@@ -219,7 +219,7 @@ class Call:
     def estimate(self) -> int:
         skill = self.step.skill
         assert skill is not None
-        return skill.estimate(self.unescaped(), self.ex.price_rows)
+        return skill.estimate(self.unescaped(), self.ex.prices)
 
     async def supervise(self) -> Verdict:
         served = self.ex.source.served_decision(self.step)

@@ -98,8 +98,7 @@ class Execution:
         self.book: PayloadBook = writer.book
         self.run_id: str = writer.fold.run_id
         self.context: Context = plan.plan.context
-        self.price_rows: dict[str, object] = {key: plan.pins.prices[key] for key in ("models", "version")}
-        self.prices = PriceTable.from_dict(self.price_rows)
+        self.prices = PriceTable.of(plan.pins.prices)
         self.budget: BudgetPolicy = budget_policy(self.context.budget_cents, self.context.budget)
         self.recovered: set[str] = {trace.trace_id for trace in writer.fold.open.values() if trace.state == "EXECUTING"}
         self.reserved: dict[str, int] = {}

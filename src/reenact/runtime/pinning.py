@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from reenact.contracts.plan import Plan, plan_from_document
+from typing import cast
+
+from msgspec import to_builtins
+
+from reenact.contracts.plan import PIN_AGAIN, Plan, plan_from_document
+from reenact.contracts.plan_rules import PinnedPrices, Pins, SkillPrice, TokenPrice
 from reenact.contracts.skill import SkillMetadata
-from reenact.errors import PlanError, SkillNotFound, UnknownPrice, UsageError
+from reenact.errors import PlanError, SkillNotFound, UnknownPrice
 from reenact.policy.cost import DEFAULT_PRICES, PriceTable, price_from_genai
 from reenact.policy.retry import merge_retry, policy_to_dict
-from reenact.policy.settle import tariff
+from reenact.policy.settle import tariff_of
 from reenact.policy.taxonomy import TAXONOMY_VERSION
 from reenact.skills.registry import Registry
 from reenact.values.clock import Door
+from reenact.version import __version__
 
 
 def pin(document: dict[str, object], registry: Registry, door: Door, *, source: str = "plan") -> dict[str, object]:
     """The plan's document with versions, policies, prices, taxonomy and salt. A pinned plan is returned as it is."""
     plan, _ = plan_from_document(document, source=source)
     if plan.context.pins is not None:
+        check_pins(plan, plan.context.pins, registry, source)
         return document
     steps = pinned_steps(document, plan, registry)
     used = sorted({(step["skill_id"], step.get("skill_version")) for step in steps if step.get("skill_version")})
@@ -37,9 +44,30 @@ def pin(document: dict[str, object], registry: Registry, door: Door, *, source: 
     }
 
 
+def check_pins(plan: Plan, pins: Pins, registry: Registry, source: str) -> None:
+    """PlanError where pins promise what this build cannot keep, or leave open what they are there to settle."""
+    if pins.taxonomy != TAXONOMY_VERSION:
+        raise PlanError(
+            f"{source}: $.context.pins.taxonomy: the plan is pinned to version {pins.taxonomy!r} of the error "
+            f"taxonomy, and reenact {__version__} has version {TAXONOMY_VERSION}; {PIN_AGAIN}"
+        )
+    for skill_id, version in dict.fromkeys((step.skill_id, step.skill_version) for step in plan.steps):
+        if version is None and registry.versions(skill_id):
+            open_ones = ((step.skill_id, step.skill_version) == (skill_id, None) for step in plan.steps)
+            index, known = list(open_ones).index(True), ", ".join(registry.versions(skill_id))
+            raise PlanError(
+                f"{source}: $.steps[{index}]: the plan is pinned, and this step names no skill_version of {skill_id} "
+                f"(there is {known}); {PIN_AGAIN}"
+            )
+        if f"{skill_id}@{version}" in registry and f"{skill_id}@{version}" not in pins.skills:
+            raise PlanError(
+                f"{source}: $.context.pins.skills: nothing is pinned for {skill_id}@{version}, which is registered "
+                f"here; {PIN_AGAIN}"
+            )
+
+
 def pinned_steps(document: dict[str, object], plan: Plan, registry: Registry) -> list[dict[str, object]]:
-    raw = document["steps"]
-    assert isinstance(raw, list)
+    raw = cast("list[dict[str, object]]", document["steps"])
     pinned = []
     for step, given in zip(plan.steps, raw, strict=True):
         version = step.skill_version
@@ -83,42 +111,39 @@ def prices_for(
     plan: Plan, steps: list[dict[str, object]], registry: Registry, used: list[tuple[object, object]]
 ) -> dict[str, object]:
     """Token prices of the models that the steps ask, and the fixed price of each skill."""
-    skills: dict[str, object] = {}
+    skills: dict[str, SkillPrice] = {}
     for skill_id, version in used:
         reference = f"{skill_id}@{version}"
         if reference in registry:
             skills[reference] = price_row(registry.resolve(str(skill_id), str(version)).metadata)
     models = set()
-    by_tokens = {(skill_id, version) for skill_id, version in used if asks_a_model(skills, skill_id, version)}
-    for step, given in zip(plan.steps, steps, strict=True):
-        if (step.skill_id, given.get("skill_version")) in by_tokens:
-            model = tariff({"skills": skills}, f"{step.skill_id}@{given['skill_version']}", step.parameters).model
-            models |= {model} if model is not None else set()
-    try:
-        table = DEFAULT_PRICES.extended(plan.context.prices)
-    except UsageError as error:
-        raise PlanError(f"$.context.prices: {error}") from None
+    by_tokens = {reference: row for reference, row in skills.items() if row.cost_model == "tokens"}
+    for step, given in zip(plan.steps, steps, strict=True) if by_tokens else ():
+        row = by_tokens.get(f"{step.skill_id}@{given.get('skill_version')}")
+        model = None if row is None else tariff_of(row, step.parameters).model
+        models |= {model} if model is not None else set()
+    table = DEFAULT_PRICES.extended(plan.context.prices)
     named = {model: price for model in sorted(models) if (price := price_of(model, table)) is not None}
-    return {"models": named, "version": table.version, "skills": skills}
+    pinned: dict[str, object] = to_builtins(PinnedPrices(models=named, version=table.version, skills=skills))
+    return pinned
 
 
-def asks_a_model(skills: dict[str, object], skill_id: object, version: object) -> bool:
-    return tariff({"skills": skills}, f"{skill_id}@{version}", {}).by_tokens
-
-
-def price_row(meta: SkillMetadata) -> dict[str, object]:
+def price_row(meta: SkillMetadata) -> SkillPrice:
     """How a skill is priced; with the model that it asks where a call names none, so that replays need no code."""
-    row: dict[str, object] = {"cost_estimate_cents": meta.cost_estimate_cents, "cost_model": meta.cost_model}
-    default = meta.argument("model", {})
-    return {**row, "model": default} if meta.cost_model == "tokens" and isinstance(default, str) else row
+    by_tokens, default = meta.cost_model == "tokens", meta.argument("model", {})
+    return SkillPrice(
+        cost_estimate_cents=meta.cost_estimate_cents,
+        cost_model="tokens" if by_tokens else None,
+        model=default if by_tokens and isinstance(default, str) else None,
+    )
 
 
-def price_of(model: str, table: PriceTable) -> dict[str, str] | None:
+def price_of(model: str, table: PriceTable) -> TokenPrice | None:
     """The plan's price, ours, or the maintained list's. None stays unknown: the step that needs it is refused."""
     if model in table.models:
         price = table.models[model]
-        return {"input": str(price.input), "output": str(price.output)}
+        return TokenPrice(input=str(price.input), output=str(price.output))
     try:
-        return price_from_genai(model)
+        return TokenPrice(**price_from_genai(model))
     except UnknownPrice:
         return None

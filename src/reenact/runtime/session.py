@@ -105,7 +105,7 @@ class Session:
             turn=self._ex.fold.turn,
             caller_key=idempotency_key,
         )
-        self._ex.prices = PriceTable.from_dict(self._ex.price_rows)
+        self._ex.prices = PriceTable.of(self._plan.pins.prices)
         return drive.start(self._ex, step)
 
     def _is_writable(self, name: str) -> bool:

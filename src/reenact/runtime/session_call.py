@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from reenact.contracts.misspoken import UNKNOWN_TOOL, misnamed, unusable
-from reenact.contracts.plan import SKILL_ID, STEP_ID, VERSION
+from reenact.contracts.plan import STEP_ID
+from reenact.contracts.plan_rules import SKILL_ID, VERSION
 from reenact.contracts.references import escape
 from reenact.errors import CanonicalizationError, UsageError
 from reenact.runtime.session_plan import Document

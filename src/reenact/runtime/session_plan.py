@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from reenact.contracts.misspoken import NAMED
 from reenact.contracts.plan import plan_from_document, plan_hash
+from reenact.contracts.plan_rules import PinnedRetry
 from reenact.contracts.skill import split_skill_id
 from reenact.errors import SkillNotFound
 from reenact.journal.fold import TraceFold
@@ -103,16 +105,14 @@ class SessionPlan(RunPlan):
             if self.pins.side_effects is not None and skill.metadata.side_effects:
                 self.pins.side_effects.append(reference)
             if skill.metadata.retry is not None:
-                self.pins.retry[reference] = policy_to_dict(merge_retry(skill.metadata.retry))
-            rows = self.pins.prices["skills"]
-            assert isinstance(rows, dict)
-            rows[reference] = price_row(skill.metadata)
+                policy = policy_to_dict(merge_retry(skill.metadata.retry))
+                self.pins.retry[reference] = PinnedRetry(**policy)
+            self.pins.prices.skills[reference] = price_row(skill.metadata)
         if skill.metadata.cost_model == "tokens":
             self.pin_model(skill.metadata.argument("model", parameters))
 
     def pin_model(self, model: object) -> None:
-        models = self.pins.prices["models"]
-        assert isinstance(models, dict)
+        models = self.pins.prices.models
         if isinstance(model, str) and model not in models:
             price = price_of(model, self._prices)
             if price is not None:
@@ -150,13 +150,8 @@ class SessionPlan(RunPlan):
             steps.append(row)
         context = self.document["context"]
         assert isinstance(context, dict)
-        pins = {
-            "taxonomy": self.pins.taxonomy,
-            "prices": self.pins.prices,
-            "retry": self.pins.retry,
-            "skills": self.pins.skills,
-            "salt": self.pins.salt,
-            **({} if self.pins.side_effects is None else {"side_effects": sorted(self.pins.side_effects)}),
-        }
+        pins = to_builtins(self.pins)
+        if self.pins.side_effects is not None:
+            pins["side_effects"] = sorted(self.pins.side_effects)
         document = {**self.document, "steps": steps, "context": {**context, "pins": pins}}
         return document, plan_hash(document)

@@ -126,7 +126,7 @@ class _Simulating:
         self.plan = plan
         self.context = plan.plan.context
         self.outside = outside
-        self.prices = PriceTable.from_dict({key: plan.pins.prices[key] for key in ("models", "version")})
+        self.prices = PriceTable.of(plan.pins.prices)
         self.budget = budget_policy(self.context.budget_cents, self.context.budget)
         self.problems: list[Problem] = []
         self.risks: list[Risk] = []

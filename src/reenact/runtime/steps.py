@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from reenact.contracts.artifacts import Resource, RiskLevel, ToolClass
 from reenact.contracts.plan import Plan, Step
+from reenact.contracts.plan_rules import PinnedRetry
 from reenact.contracts.skill import split_skill_id
 from reenact.errors import SkillNotFound
 from reenact.policy.retry import RetryPolicy, merge_retry
@@ -161,13 +162,9 @@ class RunPlan:
         """Step, then plan, then what was pinned for the skill when the run started."""
         return merge_retry(step.retry, self.plan.context.retry, self._pinned_retry(step))
 
-    def _pinned_retry(self, step: Step) -> dict[str, object] | None:
-        reference = f"{step.skill_id}@{step.skill_version}"
-        return as_mapping(self.pins.retry.get(reference) or self.pins.retry.get("default"))
-
-
-def as_mapping(value: object) -> dict[str, object] | None:
-    return value if isinstance(value, dict) else None
+    def _pinned_retry(self, step: Step) -> PinnedRetry:
+        retry = self.pins.retry
+        return retry.get(f"{step.skill_id}@{step.skill_version}") or retry["default"]
 
 
 def context_mapping(document: dict[str, object]) -> dict[str, object]:

@@ -113,14 +113,13 @@ def load_supervisor(name: str) -> SupervisorFunction | None:
     """The function that a plan names as `module:function`; None for `auto` and `ask`."""
     if name in ("auto", "ask"):
         return None
-    module_name, colon, attribute = name.partition(":")
-    if not colon:
-        raise PlanError(f"supervisor {name!r} is neither auto, ask, nor module:function")
+    module_name, _, attribute = name.partition(":")
     try:
         function = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
-        raise PlanError(f"supervisor {name!r} cannot be loaded: {error}") from None
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a user's module raises becomes one line
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise PlanError(f"$.context.supervisor: {name!r} cannot be loaded: {reason}") from None
     if not callable(function):
-        raise PlanError(f"supervisor {name!r} is not a function")
+        raise PlanError(f"$.context.supervisor: {name!r} is not a function")
     checked: SupervisorFunction = function
     return checked

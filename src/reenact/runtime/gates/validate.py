@@ -55,4 +55,4 @@ def absent(step: PlannedStep, registry: Registry) -> str:
             registry.resolve(step.skill_id, step.skill_version)
     except SkillNotFound as error:
         return str(error)
-    return f"no skill {step.reference}"
+    return f"step {step.step_id} names no version of {step.skill_id}"
