@@ -152,7 +152,7 @@ def test_a_plan_that_is_none_is_told_with_its_place(reenact: Command) -> None:
     done = reenact("simulate", "plan.json")
     assert done.code == 2
     assert "line 1, column 45" in error_line(done)
-    assert reenact("simulate", "nothing.json").code == 3
+    assert reenact("simulate", "nothing.json").code == 2
 
 
 def test_earlier_runs_are_asked_how_long_it_takes(reenact: Command) -> None:
