@@ -69,7 +69,7 @@ def test_a_run_that_nobody_works_on_is_called_that(reenact: Command) -> None:
     watcher = reenact.start("show", "last", "--watch")
     assert watcher.stderr is not None
     remark = watcher.stderr.readline()
-    assert "nobody works on it: reenact resume" in remark
+    assert "nobody works on it: `reenact resume" in remark
     assert reenact("recover", "--skills", SKILLS).code == 0
     out, _ = watcher.communicate(timeout=60)
     assert watcher.returncode == 0
