@@ -346,6 +346,24 @@ def hold_without_skill(ex: Execution, step: PlannedStep, pinned: object) -> None
             f"step {step.step_id} needs the skill {step.reference}, which the run began with and which is not "
             "registered here; name its file with --skills",
         )
+    hold_changed_skill(ex, step, pinned)
+
+
+def hold_changed_skill(ex: Execution, step: PlannedStep, pinned: object) -> None:
+    """What a skill declares decides what is sent again, so a run goes on with the declarations that it began with.
+
+    A replay is made to run changed code: it tells what differed.
+    """
+    found = None if step.skill is None else step.skill.digest
+    if found is None or found == pinned or not isinstance(pinned, str) or not ex.source.is_live(step):
+        return
+    if ex.fold.record is not None and ex.fold.record.mode == "live":
+        raise Parked(
+            "held",
+            f"step {step.step_id} began with another declaration of the skill {step.reference}: {pinned[:12]} then, "
+            f"{found[:12]} here. Bring that one back and give the changed one a version of its own, or end the run "
+            f"with `reenact cancel {ex.run_id} --reason …`",
+        )
 
 
 def recorded_outcome(ex: Execution, trace: TraceFold) -> StructuredOutcome:

@@ -47,6 +47,7 @@ from reenact.runtime.session_plan import SessionPlan
 from reenact.runtime.source import EffectSource
 from reenact.runtime.steps import PlannedStep, RunPlan
 from reenact.runtime.writer import RunWriter
+from reenact.skills.drift import refuse_changed_skills
 from reenact.skills.registry import Registry, default_registry
 from reenact.skills.services import KV_SERVICE
 from reenact.skills.skill import Skill
@@ -202,10 +203,12 @@ class Runtime:
         return self.pin(document, source=str(path))
 
     def pin(self, document: dict[str, object], *, source: str) -> dict[str, object]:
-        """The plan pinned; PlanError where a secret stands in it."""
+        """The plan pinned; PlanError where a secret stands in it, or a skill is not what it was pinned with."""
         plan, _ = plan_from_document(document, source=source)
         for number, registry in enumerate(plan.context.tool_registries):
             read_tool_registry(registry, source=f"{source}: $.context.tool_registries[{number}]")
+        if plan.context.pins is not None:
+            refuse_changed_skills(plan.context.pins.skills, self.registry, source=source)
         pinned = pin(document, self.registry, self.door, source=source)
         refuse_secrets(pinned, self.registry, self.secrets, source=source)
         return pinned

@@ -95,6 +95,7 @@ async def end_in_doubt(ex: Execution, call: drive.Call) -> None:
     trace, step = call.trace, call.step
     dispatch = make_dispatch(ex, trace, step, call.parameters)
     try:
+        drive.hold_changed_skill(ex, step, trace.meta("definition_digest"))
         known = await doubt.known_result(dispatch, trace.made)
     except Parked:
         await call.park()

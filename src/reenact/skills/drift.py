@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from reenact.errors import PlanError
 from reenact.skills.registry import Registry
 
 
@@ -21,6 +22,15 @@ class Drift(msgspec.Struct, frozen=True):
         if self.found is None:
             return f"{self.skill} is pinned, but no longer registered"
         return f"{self.skill} changed its definition: pinned {self.pinned[:12]}, now {self.found[:12]}"
+
+
+def refuse_changed_skills(pinned: Mapping[str, str], registry: Registry, *, source: str) -> None:
+    """What a skill declares decides how it is called. One that is absent is for the gate to refuse."""
+    changed = [found for found in drift(pinned, registry) if found.found is not None]
+    if changed:
+        raise PlanError(
+            f"{source}: {changed[0].message}; pin the plan again, or bring back the declaration that it was pinned with"
+        )
 
 
 def drift(pinned: Mapping[str, str], registry: Registry) -> list[Drift]:
