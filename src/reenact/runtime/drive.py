@@ -106,6 +106,7 @@ class Call:
         try:
             verdict = await self.ask_gates()
             if isinstance(verdict, NeedsApproval):
+                self.ex.writer.status("waiting")
                 await self.park()
                 raise Parked("waiting", verdict.reason)
             logged = building.decision(self.ex, self.trace, self.step, self.parameters, verdict)

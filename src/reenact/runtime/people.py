@@ -5,22 +5,24 @@ from __future__ import annotations
 import getpass
 from typing import TYPE_CHECKING, Literal
 
-from msgspec import UNSET
-
 from reenact.contracts.outcome import StructuredOutcome
-from reenact.contracts.records import Event, Vote
+from reenact.contracts.records import Event
 from reenact.errors import LockAcquireFailed, RunNotFound, UsageError
 from reenact.journal.fold import TraceFold
-from reenact.runtime import doubt, keys
+from reenact.runtime import doubt, keys, votes
 from reenact.runtime.execution import Execution, Fact
+from reenact.runtime.recovery import load_fold
 from reenact.runtime.sealing import Sealer
 from reenact.runtime.steps import PlannedStep
+from reenact.store.base import RunRow
 from reenact.values.canonical import canonicalize
 
 if TYPE_CHECKING:
     from reenact.runtime.runtime import Runtime
 
 Resolution = Literal["succeeded", "failed", "redispatch"]
+MOST_WAITS = 20
+WAIT_S = 0.1
 
 
 def whoami(who: str | None) -> str:
@@ -35,43 +37,58 @@ def whoami(who: str | None) -> str:
 async def vote(
     runtime: Runtime, run_id: str, step_id: str | None, *, approve: bool, reason: str, who: str | None = None
 ) -> str:
-    """Insert a vote about a call that waits; whoever resumes the run then appends the decision. Gives the step's id."""
-    ex = runtime.reopen_run(runtime.store.find_run(run_id).run_id)
-    status = runtime.store.find_run(run_id).status
+    """Insert a vote about a call that waits; whoever goes on with the run appends the decision. Gives the step's id.
+
+    A run that somebody holds gets it all the same: its holder hears of it.
+    """
+    row = runtime.store.find_run(run_id)
     try:
-        trace = waiting_trace(ex, step_id)
-        assert trace.request is not None
-        assert trace.request.digest is not UNSET
-        ex.writer.vote(
-            Vote(
-                action_request_digest=str(trace.request.digest),
-                decision="APPROVE" if approve else "DENY",
-                reason=ex.book.put({"reason": reason})[0],
-                trace_id=trace.trace_id,
-                ts=ex.door.timestamp(),
-                who=whoami(who),
-            )
-        )
+        ex = await reopen_parked(runtime, row)
+    except LockAcquireFailed:
+        return cast_vote(runtime, row.run_id, step_id, approve=approve, reason=reason, who=who)
+    status = row.status
+    try:
+        votes.hear(ex)
+        unanswered = [trace for trace in ex.fold.open.values() if is_unanswered(ex, trace)]
+        trace = votes.choose(ex.fold, step_id, unanswered)
+        ts = ex.door.timestamp()
+        votes.enter(ex, trace.trace_id, votes.ballot(trace, approve=approve, reason=reason, ts=ts, who=whoami(who)))
         await ex.writer.flush()
-        status = "pending"
+        status = "waiting" if votes.asked(ex.fold, ex.store) else "pending"
         return trace.step_id
     finally:
         if ex.writer.lease is not None:
             runtime.store.release(ex.writer.lease, status)
 
 
-def waiting_trace(ex: Execution, step_id: str | None) -> TraceFold:
-    waiting = [trace for trace in ex.fold.open.values() if trace.state == "PENDING"]
-    chosen = [trace for trace in waiting if step_id is None or trace.step_id == step_id]
-    if not chosen:
-        about = f"step {step_id}" if step_id else "any step"
-        raise UsageError(f"run {ex.run_id} does not wait for a person about {about}")
-    if len(chosen) > 1:
-        names = ", ".join(trace.step_id for trace in chosen)
-        raise UsageError(f"run {ex.run_id} waits about several steps ({names}); name one")
-    if chosen[0].trace_id in ex.fold.votes:
-        raise UsageError(f"step {chosen[0].step_id} was voted on already; `reenact resume {ex.run_id}` goes on with it")
-    return chosen[0]
+async def reopen_parked(runtime: Runtime, row: RunRow) -> Execution:
+    """The run with its lease. A plan that has just parked is about to give it back: that is waited for."""
+    waits = MOST_WAITS if row.kind == "plan" and row.status == "waiting" else 0
+    while True:
+        try:
+            return runtime.reopen_run(row.run_id)
+        except LockAcquireFailed:
+            if not waits:
+                raise
+        waits -= 1
+        await runtime.door.sleep(WAIT_S)
+
+
+def is_unanswered(ex: Execution, trace: TraceFold) -> bool:
+    return trace.state == "PENDING" and trace.trace_id not in ex.fold.votes
+
+
+def cast_vote(
+    runtime: Runtime, run_id: str, step_id: str | None, *, approve: bool, reason: str, who: str | None
+) -> str:
+    """For a run in other hands: only what it was parked for is asked, all else is being decided there."""
+    fold = load_fold(runtime.store, run_id).fold
+    trace = votes.choose(fold, step_id, votes.asked(fold, runtime.store))
+    shown = Sealer(runtime.secrets).redact_text(reason)
+    ts = runtime.door.timestamp()
+    said = votes.ballot(trace, approve=approve, reason=shown, ts=ts, who=whoami(who))
+    votes.cast(runtime.store, run_id, fold, trace, said)
+    return trace.step_id
 
 
 async def resolve(

@@ -6,7 +6,7 @@ import msgspec
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Event, RunStatus
-from reenact.runtime import drive, keys
+from reenact.runtime import drive, keys, votes
 from reenact.runtime.crash_points import reach
 from reenact.runtime.execution import Execution, Fact
 from reenact.runtime.gates.duplicate import DuplicateGate
@@ -19,6 +19,8 @@ async def run_plan(ex: Execution) -> RunStatus:
     if ex.context.dedupe:
         ex.duplicates = rebuild_duplicates(ex)
     resumed = ex.fold.commits > 0
+    if resumed:
+        votes.hear(ex)
     stopped = any(ex.plan.step(index).on_error == "abort" for index in ex.fold.not_completed)
     index = ex.fold.done
     while index < len(ex.plan) and not stopped and ex.cancel_note is None:

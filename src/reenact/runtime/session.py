@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Event, EventType, RunStatus
 from reenact.errors import ConcurrentExecution, StoreError, UsageError, WaitingForPerson
+from reenact.journal.fold import TraceFold
 from reenact.policy.cost import PriceTable
-from reenact.runtime import drive, session_history, verification
+from reenact.runtime import drive, session_history, verification, votes
 from reenact.runtime.doubt import keep_late
 from reenact.runtime.execution import Execution, Fact, Parked
 from reenact.runtime.gates.duplicate import DuplicateGate
@@ -33,6 +35,7 @@ class Session:
         self._finished = False
         self._confidence: float | None = None
         self._passed_before = 0
+        self._in_flight: dict[str, asyncio.Future[None]] = {}
 
     @property
     def run_id(self) -> str:
@@ -59,7 +62,7 @@ class Session:
         UsageError is for what only the host says.
         """
         self._check_open()
-        call = self._begin(
+        call = self._begun(
             skill_id,
             parameters,
             version=version,
@@ -68,18 +71,31 @@ class Session:
             secrets=dict(secrets or {}),
         )
         try:
-            outcome = await call.drive()
-            await self._ex.writer.flush()
+            return await self._driven(call)
         except Parked as parked:
-            raise WaitingForPerson(f"{parked} (run {self.run_id})", status=parked.status) from None
-        except ConcurrentExecution:
-            keep_late(self._ex)
-            raise
+            raise self._stopped(parked) from None
         except StoreError as error:
             outcome = await call_unrecorded(self._ex, call.trace, call.step, error)
         return self._ex.book.sealer.hide_known(outcome)
 
-    def _begin(
+    async def _driven(self, call: drive.Call) -> StructuredOutcome:
+        """The outcome of a call, durable. While this goes on the call is nobody else's."""
+        ended = self._in_flight[call.trace.trace_id] = asyncio.get_running_loop().create_future()
+        try:
+            outcome = await call.drive()
+            await self._ex.writer.flush()
+        except ConcurrentExecution:
+            keep_late(self._ex)
+            raise
+        finally:
+            del self._in_flight[call.trace.trace_id]
+            ended.set_result(None)
+        return self._ex.book.sealer.hide_known(outcome)
+
+    def _stopped(self, parked: Parked) -> WaitingForPerson:
+        return WaitingForPerson(f"{parked} (run {self.run_id})", status=parked.status)
+
+    def _begun(
         self,
         skill_id: str,
         parameters: object,
@@ -145,22 +161,46 @@ class Session:
         return session_history.messages(self._recorded(), style, lambda value: sealer.hide(sealer.unseal(value)))
 
     async def settle(self) -> list[StructuredOutcome]:
-        """Drive to their end the calls that an earlier process left open."""
-        outcomes = []
-        for trace in list(self._ex.fold.open.values()):
-            call = session_history.reopen(self._ex, self._plan, trace)
+        """Drive to their end the calls that an earlier process left open, and those that waited for a person.
+
+        Raises WaitingForPerson, after all others, where one cannot go on yet.
+        """
+        self._hear()
+        return await self._drive_open(list(self._ex.fold.open.values()))
+
+    async def settle_voted(self) -> list[StructuredOutcome]:
+        """Drive the calls that a person has approved or denied meanwhile."""
+        self._hear()
+        votes_cast = self._ex.fold.votes
+        return await self._drive_open([trace for trace in self._ex.fold.open.values() if trace.trace_id in votes_cast])
+
+    def _hear(self) -> None:
+        votes.hear(self._ex)
+        if self._ex.writer.has_staged and not self.waiting:
+            self._ex.writer.status("running")
+
+    async def _drive_open(self, traces: list[TraceFold]) -> list[StructuredOutcome]:
+        outcomes: list[StructuredOutcome] = []
+        stopped: Parked | None = None
+        for trace in traces:
+            if trace.trace_id in self._in_flight:
+                continue
             try:
+                call = session_history.reopen(self._ex, self._plan, trace)
                 drive.hold_without_skill(self._ex, call.step, trace.meta("definition_digest"))
-                outcomes.append(self._ex.book.sealer.hide_known(await call.drive()))
-                await self._ex.writer.flush()
+                outcomes.append(await self._driven(call))
             except Parked as parked:
-                raise WaitingForPerson(f"{parked} (run {self.run_id})", status=parked.status) from None
+                stopped = stopped or parked
+        if stopped is not None:
+            raise self._stopped(stopped)
         return outcomes
 
     @property
     def waiting(self) -> list[str]:
         """Ids of the calls that wait for a person. Where nobody is asked, an undecided call was given up on."""
-        return [trace.step_id for trace in self._ex.fold.open.values() if session_history.may_wait(self._ex, trace)]
+        undecided = [trace for trace in self._ex.fold.open.values() if session_history.may_wait(self._ex, trace)]
+        unheard = self._ex.store.ballots(self.run_id) if undecided else {}
+        return [trace.step_id for trace in undecided if trace.trace_id not in unheard]
 
     # -- the end ---------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from reenact.runtime.source import AttemptResult
 from reenact.values.canonical import canonicalize
 
 INTERRUPTED = "This call was interrupted; whether it took effect is not known."
+WAITING = "This call waits for a person to approve it; nothing was sent."
 
 
 def reopen(ex: Execution, plan: SessionPlan, trace: TraceFold) -> drive.Call:
@@ -60,7 +61,9 @@ def remembered_gate(ex: Execution, plan: SessionPlan, turn: int) -> DuplicateGat
 
 def may_wait(ex: Execution, trace: TraceFold) -> bool:
     """Whether a person may be about to decide this call; under `auto` only one that was parked for that."""
-    return trace.state == "PENDING" and (ex.context.supervisor != "auto" or trace.trace_id in ex.fold.parked)
+    if trace.state != "PENDING" or trace.trace_id in ex.fold.votes:
+        return False
+    return ex.context.supervisor != "auto" or trace.trace_id in ex.fold.parked
 
 
 async def synthesize(ex: Execution, plan: SessionPlan, trace: TraceFold) -> None:
@@ -140,7 +143,7 @@ def described(step: RecordedStep, opened: Callable[[object], object]) -> tuple[s
     arguments = unescape(without_marks(recorded), None)
     assert isinstance(arguments, dict)
     if not step.finished:
-        return tool, arguments, INTERRUPTED, True
+        return tool, arguments, WAITING if step.trace.state == "PENDING" else INTERRUPTED, True
     outcome = step.outcome()
     if outcome.ok or (outcome.details is not None and "output" in outcome.details):
         content = canonicalize(opened(outcome.output)).decode()

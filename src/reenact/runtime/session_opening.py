@@ -87,7 +87,7 @@ class SessionOpening:
             self._leave(parked.status)
             raise WaitingForPerson(f"{parked} (run {ex.run_id})", status=parked.status) from None
         except WaitingForPerson as waiting:
-            self._leave("waiting" if waiting.status == "waiting" else "held")
+            self._leave(self._stopped_as(waiting))
             raise
         except BaseException:
             self._leave(None)
@@ -102,13 +102,21 @@ class SessionOpening:
         status: RunStatus | None = None
         try:
             if isinstance(error, WaitingForPerson):
-                status = "waiting" if error.status == "waiting" else "held"
-            elif error is None and self._session.waiting:
-                status = "waiting"
+                status = self._stopped_as(error)
             elif error is None:
-                status = await self._session.close()
+                await self._session.settle_voted()
+                status = "waiting" if self._session.waiting else await self._session.close()
+        except WaitingForPerson as waiting:
+            status = self._stopped_as(waiting)
+            raise
         finally:
             self._leave(status)
+
+    def _stopped_as(self, error: WaitingForPerson) -> RunStatus:
+        """What was answered meanwhile no longer waits: somebody may go on with it."""
+        if error.status != "waiting":
+            return "held"
+        return "waiting" if self._session is not None and self._session.waiting else "pending"
 
     def _leave(self, status: RunStatus | None) -> None:
         assert self._ex is not None
@@ -190,6 +198,7 @@ class SessionOpening:
         if self._interrupted == "settle":
             await session.settle()
             return
+        await session.settle_voted()
         for trace in list(ex.fold.open.values()):
             await session_history.synthesize(ex, plan, trace)
 

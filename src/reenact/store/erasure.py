@@ -138,6 +138,7 @@ def take_out(
         if db.execute("SELECT 1 FROM erasures WHERE run_no = ?", (run_no,)).fetchone() is not None:
             for trace_id in sorted(traces):  # also what came in after an earlier erasure
                 db.execute("DELETE FROM late_effects WHERE run_no = ? AND trace_id = ?", (run_no, trace_id))
+                db.execute("DELETE FROM ballots WHERE run_no = ? AND trace_id = ?", (run_no, trace_id))
         if whole:
             db.execute("UPDATE runs SET cancel = NULL WHERE run_no = ?", (run_no,))
     return len(rows)

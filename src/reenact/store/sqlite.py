@@ -19,6 +19,7 @@ from reenact.errors import (
     StoreError,
     UsageError,
 )
+from reenact.store import ballots
 from reenact.store.base import (
     PAYLOAD_BITS,
     Guard,
@@ -179,6 +180,7 @@ class SqliteStore:
             db.execute("INSERT INTO run_checkpoints VALUES (?, ?)", (commit_id, signed))
         if seal_digest is not None:
             db.execute("INSERT INTO seals (run_no, seal_digest) VALUES (?, ?)", (held.run_no, seal_digest))
+            ballots.burn(db, held.run_no)
         return held
 
     def _insert_payloads(self, db: sqlite3.Cursor, run_no: int, first: int, payloads: list[NewPayload]) -> None:
@@ -283,7 +285,15 @@ class SqliteStore:
         with self._writer.transaction() as db:
             db.execute("UPDATE runs SET cancel = ? WHERE run_id = ?", (note, run_id))
 
+    def cast_ballot(self, run_id: str, trace_id: str, body: bytes, *, settles: bool) -> bool:
+        """A vote for whoever holds the run; False when there is one about this call, or the run has ended."""
+        return ballots.put_in(self._writer, run_id, trace_id, body, settles=settles)
+
     # -- reading ---------------------------------------------------------------------------------------------------
+
+    def ballots(self, run_id: str) -> dict[str, bytes]:
+        """What was cast about calls of a run that has not ended, by trace id."""
+        return ballots.of_run(self._reader(), run_id)
 
     def find_run(self, prefix: str) -> RunRow:
         """The run whose id starts with `prefix`; `last` is the newest one."""
