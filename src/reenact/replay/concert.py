@@ -17,6 +17,7 @@ from reenact.replay.stand_in import ReplayPlan
 from reenact.runtime import drive
 from reenact.runtime.execution import Execution
 from reenact.runtime.plan_run import begin_turn
+from reenact.values.clock import parse_ts
 
 LONGEST_QUIET = 200
 """How often the loop is given away before a call counts as waiting for another one."""
@@ -27,7 +28,8 @@ class Moment(NamedTuple):
 
     step_id: str
     kind: Literal["begins", "decided", "result"]
-    decision_id: str = ""
+    made: str = ""
+    """The id of what records it, or as much of one as the time gives: ids of a process grow."""
 
 
 def score(recording: Recording) -> list[Moment]:
@@ -38,6 +40,7 @@ def score(recording: Recording) -> list[Moment]:
         where = f"run {recording.run_id}, commit {number}"
         begun: list[Moment] = []
         then: list[Moment] = []
+        last: dict[str, int] = {}
         for raw in split_body(body, where=where):
             line = decode_line(raw, where=where)
             if line.entry is not None and line.entry.sequence_number == 1:
@@ -47,16 +50,25 @@ def score(recording: Recording) -> list[Moment]:
                 begun.append(Moment(names[line.entry.trace_id], "begins"))
             elif line.entry is not None and line.entry.artifact_type == "supervisor_decision":
                 then.append(Moment(names[line.entry.trace_id], "decided", line.entry.artifact_id))
+            elif line.entry is not None and line.entry.trace_id in last:
+                at = last[line.entry.trace_id]  # a result that ended its call: as the effect was made
+                then[at] = then[at]._replace(made=line.entry.artifact_id)
             elif line.attempt is not None and line.attempt.kind == "attempt":
-                then.append(Moment(names[line.attempt.trace_id], "result"))
-        moments += [*begun, *as_decided(then)]
+                last[line.attempt.trace_id] = len(then)
+                then.append(Moment(names[line.attempt.trace_id], "result", begin_of_ids(line.attempt.ended_at)))
+        moments += [*begun, *as_made(then)]
     return moments
 
 
-def as_decided(moments: list[Moment]) -> list[Moment]:
-    """The lines of a commit stand trace by trace; ids of decisions grow, and say in which order they were made."""
-    decisions = iter(sorted((moment for moment in moments if moment.kind == "decided"), key=itemgetter(2)))
-    return [next(decisions) if moment.kind == "decided" else moment for moment in moments]
+def begin_of_ids(ts: str | None) -> str:
+    """How the ids of a millisecond begin."""
+    digits = f"{0 if ts is None else parse_ts(ts):012x}"
+    return f"{digits[:8]}-{digits[8:]}"
+
+
+def as_made(moments: list[Moment]) -> list[Moment]:
+    """The lines of a commit stand trace by trace, whatever was first; what a call decides depends on what was."""
+    return sorted(moments, key=itemgetter(2))
 
 
 class Concert:

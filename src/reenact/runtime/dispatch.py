@@ -28,6 +28,7 @@ from reenact.runtime import building, doubt
 from reenact.runtime.crash_points import reach
 from reenact.runtime.execution import Execution, Fact, Parked
 from reenact.runtime.gates import budget
+from reenact.runtime.ledger import reserved_by
 from reenact.runtime.outcomes import outcome_side_effects
 from reenact.runtime.source import SAME, AttemptCall, AttemptResult, PersonSaid
 from reenact.runtime.steps import PlannedStep
@@ -138,12 +139,10 @@ class Dispatch:
 
     async def attempt(self, number: int) -> AttemptResult:
         self.ex.keep_lease()
-        self.ex.reserved[self.trace.trace_id] = self.reserved
         reach("before_dispatch")
         try:
             return await self.ex.source.attempt(self.attempt_call(number))
         finally:
-            self.ex.reserved.pop(self.trace.trace_id, None)
             reach("after_dispatch")
 
     def attempt_call(self, number: int) -> AttemptCall:
@@ -275,7 +274,7 @@ class Dispatch:
         _, refusal = budget.check(
             self.ex.budget,
             self.reserved,
-            run=self.ex.run_spent(besides=self.trace.trace_id),
+            run=self.ex.ledger.spent(besides=self.trace.trace_id),
             step=Spent(self.trace.cost_exact),
             day=Spent(self.decided("day_spent_exact"), self.trace.cost_exact),
             model=self.rate.model,
@@ -372,11 +371,3 @@ def make_dispatch(
 ) -> Dispatch:
     rate = tariff(ex.plan.pins.prices, step.reference, parameters)
     return Dispatch(ex, trace, step, parameters, reserved_by(trace), rate, plain)
-
-
-def reserved_by(trace: TraceFold) -> int:
-    """What each attempt reserves: as the decision recorded it, so the same after a crash and in a replay."""
-    decided = trace.decision
-    assert decided is not None
-    recorded = cast("dict[str, object]", decided.meta).get("required_exact")
-    return int(recorded) if isinstance(recorded, str) else 0

@@ -134,13 +134,12 @@ class Call:
             refusal = await self.duplicate(self.gate)
         if refusal is not None:
             return refusal
-        exact, refusal = self.money()
-        if refusal is not None:
-            return refusal
-        verdict = await self.supervise()
-        if isinstance(verdict, Approval):
-            return Approval(verdict.by, vote=verdict.vote, exact=exact)
-        return verdict
+        required = self.estimate()
+        if isinstance(required, Refusal):
+            return required
+        if self.ex.budget.has_no_limit:
+            return with_amounts(await self.supervise(), {**NO_AMOUNTS, "required_exact": str(required)})
+        return await self.within_budget(required)
 
     def unescaped(self) -> dict[str, object]:
         """The parameters as the skill gets them, but for secrets, which stay references."""
@@ -185,27 +184,45 @@ class Call:
         self.claim = found
         return None
 
-    def money(self) -> tuple[dict[str, str | None], Refusal | None]:
+    def estimate(self) -> int | Refusal:
+        """What the call may cost."""
+        skill = self.step.skill
+        assert skill is not None
         try:
-            required = self.estimate()
+            return skill.estimate(self.unescaped(), self.ex.prices)
         except UnknownPrice as error:
-            return {}, Refusal("budget", "ERR_LLM_INVALID_MODEL", str(error), {"model": error.model})
-        if self.ex.budget.has_no_limit:
-            return {**NO_AMOUNTS, "required_exact": str(required)}, None
+            return Refusal("budget", "ERR_LLM_INVALID_MODEL", str(error), {"model": error.model})
+
+    async def within_budget(self, required: int) -> Verdict:
+        """The budget's word, then the supervisor's. While a function is asked others go on: then the budget's again."""
+        asked = self.ex.supervisor is not None or self.ex.host_supervisor is not None
+        others_go_on = asked and self.ex.source.is_live(self.step)
+        try:
+            if others_go_on:
+                await self.ex.ledger.keep(self.trace.trace_id, required)
+            decision, refusal = self.money(required)
+            verdict = refusal or await self.supervise()
+        finally:
+            self.ex.ledger.release(self.trace.trace_id)  # nobody else runs before the decision stands in its place
+        if others_go_on and isinstance(verdict, Approval):
+            decision, refusal = self.money(required)
+            verdict = refusal or verdict
+        if decision.alert or decision.warning:
+            self.warn(decision)
+        return with_amounts(verdict, decision.meta())
+
+    def money(self, required: int) -> tuple[LedgerDecision, Refusal | None]:
         rate = tariff(self.ex.plan.pins.prices, self.step.reference, self.parameters)
         day, on_model = self.ex.source.served_spending(self.step) or self.ex.outside_spent(rate.model)
-        decision, refusal = budget.check(
+        return budget.check(
             self.ex.budget,
             required,
-            run=self.ex.run_spent(),
+            run=self.ex.ledger.spent(),
             step=Spent(),
             day=day,
             model=rate.model,
             model_spent=on_model,
         )
-        if decision.alert or decision.warning:
-            self.warn(decision)
-        return decision.meta(), refusal
 
     def warn(self, decision: LedgerDecision) -> None:
         """At the alert threshold, or over a soft limit: somebody should know, and the call goes on."""
@@ -216,11 +233,6 @@ class Call:
                 message=reason,
             )
         )  # fmt: skip
-
-    def estimate(self) -> int:
-        skill = self.step.skill
-        assert skill is not None
-        return skill.estimate(self.unescaped(), self.ex.prices)
 
     async def supervise(self) -> Verdict:
         served = self.ex.source.served_decision(self.step)
@@ -274,6 +286,11 @@ class Call:
             raise
         keys.finish(self.ex, self.trace, self.step, outcome)
         return outcome
+
+
+def with_amounts(verdict: Verdict, exact: dict[str, str | None]) -> Verdict:
+    """An approval says what it was decided on."""
+    return Approval(verdict.by, vote=verdict.vote, exact=exact) if isinstance(verdict, Approval) else verdict
 
 
 def literal_advice(ex: Execution, place: str) -> str:

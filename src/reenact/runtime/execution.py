@@ -19,6 +19,7 @@ from reenact.runtime.capability import Mint
 from reenact.runtime.gates import external
 from reenact.runtime.gates.duplicate import DuplicateGate
 from reenact.runtime.gates.supervisor import SupervisorFunction
+from reenact.runtime.ledger import Ledger
 from reenact.runtime.payload_book import PayloadBook
 from reenact.runtime.source import AttemptResult, EffectSource
 from reenact.runtime.steps import RunPlan
@@ -101,7 +102,7 @@ class Execution:
         self.prices = PriceTable.of(plan.pins.prices)
         self.budget: BudgetPolicy = budget_policy(self.context.budget_cents, self.context.budget)
         self.recovered: set[str] = {trace.trace_id for trace in writer.fold.open.values() if trace.state == "EXECUTING"}
-        self.reserved: dict[str, int] = {}
+        self.ledger = Ledger(writer.fold, self.budget)
         self.external = external.limit(self.context, self.fold, plan)
         self.duplicates: DuplicateGate | None = None
         self.before_seal: Callable[[RunStatus], Awaitable[None]] | None = None
@@ -112,7 +113,7 @@ class Execution:
         """Results that are not durable yet, with the fields that are secret in them: what is left behind in
         `late_effects` when the lease is lost."""
         self._outputs: dict[str, str | None] = {}
-        writer.reserved_exact = lambda: sum(self.reserved.values())
+        writer.reserved_exact = self.ledger.reserved
 
     @property
     def cancel_note(self) -> str | None:
@@ -151,10 +152,6 @@ class Execution:
         self.writer.lease = kept[0]
 
     # -- money -----------------------------------------------------------------------------------------------------
-
-    def run_spent(self, besides: str | None = None) -> Spent:
-        reserved = sum(exact for trace_id, exact in self.reserved.items() if trace_id != besides)
-        return Spent(self.fold.spent_exact, reserved)
 
     def outside_spent(self, model: str | None) -> tuple[Spent, Spent]:
         """What this agent spent today, in all and on a model: an input from outside, recorded with the decision."""
