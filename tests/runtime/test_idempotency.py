@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
-from reenact import RunResult, Runtime, SkillContext, skill
+from reenact import Registry, RunResult, Runtime, SkillContext, skill
+from reenact.errors import SkillError
+from reenact.replay import load_recording
 from reenact.runtime import keys
 from reenact.store.base import KeyRecord
 from tests.crash.harness import KILLED, SKILLS, Stage, check_survived, in_child, look
+from tests.replay.recording import mocked
 from tests.runtime.doors import LaterDoor
 from tests.runtime.running import Bench, plan, step
 
@@ -182,7 +185,18 @@ def test_a_capability_that_expired_before_recovery_does_not_stop_the_call(point:
     check_survived(stage, before)
 
 
-def test_409_after_a_re_dispatch_is_the_first_call_still_at_work_and_no_failure(stage: Stage) -> None:
+def status_409(ctx: SkillContext) -> None:
+    ctx.http_status(409)
+
+
+def own_word_409(ctx: SkillContext) -> None:
+    raise SkillError.of("ERR_HTTP_409", "in flight")
+
+
+@pytest.mark.parametrize("conflict", [status_409, own_word_409])
+def test_409_after_a_re_dispatch_is_the_first_call_still_at_work_and_no_failure(
+    stage: Stage, conflict: Callable[[SkillContext], None]
+) -> None:
     """The other side knows the key: it answers 409 until the first dispatch is through, then with its result."""
 
     @skill("pay", version="1.0.0", tool_class="write", honours_key=True, retry={"max_retries": 1, "backoff_base_ms": 1})
@@ -191,7 +205,7 @@ def test_409_after_a_re_dispatch_is_the_first_call_still_at_work_and_no_failure(
         if before == 0:
             os.kill(os.getpid(), 9)
         if before < 4:
-            ctx.http_status(409)
+            conflict(ctx)
             return "in flight"
         return "paid"
 
@@ -203,6 +217,46 @@ def test_409_after_a_re_dispatch_is_the_first_call_still_at_work_and_no_failure(
     assert (result.status, result.outcomes[0].output) == ("completed", "paid")
     assert len({call.key for call in stage.ledger.calls()}) == 1
     bench.check(result)
+
+
+@pytest.mark.parametrize("conflict", [status_409, own_word_409])
+@pytest.mark.parametrize("declared", [{"tool_class": "write", "honours_key": True}, {"idempotent": True}])
+def test_409_to_a_retry_after_a_timeout_is_the_first_call_still_at_work(
+    tmp_path: Path, conflict: Callable[[SkillContext], None], declared: dict[str, Any]
+) -> None:
+    @skill("pay", version="1.0.0", retry={"max_retries": 1, "backoff_base_ms": 0}, **declared)
+    def pay(ctx: SkillContext) -> str:
+        if ctx.attempt == 0:
+            raise TimeoutError("no answer")
+        if ctx.attempt < 4:
+            conflict(ctx)
+            return "in flight"
+        return "paid"
+
+    bench = Bench(tmp_path, pay)
+    result = bench.run(step(pay))
+    assert (result.status, result.outcomes[0].output) == ("completed", "paid")
+    bench.check(result)
+    recording = load_recording(bench.store, result.run_id)
+    for skills in (Registry([pay]), Registry()):
+        assert mocked(recording, skills).verdict == "matched"
+
+
+def test_409_to_a_read_or_to_what_was_surely_not_sent_is_an_ordinary_failure(tmp_path: Path) -> None:
+    def failing(skill_id: str, first: Exception, **declared: Any) -> Any:
+        @skill(skill_id, version="1.0.0", retry={"max_retries": 3, "backoff_base_ms": 0}, **declared)
+        def tool(ctx: SkillContext) -> str:
+            if ctx.attempt == 0:
+                raise first
+            ctx.http_status(409)
+            return "conflict"
+
+        return tool
+
+    read = failing("look", TimeoutError("no answer"), tool_class="read")
+    write = failing("pay", ConnectionRefusedError(111, "nobody there"), tool_class="write")
+    bench = Bench(tmp_path, read, write)
+    assert [bench.run(step(tool)).final_code for tool in (read, write)] == ["ERR_HTTP_4XX", "ERR_HTTP_4XX"]
 
 
 def test_409_that_never_ends_is_for_a_person(stage: Stage) -> None:

@@ -29,6 +29,14 @@ def never_sent(code: str, facts: Facts) -> bool:
     )
 
 
+FATE_UNKNOWN = frozenset({"ERR_TIMEOUT", "ERR_HTTP_TIMEOUT", "ERR_CONNECTION_REFUSED", "ERR_HTTP_502", "ERR_HTTP_504"})
+
+
+def fate_unknown(code: str, facts: Facts) -> bool:
+    """True when the other side may be at work on the attempt although we got no answer of its own."""
+    return code in FATE_UNKNOWN and not never_sent(code, facts)
+
+
 def may_repeat(*, tool_class: str, honours_key: bool, repeatable: bool, code: str, facts: Facts) -> bool:
     """May a failed attempt be followed by another?
 

@@ -20,7 +20,7 @@ from reenact.journal.fold import TraceFold
 from reenact.policy.budget import Spent
 from reenact.policy.classify import classify
 from reenact.policy.cost import cents
-from reenact.policy.repeat import may_repeat
+from reenact.policy.repeat import fate_unknown, may_repeat
 from reenact.policy.retry import calculate_backoff_ms, should_retry
 from reenact.policy.settle import Tariff, settle, tariff
 from reenact.policy.taxonomy import is_retryable
@@ -187,11 +187,18 @@ class Dispatch:
         return max(wait, min(result.retry_after_ms, LONGEST_RETRY_AFTER_MS))
 
     def in_flight_elsewhere(self, result: AttemptResult) -> bool:
-        """409 after a keyed re-dispatch is the first dispatch, still at work: no failure of ours."""
-        return result.facts.http_status == 409 and any(past.kind == "redispatch" for past in self.trace.attempts)
+        """409 to a write that may have been sent before is that dispatch, still at work: no failure of ours."""
+        return says_conflict(result.facts) and any(self.may_be_at_work(past) for past in self.trace.attempts)
+
+    def may_be_at_work(self, past: Attempt) -> bool:
+        if past.kind == "redispatch":
+            return True
+        assert self.trace.call is not None
+        is_write = self.trace.call.tool_class != "read"
+        return is_write and past.facts is not None and fate_unknown(str(past.code), past.facts)
 
     def wait_for_the_first(self, number: int) -> int:
-        waited = sum(past.facts is not None and past.facts.http_status == 409 for past in self.trace.attempts)
+        waited = sum(past.facts is not None and says_conflict(past.facts) for past in self.trace.attempts)
         if waited >= LONGEST_IN_FLIGHT:
             raise doubt.held(self, "the other side still answers 409: the first dispatch is in flight there")
         return calculate_backoff_ms(
@@ -345,6 +352,11 @@ class Dispatch:
         self.ex.writer.entry(logged)
         self.ex.remember_output(self.step.step_id, output[0] if status == "SUCCESS" else None)
         reach("after_effect")
+
+
+def says_conflict(facts: Facts) -> bool:
+    """409, as a status or in a skill's own words."""
+    return facts.http_status == 409 or classify(facts) == "ERR_HTTP_409"
 
 
 def with_output(outcome: StructuredOutcome, output: object) -> StructuredOutcome:
