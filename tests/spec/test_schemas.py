@@ -75,7 +75,19 @@ def test_no_pattern_lets_a_final_newline_through_in_any_engine(name: str) -> Non
         bounded = "maxLength" in node and node["maxLength"] == node.get("minLength")
         assert bounded or pattern.endswith(r"$(?!\n)"), pattern
         if not bounded:  # Python's $ is the one that lets a newline through
-            samples = ["A", "a", "0", "1.0.0", "ab", "plan.json", "OK", "a.b"]
+            samples = [
+                "A",
+                "a",
+                "0",
+                "1.0.0",
+                "ab",
+                "plan.json",
+                "OK",
+                "a.b",
+                "auto",
+                "a@1.0.0",
+                "2026-01-01T00:00:00Z",
+            ]
             assert any(re.search(pattern, sample) for sample in samples), pattern
             assert not any(re.search(pattern, sample + "\n") for sample in samples), pattern
 
@@ -180,7 +192,7 @@ def fields(kind: type[msgspec.Struct]) -> set[str]:
 
 
 def test_schemas_and_contracts_name_the_same_fields() -> None:
-    from reenact.contracts import artifacts, outcome, plan, records, skill
+    from reenact.contracts import artifacts, outcome, plan, plan_rules, records, skill
 
     pairs: dict[str, type[msgspec.Struct]] = {
         "tga/v1/action_request": artifacts.ActionRequest,
@@ -204,5 +216,20 @@ def test_schemas_and_contracts_name_the_same_fields() -> None:
     for name, kind in pairs.items():
         assert set(schema(ROOT, name)["properties"]) == fields(kind), name
     definitions = schema(ROOT, "plan")["$defs"]
-    for part, kind in {"step": plan.Step, "context": plan.Context, "pins": plan.Pins}.items():
+    parts: dict[str, type[msgspec.Struct]] = {
+        "step": plan.Step,
+        "context": plan.Context,
+        "pins": plan_rules.Pins,
+        "retry": plan_rules.RetryRules,
+        "pinned_retry": plan_rules.PinnedRetry,
+        "token_price": plan_rules.TokenPrice,
+        "prices": plan_rules.PriceList,
+        "skill_price": plan_rules.SkillPrice,
+        "pinned_prices": plan_rules.PinnedPrices,
+        "rate_limit": plan_rules.RateLimit,
+        "rate_limits": plan_rules.RateLimits,
+        "shell": plan_rules.ShellRules,
+    }
+    for part, kind in parts.items():
         assert set(definitions[part]["properties"]) == fields(kind), part
+        assert definitions[part]["additionalProperties"] is False, part

@@ -94,7 +94,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "a request out of order": (request_meta(step_index=1), "ARTIFACT_CONTENT"),
     "a request in a turn that has not come": (request_meta(turn=1), "ARTIFACT_CONTENT"),
     "a request of a step that the plan has not": (
-        {"request": {"change": {"meta": {**REQUEST_META, "step_id": "x"}, "intent": "Run http_call@1.2.0 for step x"}}},
+        {"request": {"change": {"meta": {**REQUEST_META, "step_id": "x"}, "intent": "Run http_call@0.9.0 for step x"}}},
         "PLAN_MISMATCH",
     ),
     "a request with another definition": (request_meta(definition_digest="a" * 64), "PLAN_MISMATCH"),

@@ -42,10 +42,10 @@ def mutations() -> Json:
         "cases": [
             case("nothing changed", [], "", exit_code=0),
             case("one byte of the journal, manifest as it was",
-                 [{"replace": [journal, "http_call@1.2.0 for", "http_call@1.2.1 for"]}],
+                 [{"replace": [journal, "http_call@0.9.0 for", "http_call@0.9.1 for"]}],
                  "ARTIFACT_DIGEST", manifest=False, file=journal, commit=1, line=3),
             case("one byte of the journal",
-                 [{"replace": [journal, "http_call@1.2.0 for", "http_call@1.2.1 for"]}],
+                 [{"replace": [journal, "http_call@0.9.0 for", "http_call@0.9.1 for"]}],
                  "ARTIFACT_DIGEST", file=journal, commit=1, line=3, step_id="fetch"),
             case("an attempt's code", [{"replace": [journal, '"code":"ERR_HTTP_503"', '"code":"ERR_HTTP_500"']}],
                  "ATTEMPT_DIGEST", file=journal, commit=2, line=7, step_id="fetch"),

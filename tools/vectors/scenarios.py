@@ -41,9 +41,10 @@ def definition(skill_id: str, version: str, **declared: Any) -> Json:
     }
 
 
+# In versions that no release has: the examples are about their bytes, not about what the built-in skills declare.
 SKILLS = [
-    definition("http_call", "1.2.0", tool_class="read", side_effects=["http_request"], public=["method"]),
-    definition("llm_invoke", "1.0.0", side_effects=["llm_request"]),
+    definition("http_call", "0.9.0", tool_class="read", side_effects=["http_request"], public=["method"]),
+    definition("llm_invoke", "0.9.0", cost_model="tokens", side_effects=["llm_request"]),
     definition("mail.send", "2.0.1", honours_key=True, side_effects=["email_queued"]),
 ]
 PINNED = {f"{skill['skill_id']}@{skill['version']}": digest(skill) for skill in SKILLS}
@@ -54,17 +55,45 @@ RETRY = {
     "max_backoff_ms": 5000,
     "jitter_enabled": False,
     "jitter_max_ms": 0,
+    "retryable_codes": [
+        "ERR_CONNECTION_REFUSED",
+        "ERR_DNS_FAILURE",
+        "ERR_HTTP_429",
+        "ERR_HTTP_500",
+        "ERR_HTTP_502",
+        "ERR_HTTP_503",
+        "ERR_HTTP_504",
+        "ERR_HTTP_5XX",
+        "ERR_HTTP_TIMEOUT",
+        "ERR_INTERNAL",
+        "ERR_LLM_API_ERROR",
+        "ERR_LLM_RATE_LIMIT",
+        "ERR_RATE_LIMIT_CONCURRENT",
+        "ERR_RATE_LIMIT_INTERNAL",
+        "ERR_TIMEOUT",
+    ],
 }
 
 
+def price(skill: Json) -> Json:
+    """A row of the pinned price table."""
+    return {"cost_estimate_cents": skill["cost_estimate_cents"], "cost_model": skill["cost_model"]}
+
+
+PRICES = {f"{skill['skill_id']}@{skill['version']}": price(skill) for skill in SKILLS}
+
+
 def plan(name: str, steps: list[Json], **context: Any) -> Json:
+    used = sorted({f"{step['skill_id']}@{step['skill_version']}" for step in steps})
     pins = {
         "taxonomy": "1.1.0",
-        "prices": {"example-model": {"input": "3.00", "output": "15.00"}},
-        "retry": RETRY,
-        "skills": {
-            key: PINNED[key] for key in sorted({f"{step['skill_id']}@{step['skill_version']}" for step in steps})
+        "prices": {
+            "models": {"example-model": {"input": "3000000", "output": "15000000"}},
+            "skills": {key: PRICES[key] for key in used},
+            "version": "2026-01",
         },
+        "retry": {"default": RETRY},
+        "skills": {key: PINNED[key] for key in used},
         "salt": salt(f"plan:{name}").hex(),
     }
     return {
@@ -82,8 +111,8 @@ def step(step_id: str, skill: str, parameters: Json, **more: Any) -> Json:
     return {"step_id": step_id, "skill_id": skill_id, "skill_version": version, "parameters": parameters, **more}
 
 
-FETCH = step("fetch", "http_call@1.2.0", {"method": "GET", "url": "http://127.0.0.1:8080/changes"})
-SUM_UP = step("sum-up", "llm_invoke@1.0.0", {"model": "example-model", "prompt": "Sum up {{fetch.body}}"})
+FETCH = step("fetch", "http_call@0.9.0", {"method": "GET", "url": "http://127.0.0.1:8080/changes"})
+SUM_UP = step("sum-up", "llm_invoke@0.9.0", {"model": "example-model", "prompt": "Sum up {{fetch.body}}"})
 SEND = step(
     "send",
     "mail.send@2.0.1",
@@ -171,8 +200,8 @@ def refusals(*, seal: bool = True) -> Run:
 def session(*, seal: bool = True) -> Run:
     """A session: two calls in flight at once, a person's approval, a parked trace, a second turn."""
     calls = [
-        step("c1", "http_call@1.2.0", {"method": "GET", "url": "http://127.0.0.1:8080/a"}),
-        step("c2", "http_call@1.2.0", {"method": "GET", "url": "http://127.0.0.1:8080/b"}),
+        step("c1", "http_call@0.9.0", {"method": "GET", "url": "http://127.0.0.1:8080/a"}),
+        step("c2", "http_call@0.9.0", {"method": "GET", "url": "http://127.0.0.1:8080/b"}),
         step("c3", "mail.send@2.0.1", {"to": "team@example.com", "body": "hello"}),
     ]
     document = plan("placeholder", calls, supervisor="ask")
