@@ -311,6 +311,7 @@ def anything_inside(value: dict[str, object]) -> None:
         ({"timeout_ms": True}, plain, "timeout_ms must be a whole number"),
         ({"cost_estimate_cents": -1}, plain, "cost_estimate_cents must be a whole number"),
         ({"cost_estimate_cents": 1.5}, plain, "cost_estimate_cents must be a whole number"),
+        ({"cost_estimate_cents": 10**11 + 1}, plain, "cost_estimate_cents must be a whole number"),
         ({"retry": {"max_retires": 3}}, plain, "retry: no field 'max_retires'"),
         ({"retry": {"max_retries": "3"}}, plain, "retry: max_retries is a whole number"),
         ({"retry": {"max_retries": -1}}, plain, "retry: max_retries is a whole number"),

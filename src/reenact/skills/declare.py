@@ -8,6 +8,7 @@ import string
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, get_args
 
+from reenact.contracts.plan_rules import MOST_CENTS_PER_ATTEMPT
 from reenact.contracts.skill import (
     InDoubt,
     Isolation,
@@ -137,7 +138,7 @@ def _check_values(declared: Mapping[str, Any], reconcile: Reconcile | None, wher
     _one_of(declared["tool_class"], (*get_args(ToolClass), None), where, "tool_class")
     _one_of(declared["cost_model"], (*get_args(CostModel), None), where, "cost_model")
     _whole(declared["timeout_ms"], 1, MAX_TIMEOUT_MS, where, "timeout_ms")
-    _whole(declared["cost_estimate_cents"], 0, 2**53 - 1, where, "cost_estimate_cents")
+    _whole(declared["cost_estimate_cents"], 0, MOST_CENTS_PER_ATTEMPT, where, "cost_estimate_cents")
     if declared["in_doubt"] == "reconcile" and reconcile is None:
         raise SkillDeclarationError(f'{where}: in_doubt="reconcile" needs reconcile=, a function that reads back')
     if reconcile is not None and declared["in_doubt"] != "reconcile":
