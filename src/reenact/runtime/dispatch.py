@@ -71,7 +71,8 @@ class Dispatch:
             output = self.record(result, code, number, wait)
             if wait is None:
                 return self.end(result, code, output)
-            await self.wait(wait)
+            if await self.wait(wait):
+                return self.end_cancelled("the run was cancelled before it was sent again")
 
     def end_with(self, result: AttemptResult) -> StructuredOutcome:
         """The call ends with what is known of its last dispatch; where that failed, nothing is sent again."""
@@ -262,14 +263,15 @@ class Dispatch:
         reason = None if facts.finish_reason is None else mark(facts.finish_reason)
         return replace(facts, exceptions=links, finish_reason=reason) if links or reason is not None else facts
 
-    async def wait(self, wait_ms: int) -> None:
-        """The failed attempt is durable before anybody sleeps."""
+    async def wait(self, wait_ms: int) -> bool:
+        """The failed attempt is durable before anybody sleeps. True when the run was cancelled by the end of it."""
         reach("before_attempt_record")
         await self.ex.writer.flush()
         reach("after_attempt_record")
-        if self.ex.source.is_live(self.step):
-            reach("in_backoff")
-            await self.ex.door.sleep(wait_ms / 1000)
+        if not self.ex.source.is_live(self.step):
+            return False
+        reach("in_backoff")
+        return await self.ex.sleep_until_cancelled(wait_ms / 1000)
 
     # -- the end ---------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -32,6 +33,8 @@ log = logging.getLogger("reenact.listeners")
 
 RECENT_OUTPUTS = 32
 LEASE_MARGIN_MS = 2_000
+CANCEL_POLL_S = 0.5
+"""How often a back-off looks whether it is still wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,30 @@ class Execution:
     def cancel_note(self) -> str | None:
         """Who asked for this run to be cancelled and why, once a commit has told."""
         return None if self.writer.lease is None else self.writer.lease.cancel
+
+    async def sleep_until_cancelled(self, seconds: float) -> bool:
+        """Sleep, but not through a request to cancel: True when there is one."""
+        if seconds <= CANCEL_POLL_S:
+            await self.door.sleep(seconds)
+            return self.is_cancelled()
+        sleeping = asyncio.ensure_future(self.door.sleep(seconds))
+        try:
+            while not (await asyncio.wait([sleeping], timeout=CANCEL_POLL_S))[0]:
+                if self.is_cancelled():
+                    return True
+            await sleeping
+        finally:
+            sleeping.cancel()
+        return self.is_cancelled()
+
+    def is_cancelled(self) -> bool:
+        """Whether somebody asked for this run to be cancelled, by what the store says now."""
+        lease = self.writer.lease
+        if lease is not None and lease.cancel is None:
+            note = self.store.cancel_request(self.run_id)
+            if note is not None:
+                self.writer.lease = replace(lease, cancel=note)
+        return self.cancel_note is not None
 
     def tell(self, fact: Fact) -> None:
         """Tell listeners once everything staged so far is durable."""

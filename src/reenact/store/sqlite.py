@@ -285,6 +285,10 @@ class SqliteStore:
         with self._writer.transaction() as db:
             db.execute("UPDATE runs SET cancel = ? WHERE run_id = ?", (note, run_id))
 
+    def cancel_request(self, run_id: str) -> str | None:
+        rows = self._reader().query("SELECT cancel FROM runs WHERE run_id = ?", (run_id,))
+        return rows[0][0] if rows else None
+
     def cast_ballot(self, run_id: str, trace_id: str, body: bytes, *, settles: bool) -> bool:
         """A vote for whoever holds the run; False when there is one about this call, or the run has ended."""
         return ballots.put_in(self._writer, run_id, trace_id, body, settles=settles)
