@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reenact import Registry, SkillContext, skill
+from reenact import Runtime as ReplayingRuntime
 from reenact.replay import Recording, load_recording
 from reenact.runtime import people
 from reenact.runtime.runtime import Runtime
@@ -215,3 +217,21 @@ def test_a_session_that_was_interrupted_and_repaired_replays() -> None:
     recording = load_recording(runtime.store, run_id)
     assert [recording.outcome(step_id).code for step_id in recording.steps] == ["ERR_IN_DOUBT", "OK"]
     matches(recording)
+
+
+def test_five_calls_at_once_with_one_key_replay_as_they_were(tmp_path: Path) -> None:
+    @skill("pay", version="1.0.0", tool_class="write")
+    async def pay(cents: int) -> int:
+        await asyncio.sleep(0.01)
+        return cents
+
+    runtime = ReplayingRuntime(str(tmp_path / "keys.db"), skills=Registry([pay]))
+
+    async def work() -> str:
+        async with runtime.session() as session:
+            calls = [session.call("pay", {"cents": 1}, idempotency_key="order-1") for _ in range(5)]
+            assert {outcome.code for outcome in await asyncio.gather(*calls)} == {"OK"}
+            return session.run_id
+
+    result = runtime.replay(asyncio.run(work()))
+    assert result.verdict == "matched", result.divergence

@@ -12,7 +12,7 @@ from reenact.replay.recorded_source import NothingRecorded, RecordedSource
 from reenact.replay.recording import Recording
 from reenact.replay.result import ReplayResult, StepReport
 from reenact.replay.stand_in import SERVED_PARTS, ReplayPlan
-from reenact.replay.steps import content, in_order, nobody, steps_of
+from reenact.replay.steps import content, nobody, steps_of
 from reenact.replay.timeline import behaviour_of
 from reenact.runtime.execution import Execution, Parked
 from reenact.runtime.plan_run import run_plan
@@ -54,7 +54,7 @@ async def mock_replay(
         status, reason, stop = await to_the_end(ex)
     if recording.status == "cancelled" and status in ("completed", "running"):
         status = "cancelled"  # the one who cancelled the recorded run is served: nothing goes on behind it
-    steps = in_order(list(steps_of(runtime.store, ex.run_id).values()), recording.record)
+    steps = steps_of(runtime.store, ex.run_id)
     comparison = compare(
         (behaviour_of(step) for step in recording.steps.values()), (behaviour_of(step) for step in steps.values())
     )

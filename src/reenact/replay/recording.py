@@ -99,7 +99,7 @@ def load_recording(store: Store, run: str) -> Recording:
 def read_recording(store: Store, run_id: str) -> Recording:
     """A run that was verified already."""
     reader = RunReader(store, run_id)
-    steps = in_order(list(reader.steps()), reader.record())
+    steps = in_order(reader.steps())
     seal = reader.fold.seal
     assert seal is not None, "the verifier saw it"
     plan, document = recorded_plan(reader)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from reenact.contracts.records import RunRecord
 from reenact.replay.content import ContentDifference, content_difference
 from reenact.runtime.gates.supervisor import Proposal
 from reenact.runtime.reader import RecordedStep, RunReader
@@ -13,15 +12,12 @@ from reenact.store.base import Store
 
 def steps_of(store: Store, run_id: str) -> dict[str, RecordedStep]:
     """By step id, in the order of their requests; also those that have not ended."""
-    reader = RunReader(store, run_id)
-    return in_order(list(reader.steps()), reader.record())
+    return in_order(RunReader(store, run_id).steps())
 
 
-def in_order(steps: list[RecordedStep], record: RunRecord) -> dict[str, RecordedStep]:
-    """Steps of a plan end in the order in which they were made; calls of a session may end in any."""
-    if record.kind == "session":
-        steps = sorted(steps, key=lambda step: step.trace.step_index)
-    return {step.step_id: step for step in steps}
+def in_order(steps: Iterable[RecordedStep]) -> dict[str, RecordedStep]:
+    """Calls of a session may end in any order, and so may those of the run that replays it."""
+    return {step.step_id: step for step in sorted(steps, key=lambda step: step.trace.step_index)}
 
 
 def content(expected: Mapping[str, RecordedStep], got: Mapping[str, RecordedStep]) -> tuple[ContentDifference, ...]:
