@@ -9,10 +9,11 @@ from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Event
 from reenact.errors import LockAcquireFailed, RunNotFound, UsageError
 from reenact.journal.fold import TraceFold
-from reenact.runtime import doubt, keys, votes
+from reenact.runtime import doubt, keys, session_history, votes
 from reenact.runtime.execution import Execution, Fact
 from reenact.runtime.recovery import load_fold
 from reenact.runtime.sealing import Sealer
+from reenact.runtime.session_plan import SessionPlan
 from reenact.runtime.steps import PlannedStep
 from reenact.store.base import RunRow
 from reenact.values.canonical import canonicalize
@@ -165,8 +166,10 @@ async def cancel(runtime: Runtime, run_id: str, *, reason: str, who: str | None 
         if record is None:
             raise RunNotFound(f"run {row.run_id} has no run record")
         keys.leave_in_doubt(ex)
-        planned = record.steps_planned if record.steps_planned is not None else ex.fold.requested
-        ex.writer.seal("cancelled", record.plan_hash, planned)
+        if isinstance(ex.plan, SessionPlan):
+            session_history.seal(ex, ex.plan, "cancelled")
+        else:
+            ex.writer.seal("cancelled", record.plan_hash, len(ex.plan))
         ex.tell(Fact(kind="run_ended", run_id=ex.run_id, status="cancelled"))
         await ex.writer.flush()
         sealed = True

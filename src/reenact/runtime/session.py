@@ -17,7 +17,7 @@ from reenact.runtime.execution import Execution, Fact, Parked
 from reenact.runtime.gates.duplicate import DuplicateGate
 from reenact.runtime.plan_run import note_cancel
 from reenact.runtime.reader import RecordedStep, RunReader
-from reenact.runtime.session_call import check_arguments, spoken
+from reenact.runtime.session_call import StepNames, check_arguments, check_commands, spoken
 from reenact.runtime.session_plan import Document, SessionPlan
 from reenact.runtime.unrecorded import call_unrecorded
 
@@ -36,6 +36,8 @@ class Session:
         self._confidence: float | None = None
         self._passed_before = 0
         self._in_flight: dict[str, asyncio.Future[None]] = {}
+        self._names = StepNames(lambda: ex.store.step_ids(ex.run_id) if ex.fold.requested else ())
+        self._closing = False
 
     @property
     def run_id(self) -> str:
@@ -107,14 +109,15 @@ class Session:
     ) -> drive.Call:
         """The call with its request staged; where this raises, nothing is. It takes the next index: there is no gap."""
         check_arguments(version, step_id, idempotency_key, secrets)
-        if step_id is not None and not self._is_writable(step_id):
+        index = self._ex.fold.requested
+        name = self._names.automatic(index) if step_id is None else self._names.given(step_id, index)
+        if not self._is_writable(name):
             raise UsageError("the name of a step looks like a secret, and names are written as they are")
         self._runtime.secrets.learn(secrets.values())
-        index = self._ex.fold.requested
         named, exact, recordable = spoken(skill_id, version, parameters, secrets, self._is_writable)
         step = self._plan.planned(
             index=index,
-            step_id=step_id or f"c{index + 1}",
+            step_id=name,
             skill_id=named,
             version=exact,
             parameters=recordable,
@@ -122,7 +125,9 @@ class Session:
             caller_key=idempotency_key,
         )
         self._ex.prices = PriceTable.of(self._plan.pins.prices)
-        return drive.start(self._ex, step)
+        call = drive.start(self._ex, step)
+        self._names.take(name)
+        return call
 
     def _is_writable(self, name: str) -> bool:
         """Names stand in the chain as they are."""
@@ -140,6 +145,7 @@ class Session:
     async def verify(self, commands: Sequence[str], *, timeout_s: float = 600) -> list[int]:
         """Run commands that check the work, and record their exit codes. Gives the codes."""
         self._check_open()
+        check_commands(commands, timeout_s)
         codes = await verification.run_commands(list(commands), self._plan.context, timeout_s)
         passed = sum(code == 0 for code in codes)
         delta, self._passed_before = passed - self._passed_before, passed
@@ -149,7 +155,7 @@ class Session:
         return codes
 
     def finish(self, *, confidence: float | None = None) -> None:
-        """Say how sure the agent is of its work; the session ends with the block."""
+        """Say how sure the agent is of its work; the session ends with the block, and nothing is called any more."""
         if confidence is not None and not 0.0 <= confidence <= 1.0:
             raise UsageError("confidence is a number from 0 to 1")
         self._confidence = confidence
@@ -204,8 +210,15 @@ class Session:
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
+    async def quiet(self) -> None:
+        """Until no call is under way. Whoever leaves a block while tasks of his still call waits for what they get."""
+        while self._in_flight:
+            await asyncio.wait(list(self._in_flight.values()))
+
     async def close(self) -> RunStatus:
         """Assemble the plan, seal the run. A call that was given up on ends as in doubt: a seal leaves none open."""
+        self._closing = True
+        await self.quiet()
         await self._ex.writer.flush()
         for trace in list(self._ex.fold.open.values()):
             await session_history.synthesize(self._ex, self._plan, trace)
@@ -213,12 +226,8 @@ class Session:
         if self._ex.cancel_note is not None:
             note_cancel(self._ex, self._ex.cancel_note)
             status = "cancelled"
-        document, digest = self._plan.assemble(self._recorded())
-        reason = None
-        if self._finished:
-            reason = self._ex.book.put({"confidence": self._confidence})[0]
-        self._event("finish", self._ex.book.put_as_it_is(document)[0], reason=reason)
-        self._ex.writer.seal(status, digest, self._ex.fold.requested)
+        reason = self._ex.book.put({"confidence": self._confidence})[0] if self._finished else None
+        session_history.seal(self._ex, self._plan, status, reason=reason)
         self._ex.tell(Fact(kind="run_ended", run_id=self.run_id, status=status))
         await self._ex.writer.flush()
         return status
@@ -231,5 +240,7 @@ class Session:
         self._ex.writer.event(Event(data=data, reason=reason, trace_id=None, ts=ts, type=kind, who=None))
 
     def _check_open(self) -> None:
-        if self._ex.fold.seal is not None:
+        if self._closing or self._ex.fold.seal is not None:
             raise UsageError(f"session {self.run_id} has ended; open a new one")
+        if self._finished:
+            raise UsageError("finish() was the last word of this session: say it after the last call")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from reenact.contracts.misspoken import UNKNOWN_TOOL, misnamed, unusable
 from reenact.contracts.plan import STEP_ID
@@ -16,6 +17,36 @@ from reenact.values.canonical import MAX_DEPTH, canonicalize, parse_canonical
 POINTER = re.compile(r"(/([^/~]|~[01])*)+\Z")
 LONGEST_KEY = 255
 DEPTH_IN_A_PLAN = 8
+AUTOMATIC = re.compile(r"c[1-9][0-9]*\Z")
+
+
+class StepNames:
+    """The ids of a session's calls: `c1`, `c2`, … by their place, or as the host says; each of them once.
+
+    `earlier` gives those that an earlier process took. It is asked when the host first says one.
+    """
+
+    def __init__(self, earlier: Callable[[], Iterable[str]]) -> None:
+        self._earlier = earlier
+        self._given: set[str] | None = None
+
+    def automatic(self, index: int) -> str:
+        return f"c{index + 1}"
+
+    def given(self, name: str, index: int) -> str:
+        """The name that the host says; UsageError where it is, or will be, that of another call."""
+        if AUTOMATIC.match(name) and name != self.automatic(index):
+            raise UsageError(f"step_id {name!r} is what the session itself calls its calls; take another")
+        if self._given is None:
+            self._given = {known for known in self._earlier() if not AUTOMATIC.match(known)}
+        if name in self._given:
+            raise UsageError(f"step_id {name!r} is that of another call of this session; take another")
+        return name
+
+    def take(self, name: str) -> None:
+        """A call of this name has begun."""
+        if self._given is not None and not AUTOMATIC.match(name):
+            self._given.add(name)
 
 
 class Unbindable(Exception):  # it becomes a refusal: whether a place is there depends on what a model wrote
@@ -61,6 +92,24 @@ def check_key(key: object) -> None:
         raise UsageError(f"idempotency_key is a text, not a {type(key).__name__}")
     if not 1 <= len(key) <= LONGEST_KEY or not is_text(key):
         raise UsageError(f"idempotency_key is 1 to {LONGEST_KEY} characters of text; this one has {len(key)}")
+
+
+def check_commands(commands: Sequence[str], timeout_s: float) -> None:
+    """What `verify` is given; UsageError before anything of it is run."""
+    if isinstance(commands, str | bytes) or not isinstance(commands, Sequence):
+        raise UsageError('commands is a list of commands: verify(["make test"])')
+    for number, command in enumerate(commands):
+        where = f"commands[{number}]"
+        if not isinstance(command, str) or not is_text(command) or "\0" in command:
+            raise UsageError(f"{where} is a text, as one would type it, not {command!r}")
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise UsageError(f"{where} cannot be split into words: {error}") from None
+        if not words or not words[0]:
+            raise UsageError(f"{where} is empty")
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not timeout_s > 0:
+        raise UsageError(f"timeout_s is a number of seconds above 0, not {timeout_s!r}")
 
 
 def is_text(value: str) -> bool:

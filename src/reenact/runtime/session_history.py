@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 
 from reenact.contracts.misspoken import said_name, without_marks
-from reenact.contracts.records import Event
+from reenact.contracts.records import Event, RunStatus
 from reenact.contracts.references import unescape
 from reenact.errors import UsageError
 from reenact.journal.fold import TraceFold
@@ -18,8 +19,11 @@ from reenact.runtime.reader import RecordedStep, RunReader
 from reenact.runtime.session_plan import Document, SessionPlan
 from reenact.runtime.source import AttemptResult
 from reenact.values.canonical import canonicalize
+from reenact.values.digest import sha256_hex
 
 INTERRUPTED = "This call was interrupted; whether it took effect is not known."
+NOT_IN_A_NAME = re.compile("[^a-zA-Z0-9_-]")
+LONGEST_NAME = 64
 WAITING = "This call waits for a person to approve it; nothing was sent."
 
 
@@ -121,6 +125,14 @@ async def end_in_doubt(ex: Execution, call: drive.Call) -> None:
     call.remember(outcome)
 
 
+def seal(ex: Execution, plan: SessionPlan, status: RunStatus, *, reason: str | None = None) -> None:
+    """Stage the end of a session: the calls that were made as its plan, and the seal over it."""
+    document, digest = plan.assemble(RunReader(ex.store, ex.run_id).steps())
+    data, ts = ex.book.put_as_it_is(document)[0], ex.door.timestamp()
+    ex.writer.event(Event(data=data, reason=reason, trace_id=None, ts=ts, type="finish", who=None))
+    ex.writer.seal(status, digest, ex.fold.requested)
+
+
 def messages(steps: Iterable[RecordedStep], style: str, opened: Callable[[object], object]) -> list[Document]:
     """Every call is followed by its result, in request order: what a model API insists on.
 
@@ -135,11 +147,20 @@ def messages(steps: Iterable[RecordedStep], style: str, opened: Callable[[object
     return found
 
 
+def tool_name(name: str) -> str:
+    """As model APIs take it, `[a-zA-Z0-9_-]{1,64}`: a dot is written `__`, what else is not among those `_`.
+
+    A longer one is cut to 55, followed by `-` and the first 8 hex digits of the SHA-256 of the whole name.
+    """
+    found = NOT_IN_A_NAME.sub("_", name.replace(".", "__")) or "_"
+    return found if len(found) <= LONGEST_NAME else f"{found[:55]}-{sha256_hex(name.encode())[:8]}"
+
+
 def described(step: RecordedStep, opened: Callable[[object], object]) -> tuple[str, Document, str, bool]:
     """(tool, arguments, content, whether it failed) of one call."""
     recorded = opened(step.parameters())
     recorded = recorded if isinstance(recorded, dict) else {}
-    tool = said_name(recorded) or str(step.trace.meta("skill_id"))
+    tool = tool_name(said_name(recorded) or str(step.trace.meta("skill_id")))
     arguments = unescape(without_marks(recorded), None)
     assert isinstance(arguments, dict)
     if not step.finished:

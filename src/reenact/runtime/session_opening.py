@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Event, RunRecord, RunStatus
 from reenact.contracts.references import secret_names
+from reenact.contracts.tool_registry import read_tool_registry
 from reenact.errors import EvidenceError, UsageError, WaitingForPerson
 from reenact.journal.run_fold import RunFold
 from reenact.runtime import session_history
-from reenact.runtime.coroutines import leave_none_behind
+from reenact.runtime.coroutines import GRACE_S, leave_none_behind
 from reenact.runtime.execution import Execution, Fact, Parked
 from reenact.runtime.gates.duplicate import DuplicateGate
 from reenact.runtime.keys import StoredPayloads
@@ -104,6 +105,7 @@ class SessionOpening:
             if isinstance(error, WaitingForPerson):
                 status = self._stopped_as(error)
             elif error is None:
+                await self._session.quiet()
                 await self._session.settle_voted()
                 status = "waiting" if self._session.waiting else await self._session.close()
         except WaitingForPerson as waiting:
@@ -153,6 +155,8 @@ class SessionOpening:
         goal = Sealer(runtime.secrets).redact_text(self._goal)
         document = opening(run_id, goal=goal, agent_id=self._agent_id, context=self._context, door=runtime.door)
         plan = SessionPlan(document, runtime.registry.freeze())
+        for number, registry in enumerate(plan.plan.context.tool_registries):
+            read_tool_registry(registry, source=f"session: $.context.tool_registries[{number}]")
         dedupe_key = runtime.door.random_bytes(32)
         fold = RunFold(run_id)
         book = PayloadBook(runtime.store, run_id, runtime.door, dedupe_key, runtime.sealer(plan))
@@ -253,11 +257,21 @@ class LoopThread:
         self._thread.start()
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        """What `work` gives. Ctrl-C cancels it, and comes through once it has ended."""
+        ended = threading.Event()
+
+        async def whole() -> T:
+            try:
+                return await work
+            finally:
+                ended.set()
+
+        future = asyncio.run_coroutine_threadsafe(whole(), self._loop)
         try:
             return future.result()
         except KeyboardInterrupt:
             future.cancel()
+            ended.wait(GRACE_S)
             raise
 
     def stop(self) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
+import signal
 from collections.abc import Mapping
+from contextlib import suppress
 
 TIMED_OUT = 124
 NOT_FOUND = 127
@@ -22,6 +25,7 @@ async def run_command(command: str, folder: str | None, timeout_s: float) -> int
         process = await asyncio.create_subprocess_exec(
             *shlex.split(command),
             cwd=folder,
+            start_new_session=True,  # a group of its own, which can be ended whole
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
@@ -29,8 +33,17 @@ async def run_command(command: str, folder: str | None, timeout_s: float) -> int
     except (OSError, ValueError):
         return NOT_FOUND
     try:
-        return await asyncio.wait_for(process.wait(), timeout_s)
+        async with asyncio.timeout(timeout_s):
+            return await process.wait()
     except TimeoutError:
-        process.kill()
-        await process.wait()
         return TIMED_OUT
+    finally:
+        await end(process)
+
+
+async def end(process: asyncio.subprocess.Process) -> None:
+    """Whoever is left of a command that did not end by itself is killed, with all that it started in its group."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()

@@ -367,6 +367,14 @@ class SqliteStore:
     def trace_at(self, run_id: str, step_index: int) -> TraceRow | None:
         return self._trace("WHERE t.id = ?", self._run_no(run_id) << 24 | step_index)
 
+    def step_ids(self, run_id: str) -> list[str]:
+        """In request order."""
+        low = self._run_no(run_id) << 24
+        rows = self._reader().query(
+            "SELECT step_id FROM traces WHERE id BETWEEN ? AND ? ORDER BY id", (low, low + (1 << 24) - 1)
+        )
+        return [row[0] for row in rows]
+
     def _trace(self, where: str, *values: object) -> TraceRow | None:
         rows = self._reader().query(
             "SELECT t.trace_id, r.run_id, t.id & 16777215, t.step_id, t.commit_n FROM traces t "
