@@ -70,4 +70,4 @@ def test_a_long_back_off_is_not_slept_to_its_end(tmp_path: Path, monkeypatch: py
     bench = Bench(tmp_path, shaky, door=Asking())
     retry = {"max_retries": 9, "backoff_base_ms": 3_600_000}
     assert bench.run(step(shaky, retry=retry)).status == "cancelled"
-    assert (attempts, asked[0] > 30) == ([0], True)
+    assert (attempts, asked[0] > 1) == ([0], True)

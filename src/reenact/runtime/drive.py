@@ -195,7 +195,8 @@ class Call:
 
     async def within_budget(self, required: int) -> Verdict:
         """The budget's word, then the supervisor's. While a function is asked others go on: then the budget's again."""
-        asked = self.ex.supervisor is not None or self.ex.host_supervisor is not None
+        voted = self.trace.trace_id in self.ex.fold.votes
+        asked = self.ex.host_supervisor is not None or not (voted or self.ex.supervisor is None)
         others_go_on = asked and self.ex.source.is_live(self.step)
         try:
             if others_go_on:
@@ -238,10 +239,11 @@ class Call:
         served = self.ex.source.served_decision(self.step)
         if served is not None:
             return served
-        mode, named, host = self.ex.context.supervisor, self.ex.supervisor, self.ex.host_supervisor
+        mode, host = self.ex.context.supervisor, self.ex.host_supervisor
         vote = self.ex.fold.votes.get(self.trace.trace_id)
         if mode == "auto" and host is None and vote is None:
             return Approval("auto")
+        named = None if vote is not None else self.ex.supervisor
         request = self.trace.request
         assert request is not None
         proposal = supervisor.Proposal(

@@ -6,12 +6,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.plan import Context
 from reenact.contracts.records import RunStatus
 from reenact.contracts.references import MISSING
-from reenact.errors import ConcurrentExecution
+from reenact.errors import ConcurrentExecution, PlanError
 from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
 from reenact.policy.budget import NOTHING, BudgetPolicy, Spent, budget_policy
@@ -82,7 +83,7 @@ class Execution:
         source: EffectSource,
         mint: Mint,
         original_run_id: str,
-        supervisor: SupervisorFunction | None = None,
+        named_supervisor: Callable[[], SupervisorFunction | None] = lambda: None,
         host_supervisor: SupervisorFunction | None = None,
         listeners: tuple[Listener, ...] = (),
     ) -> None:
@@ -93,8 +94,7 @@ class Execution:
         self.source = source
         self.mint = mint
         self.original_run_id = original_run_id
-        self.supervisor = supervisor
-        """The function that the plan names."""
+        self._named_supervisor = named_supervisor
         self.host_supervisor = host_supervisor
         """The host's own: asked about every call, whatever the plan names."""
         self.listeners = listeners
@@ -117,6 +117,14 @@ class Execution:
         `late_effects` when the lease is lost."""
         self._outputs: dict[str, str | None] = {}
         writer.reserved_exact = self.ledger.reserved
+
+    @cached_property
+    def supervisor(self) -> SupervisorFunction | None:
+        """The function that the plan names, loaded when it is first asked: a vote or a cancel does not need it."""
+        try:
+            return self._named_supervisor()
+        except PlanError as error:
+            raise Parked("held", f"{error}; the run goes on where it can be loaded (PYTHONPATH)") from None
 
     @property
     def cancel_note(self) -> str | None:

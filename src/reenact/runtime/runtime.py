@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -315,16 +316,24 @@ class Runtime:
             source=source,
             mint=self.mint,
             original_run_id=original_run_id,
-            supervisor=self._named_supervisor(plan, writer),
+            named_supervisor=self._named_supervisor(plan, writer),
             host_supervisor=self._supervisor,
             listeners=self.listeners,
         )
 
-    def _named_supervisor(self, plan: RunPlan, writer: RunWriter) -> SupervisorFunction | None:
-        """The function that the plan names. Where everything is served nobody is asked, and no code is loaded."""
+    def _named_supervisor(self, plan: RunPlan, writer: RunWriter) -> Callable[[], SupervisorFunction | None]:
+        """How the function that the plan names is loaded: for a new run at once, so that it is refused without it.
+
+        Where everything is served nobody is asked, and no code is loaded.
+        """
         record = writer.fold.record
-        served = record is not None and record.mode in SERVED
-        return None if served else load_supervisor(plan.plan.context.supervisor)
+        if record is not None and record.mode in SERVED:
+            return lambda: None
+        load = partial(load_supervisor, plan.plan.context.supervisor)
+        if writer.lease is not None:
+            return load
+        found = load()
+        return lambda: found
 
     async def conduct(self, ex: Execution) -> RunResult:
         """Run to the end or to a stop; the lease is given back either way."""
