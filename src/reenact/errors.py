@@ -29,6 +29,7 @@ ReenactError                     has .code (stable) and .exit_code (the CLI's)
 │   ├── ConcurrentExecution      STATE_CONCURRENT_EXECUTION
 │   ├── LockAcquireFailed        STATE_LOCK_ACQUIRE_FAILED
 │   ├── KeyTaken                 IDEMPOTENCY_IN_FLIGHT: another call reserved the key first
+│   ├── FundsTaken               ERR_BUDGET_EXCEEDED: other calls reserved the money first
 │   └── RecoveryFailed           STATE_RECOVERY_FAILED
 ├── EvidenceError                a recording that cannot be read as what it claims to be   exit 1
 │   ├── TornTail                 the last line was cut
@@ -210,6 +211,12 @@ class KeyTaken(StateError):
     """Nothing was written: another call holds the idempotency key."""
 
     code = "IDEMPOTENCY_IN_FLIGHT"
+
+
+class FundsTaken(StateError):
+    """Nothing was written: what is spent and set apart leaves too little of a day's or a model's budget."""
+
+    code = "ERR_BUDGET_EXCEEDED"
 
 
 class RecoveryFailed(StateError):

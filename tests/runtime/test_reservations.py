@@ -12,11 +12,14 @@ import pytest
 
 from reenact import Registry, Runtime, SkillContext, skill
 from reenact.errors import SkillError, WaitingForPerson
+from reenact.runtime import people
 from reenact.runtime.gates.supervisor import Proposal
 from reenact.runtime.session import Session
 from reenact.skills.skill import Skill
+from reenact.store.base import Lease, Unit
 from reenact.store.sqlite import SqliteStore
-from tests.runtime.running import Bench
+from tests.crash.harness import in_child
+from tests.runtime.running import Bench, plan, step
 
 OK, TOO_MUCH = "OK", "ERR_BUDGET_EXCEEDED"
 CENT = 10_000_000_000
@@ -177,3 +180,109 @@ def test_who_asks_before_a_cost_is_known_is_refused_by_what_is_reserved_in_a_rep
     codes = asyncio.run(scene())
     assert set(codes) == {OK, TOO_MUCH}
     assert codes.count(OK) <= 20
+
+
+# -- days, models, runs, processes ------------------------------------------------------------------------------------
+
+
+def of_the_day(cents: int, **budget: Any) -> dict[str, Any]:
+    return {"budget": {"per_day_cents": cents, **budget}}
+
+
+def test_calls_side_by_side_do_not_spend_more_than_the_day_has(tmp_path: Path) -> None:
+    async def scene() -> list[str]:
+        bench = Bench(tmp_path, *SKILLS)
+        async with bench.runtime.session(agent_id="other"):
+            return await in_a_session(bench, five, context=of_the_day(10))
+
+    assert sorted(asyncio.run(scene())) == [TOO_MUCH] * 3 + [OK] * 2
+
+
+def test_runs_side_by_side_do_not_spend_more_than_the_day_of_their_agent_has(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, *SKILLS)
+    results = bench.gather(*[plan(step(costly), **of_the_day(10))] * 5)
+    assert sorted(result.outcomes[0].code for result in results) == [TOO_MUCH] * 3 + [OK] * 2
+    for result in results:
+        bench.check(result)
+        replays(bench.store, result.run_id)
+
+
+def test_a_model_has_a_budget_of_its_own(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, *SKILLS)
+    context = {**CENT_A_TOKEN, "budget": {"per_model_cents": {"m": 9}}}
+    results = bench.gather(*[plan(step(cheaper), **context)] * 5)
+    codes = [result.outcomes[0].code for result in results]
+    assert codes.count(OK) == 2
+    assert codes.count(TOO_MUCH) == 3
+    assert bench.run(step(cheaper), **context).outcomes[0].code == OK  # two cents came to be spent
+
+
+def test_processes_side_by_side_do_not_spend_more_than_the_day_of_their_agent_has(tmp_path: Path) -> None:
+    """Each has a store of its own on the same file, as processes have."""
+    benches = [Bench(tmp_path, *SKILLS) for _ in range(5)]
+
+    async def scene() -> list[str]:
+        runs = (bench.runtime.run_async(plan(step(costly), **of_the_day(10))) for bench in benches)
+        return [result.outcomes[0].code for result in await asyncio.gather(*runs)]
+
+    assert sorted(asyncio.run(scene())) == [TOO_MUCH] * 3 + [OK] * 2
+    assert sum(benches[0].store.spent(today(benches[0]), "agent").values()) == 8 * CENT
+
+
+def today(bench: Bench) -> str:
+    return bench.runtime.door.timestamp()[:10]
+
+
+def test_a_keyed_call_that_finds_the_money_gone_leaves_its_key_free(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, *SKILLS)
+    steps = [plan(step(costly, idempotency_key=f"k{n}"), **of_the_day(10)) for n in range(5)]
+    results = bench.gather(*steps)
+    assert sorted(result.outcomes[0].code for result in results) == [TOO_MUCH] * 3 + [OK] * 2
+    for result in results:
+        bench.check(result)
+        replays(bench.store, result.run_id)
+
+
+def test_what_is_set_apart_is_free_when_the_call_has_ended(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, *SKILLS)
+    assert bench.run(step(cheaper), **CENT_A_TOKEN, **of_the_day(9)).outcomes[0].code == OK
+    assert bench.store.set_apart(today(bench), "agent") == {}
+    assert bench.store.spent(today(bench), "agent") == {"m": CENT}
+
+
+def test_a_run_that_is_killed_keeps_its_agent_from_nothing_and_counts_again_when_it_goes_on(tmp_path: Path) -> None:
+    assert in_child(lambda: Bench(tmp_path, *SKILLS).run(step(costly), **of_the_day(4)), crash_at="before_dispatch")
+    bench = Bench(tmp_path, *SKILLS)
+    assert bench.store.set_apart(today(bench), "agent") == {}
+    assert bench.run(step(costly), **of_the_day(4)).outcomes[0].code == OK
+    killed = bench.store.runs()[-1].run_id
+    lease = bench.store.acquire(killed, "somebody")
+    assert bench.store.set_apart(today(bench), "agent") == {"": 4 * CENT}
+    bench.store.release(lease)
+    assert bench.runtime.resume(killed).outcomes[0].code == OK  # it had been approved
+    assert bench.store.set_apart(today(bench), "agent") == {}
+    bench.check(killed)
+
+
+def test_a_run_that_ends_over_an_open_call_sets_nothing_apart_any_more(tmp_path: Path) -> None:
+    assert in_child(lambda: Bench(tmp_path, *SKILLS).run(step(costly), **of_the_day(4)), crash_at="before_dispatch")
+    bench = Bench(tmp_path, *SKILLS)
+    run_id = bench.store.runs()[-1].run_id
+    assert asyncio.run(people.cancel(bench.runtime, run_id, who="ada", reason="no longer wanted"))
+    assert bench.store.writer.query("SELECT count(*) FROM earmarks") == [(0,)]
+    bench.check(run_id)
+
+
+def test_a_plan_without_a_limit_beyond_its_run_sets_nothing_apart(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, *SKILLS)
+    units: list[Unit] = []
+    append = bench.store.append
+
+    def watched(unit: Unit, lease: Lease | None, *, owner: str = "") -> Lease:
+        units.append(unit)
+        return append(unit, lease, owner=owner)
+
+    bench.store.append = watched  # type: ignore[method-assign]
+    bench.run(step(costly), budget_cents=10)
+    assert units
+    assert not any(unit.earmarks or unit.ended for unit in units)

@@ -36,14 +36,20 @@ class BudgetPolicy(msgspec.Struct, frozen=True, kw_only=True):
             raise PolicyInputError("budget: alert_percent is a whole number from 1 to 100")
 
     @property
+    def reaches_beyond_the_run(self) -> bool:
+        """There is a limit that an agent's other runs count against."""
+        return self.per_day_cents is not None or bool(self.per_model_cents)
+
+    def exact_limits(self, model: str) -> tuple[int | None, int | None]:
+        """Those of a day and of a model, in picodollars."""
+        limits = (self.per_day_cents, self.per_model_cents.get(model))
+        day, on_model = (None if cents is None else cents * PICODOLLARS_PER_CENT for cents in limits)
+        return day, on_model
+
+    @property
     def has_no_limit(self) -> bool:
         """Then whatever is required may be reserved, and nothing needs to be counted for it."""
-        return (
-            self.per_run_cents is None
-            and self.per_step_cents is None
-            and self.per_day_cents is None
-            and not self.per_model_cents
-        )
+        return self.per_run_cents is None and self.per_step_cents is None and not self.reaches_beyond_the_run
 
 
 def budget_policy(budget_cents: int | None, budget: Budget | Mapping[str, Any] | None) -> BudgetPolicy:
@@ -194,6 +200,14 @@ def check_ledger(
         alert=any(limit.alerts_at(required, policy.alert_percent) for limit in limits.values()),
         warning=refusing is not None and soft,
     )
+
+
+def over_limit(name: LimitName, limit_exact: int | None, spent_exact: int, required_exact: int) -> str | None:
+    """Why `required_exact` more may not be reserved, or None where it may."""
+    if limit_exact is None:
+        return None
+    limit = _Limit(name, limit_exact, spent_exact)
+    return _reason(limit, required_exact) if limit.is_passed_by(required_exact) else None
 
 
 def _limits(

@@ -117,6 +117,7 @@ class Execution:
         `late_effects` when the lease is lost."""
         self._outputs: dict[str, str | None] = {}
         writer.reserved_exact = self.ledger.reserved
+        writer.sets_apart = self.budget.reaches_beyond_the_run
 
     @cached_property
     def supervisor(self) -> SupervisorFunction | None:
@@ -189,11 +190,16 @@ class Execution:
     # -- money -----------------------------------------------------------------------------------------------------
 
     def outside_spent(self, model: str | None) -> tuple[Spent, Spent]:
-        """What this agent spent today, in all and on a model: an input from outside, recorded with the decision."""
-        if self.budget.per_day_cents is None and not self.budget.per_model_cents:
+        """What this agent spent today and may still spend on calls in flight, in all and on a model.
+
+        It is an input from outside, recorded with the decision.
+        """
+        if not self.budget.reaches_beyond_the_run:
             return NOTHING, NOTHING
-        by_model = self.store.spent(self.today(), self.plan.plan.agent_id)
-        return Spent(sum(by_model.values())), Spent(by_model.get(model or "", 0))
+        whose, name = (self.today(), self.plan.plan.agent_id), model or ""
+        settled, apart = self.store.spent(*whose), self.store.set_apart(*whose)
+        in_all = Spent(sum(settled.values()), sum(apart.values()))
+        return in_all, Spent(settled.get(name, 0), apart.get(name, 0))
 
     def today(self) -> str:
         return self.door.timestamp()[:10]

@@ -11,17 +11,20 @@ from msgspec.structs import replace
 from reenact.contracts.facts import Facts
 from reenact.contracts.outcome import Observability, OutcomeMetadata, StructuredOutcome
 from reenact.contracts.records import Attempt
+from reenact.errors import FundsTaken
 from reenact.journal.fold import TraceFold
 from reenact.policy.repeat import may_repeat
+from reenact.policy.settle import tariff
 from reenact.policy.taxonomy import is_retryable
 from reenact.runtime import building
 from reenact.runtime.capability import LIFETIME_S
 from reenact.runtime.execution import Execution
+from reenact.runtime.ledger import reserved_by
 from reenact.runtime.outcomes import outcome_of
 from reenact.runtime.source import KeyVerdict
 from reenact.runtime.steps import PlannedStep
 from reenact.runtime.trace_history import load_trace
-from reenact.store.base import KeyCompletion, KeyRecord, KeyReservation, KeyState, Store
+from reenact.store.base import Earmark, KeyCompletion, KeyRecord, KeyReservation, KeyState, Store
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import parse_ts
 from reenact.values.digest import hmac_hex
@@ -35,10 +38,26 @@ NO_FACTS = Facts()
 async def persist_call(
     ex: Execution, trace: TraceFold, step: PlannedStep, parameters: dict[str, object]
 ) -> StructuredOutcome | None:
-    """Stage the tool_call; an outcome only where the key decides it without a dispatch."""
+    """Stage the tool_call; an outcome only where its key, or the money that is left, decides it without a dispatch."""
+    try:
+        return await reserved_call(ex, trace, step, parameters)
+    except FundsTaken as taken:
+        key = building.idempotency_key(ex, trace, step)
+        ex.writer.entry(building.tool_call(ex, trace, step, parameters, key))
+        return refuse(ex, trace, step, taken.code, str(taken))
+
+
+async def reserved_call(
+    ex: Execution, trace: TraceFold, step: PlannedStep, parameters: dict[str, object]
+) -> StructuredOutcome | None:
     key = building.idempotency_key(ex, trace, step)
     told = ex.source.key_verdict(step)
-    if step.caller_key is None or (told is not None and not told.is_free):
+    is_told = told is not None and not told.is_free
+    money = None if is_told else earmark(ex, trace, step, parameters)
+    if money is not None and step.caller_key is None:
+        await ex.writer.claim(building.tool_call(ex, trace, step, parameters, key), earmark=money)
+        return None
+    if is_told or step.caller_key is None:
         ex.writer.entry(building.tool_call(ex, trace, step, parameters, key))
         return None if told is None else follow(ex, trace, step, told)
     if approval_lapsed(ex, trace):
@@ -48,10 +67,10 @@ async def persist_call(
     reservation = KeyReservation(step.server, step.tool, key, request_digest, ex.plan.agent_id, trace.trace_id)
     if told is not None:
         await ex.writer.flush()
-        if not await ex.writer.claim(building.tool_call(ex, trace, step, parameters, key), reservation):
+        if not await ex.writer.claim(building.tool_call(ex, trace, step, parameters, key), reservation, money):
             ex.writer.entry(building.tool_call(ex, trace, step, parameters, key))
         return None
-    record = await taken_by(ex, trace, step, parameters, reservation)
+    record = await taken_by(ex, trace, step, parameters, reservation, money)
     if record is None:
         return None
     ex.writer.entry(building.tool_call(ex, trace, step, parameters, key))
@@ -64,8 +83,24 @@ async def persist_call(
     return serve(ex, trace, step, record)
 
 
+def earmark(ex: Execution, trace: TraceFold, step: PlannedStep, parameters: dict[str, object]) -> Earmark | None:
+    """What the call may cost, where the agent has a limit that other runs count against; None where there is none."""
+    exact = reserved_by(trace) if ex.writer.sets_apart and ex.source.is_live(step) else 0
+    if exact == 0:
+        return None
+    model, policy = tariff(ex.plan.pins.prices, step.reference, parameters).model or "", ex.budget
+    day_limit, model_limit = policy.exact_limits(model)
+    whose = (ex.today(), ex.plan.plan.agent_id, model)
+    return Earmark(trace.trace_id, *whose, exact, day_limit, model_limit, binding=policy.mode == "hard")
+
+
 async def taken_by(
-    ex: Execution, trace: TraceFold, step: PlannedStep, parameters: dict[str, object], wanted: KeyReservation
+    ex: Execution,
+    trace: TraceFold,
+    step: PlannedStep,
+    parameters: dict[str, object],
+    wanted: KeyReservation,
+    money: Earmark | None,
 ) -> KeyRecord | None:
     """Persist the call with its key; or, where that cannot be had, whose it is."""
     while True:
@@ -74,7 +109,7 @@ async def taken_by(
         if record is not None and not (follows and may_follow(step, parameters)):
             return record
         reservation = wanted if record is None else dataclasses.replace(wanted, after=record.trace_id)
-        if await ex.writer.claim(building.tool_call(ex, trace, step, parameters, wanted.key), reservation):
+        if await ex.writer.claim(building.tool_call(ex, trace, step, parameters, wanted.key), reservation, money):
             if record is not None:
                 ex.recovered.add(trace.trace_id)  # what is in doubt of the first call is in doubt of this one
             return None

@@ -10,7 +10,7 @@ from operator import attrgetter, itemgetter
 from msgspec.structs import replace
 
 from reenact.contracts.records import Attempt, Event, RunCheckpoint, RunRecord, RunStatus, Seal, Vote
-from reenact.errors import KeyTaken, StoreError
+from reenact.errors import FundsTaken, KeyTaken, StoreError
 from reenact.journal import chain, frontier
 from reenact.journal.chain import Logged
 from reenact.journal.fold import TraceFold
@@ -19,7 +19,7 @@ from reenact.journal.run_fold import RunFold, attempt_leaf
 from reenact.runtime.committer import Committer
 from reenact.runtime.crash_points import reach
 from reenact.runtime.payload_book import PayloadBook
-from reenact.store.base import KeyCompletion, KeyReservation, Lease, NewPayload, NewRun, NewTrace, Unit
+from reenact.store.base import Earmark, KeyCompletion, KeyReservation, Lease, NewPayload, NewRun, NewTrace, Unit
 from reenact.values.clock import Door
 from reenact.values.digest import ZERO_DIGEST
 
@@ -64,6 +64,8 @@ class Staged:
         self.new_traces: list[NewTrace] = []
         self.reservations: list[KeyReservation] = []
         self.completions: list[KeyCompletion] = []
+        self.earmarks: list[Earmark] = []
+        self.ended: list[str] = []
         self.spent: list[tuple[str, str, str, int]] = []
         self.after: list[Callable[[], None]] = []
 
@@ -85,6 +87,8 @@ class Staged:
             "new_traces",
             "reservations",
             "completions",
+            "earmarks",
+            "ended",
             "spent",
             "after",
         ):
@@ -156,6 +160,8 @@ class RunWriter:
         self._lock = asyncio.Lock()
         self._checkpointed = fold.done
         self.reserved_exact: Callable[[], int] = lambda: 0
+        self.sets_apart = False
+        """Money may be set apart for calls, which then goes with their end."""
 
     # -- staging ---------------------------------------------------------------------------------------------------
 
@@ -171,6 +177,8 @@ class RunWriter:
         lines.lines.append(logged.line)
         if begins:
             staged.new_traces.append(NewTrace(trace.trace_id, trace.step_index, trace.step_id))
+        elif self.sets_apart and trace.terminal:
+            staged.ended.append(trace.trace_id)
         return trace
 
     def attempt(self, attempt: Attempt) -> Attempt:
@@ -260,10 +268,13 @@ class RunWriter:
             lock.release()
         tell_all(after, interrupted)
 
-    async def claim(self, call: Logged, reservation: KeyReservation) -> bool:
-        """Make a tool_call, and all that is staged, durable in one transaction with the key that the call reserves.
+    async def claim(
+        self, call: Logged, reservation: KeyReservation | None = None, earmark: Earmark | None = None
+    ) -> bool:
+        """Make a tool_call, and all that is staged, durable in one transaction with what the call reserves.
 
-        False when another call holds the key by now: then nothing was written, and what was staged before still is.
+        False when another call holds the key by now, FundsTaken when others took the money: then nothing was written,
+        and what was staged before still is.
         """
         if self.is_large:
             self._close_group()
@@ -273,26 +284,40 @@ class RunWriter:
             trace = self.fold.trace(call.entry.trace_id)
             before = (trace.state, trace.sequence, trace.head, trace.attempts_head)
             self.entry(call)
-            self._staged.reservations.append(reservation)
+            self._staged.reservations += [] if reservation is None else [reservation]
+            self._staged.earmarks += [] if earmark is None else [earmark]
             try:
                 after, interrupted = await self._commit_staged()
-            except KeyTaken:
+            except (KeyTaken, FundsTaken) as taken:
                 trace.state, trace.sequence, trace.head, trace.attempts_head = before
-                self._take_back(trace, reservation)
+                self._take_back(trace, call, reservation, earmark)
+                if isinstance(taken, FundsTaken):
+                    raise
                 return False
+            except StoreError:
+                if earmark is not None:
+                    earmark.binding = False  # it is written with what comes next, which it must not refuse
+                raise
         tell_all(after, interrupted)
         return True
 
-    def _take_back(self, trace: TraceFold, reservation: KeyReservation) -> None:
+    def _take_back(
+        self, trace: TraceFold, call: Logged, reservation: KeyReservation | None, earmark: Earmark | None
+    ) -> None:
         """The tool_call that was staged last in its trace."""
         trace.call = None
         held_by = (self._staged, *(group.staged for group in self._full))
-        staged = next(staged for staged in held_by if reservation in staged.reservations)
+        staged = next(
+            staged for staged in held_by if (of := staged.traces.get(trace.trace_id)) and call.line in of.lines
+        )
         lines = staged.traces[trace.trace_id].lines
-        lines.pop()
+        lines.remove(call.line)
         if not lines:
             del staged.traces[trace.trace_id]
-        staged.reservations.remove(reservation)
+        if reservation is not None:
+            staged.reservations.remove(reservation)
+        if earmark is not None:
+            staged.earmarks.remove(earmark)
 
     def _close_group(self) -> None:
         """What is staged so far is a commit of its own. Only between two acts of a call, as everywhere else."""
@@ -324,7 +349,7 @@ class RunWriter:
         reach("before_commit")
         try:
             done = await self._committer.commit(unit, self.lease, self._owner)
-        except (StoreError, KeyTaken):
+        except (StoreError, KeyTaken, FundsTaken):
             self.fold.attempts_tree = attempts_tree
             self._put_back(group)
             raise
@@ -366,6 +391,8 @@ class RunWriter:
             traces=staged.new_traces,
             reservations=staged.reservations,
             completions=staged.completions,
+            earmarks=staged.earmarks,
+            ended=staged.ended,
             new_run=staged.new_run,
             status=staged.status,
             shared=shared,

@@ -93,6 +93,21 @@ class KeyRecord:
     state: KeyState
 
 
+@dataclass(slots=True)
+class Earmark:
+    """What a call may cost, set apart in the transaction of the tool_call. Exact picodollars."""
+
+    trace_id: str
+    day: str
+    agent_id: str
+    model: str
+    exact: int
+    day_limit: int | None
+    model_limit: int | None
+    binding: bool = True
+    """Whether passing a limit refuses the commit."""
+
+
 @dataclass(frozen=True, slots=True)
 class NewRun:
     """Written with a run's first commit."""
@@ -119,6 +134,9 @@ class Unit:
     traces: list[NewTrace] = field(default_factory=list)
     reservations: list[KeyReservation] = field(default_factory=list)
     completions: list[KeyCompletion] = field(default_factory=list)
+    earmarks: list[Earmark] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+    """Traces that end here, where money may be set apart for them."""
     new_run: NewRun | None = None
     status: RunStatus | None = None
     shared: list[tuple[str, int]] = field(default_factory=list)
@@ -132,7 +150,7 @@ class Unit:
 
     @property
     def has_rare_parts(self) -> bool:
-        return bool(self.reservations or self.completions or self.shared or self.spent or self.frontier)
+        return bool(self.completions or self.shared or self.spent or self.ended)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +220,7 @@ class Store(Protocol):
     def body(self, run_id: str, n: int) -> bytes | None: ...
 
     def spent(self, day: str, agent_id: str) -> dict[str, int]: ...
+    def set_apart(self, day: str, agent_id: str) -> dict[str, int]: ...
     def key_record(self, server: str, tool: str, key: str) -> KeyRecord | None: ...
     def add_late_effect(self, run_id: str, late: LateEffect) -> None: ...
     def late_effects(self, run_id: str, trace_id: str) -> list[LateEffect]: ...

@@ -19,7 +19,7 @@ from reenact.errors import (
     StoreError,
     UsageError,
 )
-from reenact.store import ballots
+from reenact.store import ballots, money
 from reenact.store.base import (
     PAYLOAD_BITS,
     Guard,
@@ -159,6 +159,10 @@ class SqliteStore:
             held = self._check_fence(db, unit, lease)
         for reservation in unit.reservations:
             reserve_key(db, reservation, held.run_no)
+        if unit.has_rare_parts:
+            write_rare_parts(db, unit, held.run_no)
+        for earmark in unit.earmarks:  # after what this commit itself spends
+            money.set_apart(db, earmark, held.run_no, self.door.now_ms())
         if len(unit.payloads) >> PAYLOAD_BITS:
             raise StoreError(f"run {unit.run_id}: a commit holds fewer than {1 << PAYLOAD_BITS} payloads")
         body, seal_digest = unit.body(lambda: last_seal(db))
@@ -173,14 +177,13 @@ class SqliteStore:
                 "INSERT INTO traces VALUES (?, ?, ?, ?)",
                 (held.run_no << 24 | trace.step_index, trace.trace_id, trace.step_id, unit.n),
             )
-        if unit.has_rare_parts:
-            write_rare_parts(db, unit, held.run_no)
         if unit.frontier is not None:
             signed = sign_frontier(self.signing_key, commit_id, unit.frontier)
             db.execute("INSERT INTO run_checkpoints VALUES (?, ?)", (commit_id, signed))
         if seal_digest is not None:
             db.execute("INSERT INTO seals (run_no, seal_digest) VALUES (?, ?)", (held.run_no, seal_digest))
             ballots.burn(db, held.run_no)
+            money.free_all(db, held.run_no)
         return held
 
     def _insert_payloads(self, db: sqlite3.Cursor, run_no: int, first: int, payloads: list[NewPayload]) -> None:
@@ -429,8 +432,11 @@ class SqliteStore:
 
     def spent(self, day: str, agent_id: str) -> dict[str, int]:
         """Picodollars that an agent spent on a day, by model; "" stands for what no model did."""
-        rows = self._reader().query("SELECT model, exact FROM spending WHERE day = ? AND agent_id = ?", (day, agent_id))
-        return {model: int(exact) for model, exact in rows}
+        return {model: int(exact) for model, exact in self._reader().query(money.SPENT, (day, agent_id))}
+
+    def set_apart(self, day: str, agent_id: str) -> dict[str, int]:
+        """Picodollars, by model, that calls in flight may still cost an agent where a limit made them set it apart."""
+        return money.by_model(self._reader().query(money.LIVE, (day, agent_id, self.door.now_ms(), "")))
 
     def key_record(self, server: str, tool: str, key: str) -> KeyRecord | None:
         rows = self._reader().query(
@@ -484,6 +490,8 @@ def reserve_key(db: sqlite3.Cursor, reserve: KeyReservation, run_no: int) -> Non
 
 def write_rare_parts(db: sqlite3.Cursor, unit: Unit, run_no: int) -> None:
     """What most commits do not have: completed keys, shared payloads, spending."""
+    if unit.ended:
+        money.free(db, run_no, unit.ended)
     for done in unit.completions:
         db.execute(
             "UPDATE idempotency SET state = ? WHERE server = ? AND tool = ? AND key = ? AND trace_id = ?",
@@ -493,9 +501,4 @@ def write_rare_parts(db: sqlite3.Cursor, unit: Unit, run_no: int) -> None:
         db.execute(
             "INSERT OR IGNORE INTO shared_payloads VALUES (?, ?, ?)", (run_no, bytes.fromhex(commitment), payload_id)
         )
-    for day, agent, model, exact in unit.spent:
-        row = db.execute(
-            "SELECT exact FROM spending WHERE day = ? AND agent_id = ? AND model = ?", (day, agent, model)
-        ).fetchone()
-        total = exact + (int(row[0]) if row else 0)
-        db.execute("INSERT OR REPLACE INTO spending VALUES (?, ?, ?, ?)", (day, agent, model, str(total)))
+    money.spend(db, unit.spent)

@@ -1,0 +1,73 @@
+"""What an agent has spent on a day, and what is set apart for its calls in flight, so that runs and processes side by
+side do not spend it twice.
+
+What is set apart counts while somebody works on the run: that of a dead process is free as soon as the process is known
+to be dead, and counts again when the run goes on.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable
+
+from reenact.errors import FundsTaken
+from reenact.policy.budget import over_limit
+from reenact.store.base import Earmark
+from reenact.store.owner import owner_is_gone
+
+LIVE = (
+    "SELECT e.model, e.exact, r.owner FROM earmarks e JOIN runs r ON r.run_no = e.run_no "
+    "WHERE e.day = ? AND e.agent_id = ? AND r.owner IS NOT NULL AND r.expires_ms > ? AND e.trace_id <> ?"
+)
+SPENT = "SELECT model, exact FROM spending WHERE day = ? AND agent_id = ?"
+
+
+def spend(db: sqlite3.Cursor, rows: Iterable[tuple[str, str, str, int]]) -> None:
+    """Add (day, agent, model, picodollars) to what was spent."""
+    for day, agent, model, exact in rows:
+        whose = (day, agent, model)
+        row = db.execute("SELECT exact FROM spending WHERE day = ? AND agent_id = ? AND model = ?", whose).fetchone()
+        total = exact + (int(row[0]) if row else 0)
+        db.execute("INSERT OR REPLACE INTO spending VALUES (?, ?, ?, ?)", (*whose, str(total)))
+
+
+def by_model(rows: Iterable[tuple[str, str, str]]) -> dict[str, int]:
+    """The rows of `LIVE`, without those whose owner is gone."""
+    found: Counter[str] = Counter()
+    gone: dict[str, bool] = {}
+    for model, exact, owner in rows:
+        if owner not in gone:
+            gone[owner] = owner_is_gone(owner)
+        if not gone[owner]:
+            found[model] += int(exact)
+    return dict(found)
+
+
+def set_apart(db: sqlite3.Cursor, earmark: Earmark, run_no: int, now_ms: int) -> None:
+    """What a call may cost is the call's until it ends; FundsTaken where a limit would be passed."""
+    whose = (earmark.day, earmark.agent_id)
+    if earmark.binding:
+        totals = Counter({model: int(exact) for model, exact in db.execute(SPENT, whose).fetchall()})
+        totals.update(by_model(db.execute(LIVE, (*whose, now_ms, earmark.trace_id)).fetchall()))
+        reason = over_limit("day", earmark.day_limit, sum(totals.values()), earmark.exact) or over_limit(
+            "model", earmark.model_limit, totals[earmark.model], earmark.exact
+        )
+        if reason is not None:
+            raise FundsTaken(reason)
+    db.execute(
+        "INSERT OR REPLACE INTO earmarks VALUES (?, ?, ?, ?, ?, ?)",
+        (run_no, earmark.trace_id, *whose, earmark.model, str(earmark.exact)),
+    )
+
+
+def free(db: sqlite3.Cursor, run_no: int, trace_ids: list[str]) -> None:
+    """The calls have ended: what they cost is spent, the rest is there again."""
+    db.executemany(
+        "DELETE FROM earmarks WHERE run_no = ? AND trace_id = ?", [(run_no, trace_id) for trace_id in trace_ids]
+    )
+
+
+def free_all(db: sqlite3.Cursor, run_no: int) -> None:
+    """The run has ended, over whatever calls it left open."""
+    db.execute("DELETE FROM earmarks WHERE run_no = ?", (run_no,))
