@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from reenact import Runtime, skill
@@ -39,6 +40,13 @@ def nothing_sent() -> None:
     SENT.clear()
 
 
+def checkpoints(bench: Bench, run_id: str) -> list[tuple[str, int]]:
+    """(state, entries) of each trace that says where it parked."""
+    lines = [msgspec.json.decode(line) for body in bench.store.bodies(run_id) for line in bytes(body).splitlines()]
+    inner = [line["checkpoint"]["checkpoint_state"] for line in lines if line["kind"] == "checkpoint"]
+    return [(state["current_state"], state["last_sequence_number"]) for state in inner]
+
+
 def killed_in_a_child(work: Callable[[], object], point: str) -> None:
     pid = os.fork()
     if pid == 0:
@@ -59,7 +67,10 @@ def test_a_call_in_doubt_whose_skill_is_absent_is_held_and_goes_on_with_it(tmp_p
         assert held.status == "held"
         assert "send@1.0.0" in str(held.reason)
         assert "--skills" in str(held.reason)
-    assert bare.store.find_run("last").commits == commits  # asking twice charges nothing and records nothing
+        # It parks with a checkpoint; asking again charges nothing and records nothing.
+        assert bare.store.find_run("last").commits == commits + 1
+        assert checkpoints(bare, held.run_id) == [("EXECUTING", 3)]
+    bare.check(held.run_id, exit_code=4)
     done = Bench(tmp_path, note, send).runtime.resume("last")
     assert (done.status, SENT) == ("completed", ["b"])
     bare.check(done)
@@ -93,9 +104,11 @@ def test_a_session_left_open_is_held_without_its_skill(tmp_path: Path) -> None:
             session.call("send", {"text": "b"})
 
     killed_in_a_child(loop, "before_dispatch")
-    held = Runtime(path).resume("last")
-    assert (held.status, SENT) == ("held", [])
-    assert "send@1.0.0" in str(held.reason)
+    for _ in range(2):
+        held = Runtime(path).resume("last")
+        assert (held.status, SENT) == ("held", [])
+        assert "send@1.0.0" in str(held.reason)
+        assert checkpoints(Bench(tmp_path), held.run_id) == [("EXECUTING", 3)]
     assert Runtime(path, skills=[send]).resume("last").status == "pending"
     assert SENT == ["b"]
 

@@ -355,6 +355,12 @@ def resume(ex: Execution, trace: TraceFold, step: PlannedStep, *, near: int | No
     return call
 
 
+def mark_parked(ex: Execution, trace: TraceFold) -> None:
+    """A checkpoint for a trace that stops before an end. Approved ones need none: nothing was sent, they go on."""
+    if trace.state in ("PENDING", "EXECUTING"):
+        ex.writer.checkpoint(trace)
+
+
 def hold_without_skill(ex: Execution, step: PlannedStep, pinned: object) -> None:
     """A run that goes on where a skill is absent that it began with is not failed for that: somebody brings it.
 

@@ -42,6 +42,13 @@ async def run_plan(ex: Execution) -> RunStatus:
     return status
 
 
+async def leave_parked(ex: Execution) -> None:
+    """What was staged before the run had to stop is a fact all the same, and the step it stops in says where it is."""
+    for trace in ex.fold.open.values():
+        drive.mark_parked(ex, trace)
+    await ex.writer.flush()
+
+
 def begin_turn(ex: Execution, step: PlannedStep) -> None:
     """In a session's plan a repetition counts within its turn."""
     if ex.plan.by_turn and (ex.duplicates is None or step.turn != ex.plan.turn):

@@ -35,7 +35,7 @@ from reenact.runtime.heartbeat import Heartbeat
 from reenact.runtime.live import LiveSource
 from reenact.runtime.payload_book import PayloadBook
 from reenact.runtime.pinning import pin
-from reenact.runtime.plan_run import run_plan
+from reenact.runtime.plan_run import leave_parked, run_plan
 from reenact.runtime.plan_secrets import refuse_secrets
 from reenact.runtime.reader import RunReader
 from reenact.runtime.recovery import load_fold, refuse_ended
@@ -344,10 +344,10 @@ class Runtime:
         try:
             status = await run_plan(ex)
         except Parked as parked:
-            await ex.writer.flush()  # what was staged before it had to stop is a fact all the same
+            await leave_parked(ex)
             status, reason = parked.status, str(parked)
         except SecretError as error:
-            await ex.writer.flush()
+            await leave_parked(ex)
             status, reason = "held", str(error)
         except ConcurrentExecution:
             keep_late(ex)

@@ -197,7 +197,9 @@ class Session:
                 outcomes.append(await self._driven(call))
             except Parked as parked:
                 stopped = stopped or parked
+                drive.mark_parked(self._ex, trace)
         if stopped is not None:
+            await self._ex.writer.flush()
             raise self._stopped(stopped)
         return outcomes
 

@@ -90,7 +90,11 @@ async def synthesize(ex: Execution, plan: SessionPlan, trace: TraceFold) -> None
         await ex.writer.flush()
         return
     if doubt.released_by_person(ex, trace):
-        drive.hold_without_skill(ex, call.step, trace.meta("definition_digest"))
+        try:
+            drive.hold_without_skill(ex, call.step, trace.meta("definition_digest"))
+        except Parked:
+            await call.park()
+            raise
         await call.drive()
     else:
         await end_in_doubt(ex, call)
