@@ -22,6 +22,7 @@ from reenact.contracts.facts import Facts
 from reenact.policy import budget as budget_policy
 from reenact.policy import classify as classifying
 from reenact.policy import cost, retry, settle
+from reenact.policy.budget import LedgerDecision
 from reenact.policy.retry import RetryPolicy
 from reenact.policy.taxonomy import is_retryable
 from reenact.replay import Recording, ReplayResult
@@ -427,8 +428,8 @@ def a_budget_refuses_nothing(policy: Any, required: int, **spent: Any) -> Any:
 
 
 @in_code("poor", "budget_stop", "reenact.runtime.drive.Call.money", kind="policy")
-def the_gate_lets_everything_pass(call: Call) -> tuple[dict[str, str | None], None]:
-    return money(call)[0], None
+def the_gate_lets_everything_pass(call: Call, required: int) -> tuple[LedgerDecision, None]:
+    return money(call, required)[0], None
 
 
 money = Call.money
@@ -494,7 +495,7 @@ def the_validate_gate_looks_at_no_parameters(step: PlannedStep, *rest: Any) -> A
 
 
 @in_code("same", "error_codes", "reenact.runtime.drive.Call.duplicate")
-async def the_duplicate_gate_is_not_asked(_: object) -> None:
+async def the_duplicate_gate_is_not_asked(*_: object) -> None:
     return None
 
 

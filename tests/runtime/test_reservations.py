@@ -286,3 +286,23 @@ def test_a_plan_without_a_limit_beyond_its_run_sets_nothing_apart(tmp_path: Path
     bench.run(step(costly), budget_cents=10)
     assert units
     assert not any(unit.earmarks or unit.ended for unit in units)
+
+
+@pytest.mark.parametrize("cents", [20, 24, 30, 39])
+def test_retries_side_by_side_do_not_spend_more_than_the_day_has(cents: int, tmp_path: Path) -> None:
+    """What others spent since the call was approved counts for its retries."""
+
+    async def scene() -> list[str]:
+        bench = Bench(tmp_path, *SKILLS)
+        retry = {"retry": {"max_retries": 2, "backoff_base_ms": 1}}
+        async with bench.runtime.session(agent_id="other"):
+            codes = await in_a_session(
+                bench,
+                lambda session: five(session, "shaky"),
+                agent_id="spender",
+                context={**of_the_day(cents), **retry},
+            )
+        assert sum(bench.store.spent(today(bench), "spender").values()) <= cents * CENT
+        return codes
+
+    assert TOO_MUCH in asyncio.run(scene())

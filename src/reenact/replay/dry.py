@@ -97,6 +97,9 @@ class SimulatedSource:
     def served_spending(self, step: PlannedStep) -> tuple[Spent, Spent] | None:  # noqa: ARG002
         return Spent(), Spent()
 
+    def no_money_left(self, trace: TraceFold) -> str | None:  # noqa: ARG002  # nothing was spent
+        return None
+
     def person_said(self, trace: TraceFold) -> PersonSaid | None:  # noqa: ARG002  # nobody
         return None
 

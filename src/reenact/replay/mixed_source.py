@@ -81,6 +81,9 @@ class FullReplaySource:
     def served_spending(self, step: PlannedStep) -> tuple[Spent, Spent] | None:
         return self.recorded.served_spending(step) if self.action(step) == "skip" else None
 
+    def no_money_left(self, trace: TraceFold) -> str | None:  # noqa: ARG002  # what is not live is not sent again
+        return None
+
     def person_said(self, trace: TraceFold) -> PersonSaid | None:  # noqa: ARG002  # people speak anew
         return None
 
@@ -142,6 +145,9 @@ class ForkSource:
 
     def served_spending(self, step: PlannedStep) -> tuple[Spent, Spent] | None:
         return self.source(step.step_id).served_spending(step)
+
+    def no_money_left(self, trace: TraceFold) -> str | None:
+        return self.source(trace.step_id).no_money_left(trace)
 
     def person_said(self, trace: TraceFold) -> PersonSaid | None:
         return self.source(trace.step_id).person_said(trace)

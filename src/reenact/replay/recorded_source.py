@@ -118,6 +118,14 @@ class RecordedSource:
         day, model = meta.get("day_spent_exact"), meta.get("model_spent_exact")
         return Spent(int(str(day or 0))), Spent(int(str(model or 0)))
 
+    def no_money_left(self, trace: TraceFold) -> str | None:
+        recorded = self.recording.steps.get(trace.step_id)
+        if recorded is None or recorded.trace.effect is None or len(trace.attempts) < len(recorded.trace.attempts):
+            return None
+        outcome = recorded.outcome()
+        limit = (outcome.details or {}).get("refused_by", "day")  # where that was erased, the run's is computed again
+        return outcome.message if outcome.code == "ERR_BUDGET_EXCEEDED" and limit in ("day", "model") else None
+
     def person_said(self, trace: TraceFold) -> PersonSaid | None:
         """The recorded call ended here although no attempt ended it: somebody did."""
         recorded = self.recording.steps.get(trace.step_id)

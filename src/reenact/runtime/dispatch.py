@@ -17,7 +17,7 @@ from reenact.contracts.outcome import (
 )
 from reenact.contracts.records import Attempt, SideEffect
 from reenact.journal.fold import TraceFold
-from reenact.policy.budget import Spent
+from reenact.policy.budget import NOTHING, Spent
 from reenact.policy.classify import classify
 from reenact.policy.cost import cents
 from reenact.policy.repeat import fate_unknown, may_repeat
@@ -28,6 +28,7 @@ from reenact.runtime import building, doubt
 from reenact.runtime.crash_points import reach
 from reenact.runtime.execution import Execution, Fact, Parked
 from reenact.runtime.gates import budget
+from reenact.runtime.gates.verdict import Refusal
 from reenact.runtime.ledger import reserved_by
 from reenact.runtime.outcomes import outcome_side_effects
 from reenact.runtime.source import SAME, AttemptCall, AttemptResult, PersonSaid
@@ -92,7 +93,7 @@ class Dispatch:
         if name is not None:
             raise Parked("held", f"step {self.step.step_id} needs the secret {name}, which is not set")
 
-    async def record_doubt(self) -> str | None:
+    async def record_doubt(self) -> Refusal | None:
         """A call that may have been sent already is recorded as such, and charged, before it is sent again.
 
         Why not, where the money does not reach for another: a run that crashed several times asks each time.
@@ -275,26 +276,25 @@ class Dispatch:
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
-    def out_of_money(self) -> str | None:
+    def out_of_money(self) -> Refusal | None:
         """Why nothing more may be dispatched; the first dispatch was the gate's business."""
-        if not self.trace.attempts:
+        if not self.trace.attempts or self.ex.budget.has_no_limit:
             return None
-        # What was spent today is an input that the decision recorded: a retry does not look again.
+        live = self.ex.source.is_live(self.step)
+        day, on_model = self.ex.outside_spent(self.rate.model, self.trace.trace_id) if live else (NOTHING, NOTHING)
         _, refusal = budget.check(
             self.ex.budget,
             self.reserved,
             run=self.ex.ledger.spent(besides=self.trace.trace_id),
             step=Spent(self.trace.cost_exact),
-            day=Spent(self.decided("day_spent_exact"), self.trace.cost_exact),
+            day=day,
             model=self.rate.model,
-            model_spent=Spent(self.decided("model_spent_exact"), self.trace.cost_exact),
+            model_spent=on_model,
         )
-        return None if refusal is None else refusal.message
-
-    def decided(self, name: str) -> int:
-        decision = self.trace.decision
-        value = decision.meta.get(name) if decision is not None and isinstance(decision.meta, dict) else None
-        return int(value) if isinstance(value, str) else 0
+        if live or refusal is not None or not self.ex.budget.reaches_beyond_the_run:
+            return refusal
+        reason = self.ex.source.no_money_left(self.trace)  # of the day or the model: what others spent is served
+        return None if reason is None else Refusal("budget", "ERR_BUDGET_EXCEEDED", reason, {"refused_by": "day"})
 
     def end(self, result: AttemptResult, code: str, output: tuple[str, int]) -> StructuredOutcome:
         good = code.startswith("OK")
@@ -312,9 +312,9 @@ class Dispatch:
         self.stage_effect(outcome, effect_status, output)
         return with_output(outcome, result.output) if good else outcome
 
-    def end_without_money(self, reason: str) -> StructuredOutcome:
-        details: dict[str, object] = {"last_code": self.trace.attempts[-1].code, "reason": reason}
-        outcome = self.outcome("failure", "ERR_BUDGET_EXCEEDED", reason, details, latency_ms=0)
+    def end_without_money(self, refusal: Refusal) -> StructuredOutcome:
+        details: dict[str, object] = {"last_code": self.trace.attempts[-1].code, **refusal.details}
+        outcome = self.outcome("failure", refusal.code, refusal.message, details, latency_ms=0)
         self.stage_effect(outcome, "FAILURE", self.ex.book.put(None))
         return outcome
 

@@ -189,15 +189,15 @@ class Execution:
 
     # -- money -----------------------------------------------------------------------------------------------------
 
-    def outside_spent(self, model: str | None) -> tuple[Spent, Spent]:
+    def outside_spent(self, model: str | None, besides: str = "") -> tuple[Spent, Spent]:
         """What this agent spent today and may still spend on calls in flight, in all and on a model.
 
-        It is an input from outside, recorded with the decision.
+        Leaves out what is set apart for the trace `besides`. It is an input from outside, recorded with the decision.
         """
         if not self.budget.reaches_beyond_the_run:
             return NOTHING, NOTHING
         whose, name = (self.today(), self.plan.plan.agent_id), model or ""
-        settled, apart = self.store.spent(*whose), self.store.set_apart(*whose)
+        settled, apart = self.store.spent(*whose), self.store.set_apart(*whose, besides)
         in_all = Spent(sum(settled.values()), sum(apart.values()))
         return in_all, Spent(settled.get(name, 0), apart.get(name, 0))
 

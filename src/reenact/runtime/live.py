@@ -70,6 +70,9 @@ class LiveSource:
     def served_spending(self, step: PlannedStep) -> tuple[Spent, Spent] | None:  # noqa: ARG002  # the store knows
         return None
 
+    def no_money_left(self, trace: TraceFold) -> str | None:  # noqa: ARG002  # the store knows
+        return None
+
     def person_said(self, trace: TraceFold) -> PersonSaid | None:  # noqa: ARG002  # people speak through the journal
         return None
 

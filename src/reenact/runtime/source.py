@@ -103,6 +103,12 @@ class EffectSource(Protocol):
     def served_spending(self, step: PlannedStep) -> tuple[Spent, Spent] | None:
         """What was spent today and on the model, as the recorded decision saw it; None where the store knows."""
 
+    def no_money_left(self, trace: TraceFold) -> str | None:
+        """Why the budget of the day or the model refused another attempt here in the record; None where it did not.
+
+        Asked where a step is not live: otherwise the store knows.
+        """
+
     def person_said(self, trace: TraceFold) -> PersonSaid | None:
         """What ended the call here in the record, where that was no attempt."""
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from reenact.contracts.records import RunStatus
 from reenact.errors import (
     ConcurrentExecution,
-    KeyTaken,
     LockAcquireFailed,
     ReenactError,
     RunNotFound,
@@ -24,7 +23,6 @@ from reenact.store.base import (
     PAYLOAD_BITS,
     Guard,
     KeyRecord,
-    KeyReservation,
     LateEffect,
     Lease,
     NewPayload,
@@ -35,6 +33,7 @@ from reenact.store.base import (
 from reenact.store.compression import RAW
 from reenact.store.connection import Connection, translate
 from reenact.store.deltas import DeltaBases, Row
+from reenact.store.idempotency import reserve_key
 from reenact.store.key_values import KeyValues
 from reenact.store.location import sqlite_path
 from reenact.store.owner import owner_is_gone
@@ -434,9 +433,12 @@ class SqliteStore:
         """Picodollars that an agent spent on a day, by model; "" stands for what no model did."""
         return {model: int(exact) for model, exact in self._reader().query(money.SPENT, (day, agent_id))}
 
-    def set_apart(self, day: str, agent_id: str) -> dict[str, int]:
-        """Picodollars, by model, that calls in flight may still cost an agent where a limit made them set it apart."""
-        return money.by_model(self._reader().query(money.LIVE, (day, agent_id, self.door.now_ms(), "")))
+    def set_apart(self, day: str, agent_id: str, besides: str = "") -> dict[str, int]:
+        """Picodollars, by model, that an agent's calls in flight, but for the trace `besides`, may still cost.
+
+        Only of runs with a limit that other runs count against.
+        """
+        return money.by_model(self._reader().query(money.LIVE, (day, agent_id, self.door.now_ms(), besides)))
 
     def key_record(self, server: str, tool: str, key: str) -> KeyRecord | None:
         rows = self._reader().query(
@@ -469,23 +471,6 @@ class SqliteStore:
 def last_seal(db: sqlite3.Cursor) -> str:
     row = db.execute("SELECT seal_digest FROM seals ORDER BY id DESC LIMIT 1").fetchone()
     return str(row[0]) if row else "0" * 64
-
-
-def reserve_key(db: sqlite3.Cursor, reserve: KeyReservation, run_no: int) -> None:
-    """The key is this call's from here on; KeyTaken when another call holds it or has used it up."""
-    cursor = db.execute(
-        "INSERT INTO idempotency VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved') "
-        "ON CONFLICT (server, tool, key) DO UPDATE SET trace_id = excluded.trace_id, run_no = excluded.run_no, "
-        "request_digest = excluded.request_digest, agent_id = excluded.agent_id, state = 'reserved' "
-        "WHERE idempotency.state = 'released' OR idempotency.trace_id = excluded.trace_id "
-        "OR (idempotency.state = 'in_doubt' AND idempotency.trace_id = ?)",
-        (
-            reserve.server, reserve.tool, reserve.key, reserve.request_digest, reserve.agent_id,
-            reserve.trace_id, run_no, reserve.after,
-        ),
-    )  # fmt: skip
-    if cursor.rowcount != 1:
-        raise KeyTaken(f"trace {reserve.trace_id}: another call of {reserve.server}.{reserve.tool} holds its key")
 
 
 def write_rare_parts(db: sqlite3.Cursor, unit: Unit, run_no: int) -> None:
