@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from reenact.cli.timeline_events import event_document, vote_documents
+
 if TYPE_CHECKING:
     from reenact.contracts.artifacts import Artifact
     from reenact.contracts.records import Attempt
@@ -23,12 +25,22 @@ class Timeline:
         self._reader = RunReader(store, run_id)
         self._values = values
         self._steps: dict[int, Document] = {}
+        self._events: list[Document] = []
 
     def read(self, row: RunRow) -> Document:
         """The whole run as one document. `row` is read before: its status is never ahead of the steps."""
-        for step in self._reader.steps():
-            self._steps[step.trace.step_index] = step_document(step, values=self._values)
-        return run_document(self._reader, row, [self._steps[index] for index in sorted(self._steps)])
+        for recorded in self._reader.steps():
+            self._steps[recorded.trace.step_index] = step_document(recorded, values=self._values)
+        steps = [self._steps[index] for index in sorted(self._steps)]
+        names = {step["trace_id"]: step["step_id"] for step in steps}
+        events = self._reader.fold.events
+        self._events += [event_document(self._reader.payloads, each, names) for each in events[len(self._events) :]]
+        votes = vote_documents(self._reader, names)
+        by_trace = {vote["trace_id"]: vote for vote in votes}
+        for step in steps:
+            step["vote"] = by_trace.get(step["trace_id"])
+        told = sorted([*self._events, *votes], key=lambda event: event["ts"])
+        return run_document(self._reader, row, steps, told)
 
 
 def read_timeline(store: Store, row: RunRow, *, values: bool) -> Document:
@@ -36,7 +48,7 @@ def read_timeline(store: Store, row: RunRow, *, values: bool) -> Document:
     return Timeline(store, row.run_id, values=values).read(row)
 
 
-def run_document(reader: RunReader, row: RunRow, steps: list[Document]) -> Document:
+def run_document(reader: RunReader, row: RunRow, steps: list[Document], events: list[Document]) -> Document:
     record = reader.record()
     return {
         "run_id": row.run_id,
@@ -55,7 +67,7 @@ def run_document(reader: RunReader, row: RunRow, steps: list[Document]) -> Docum
         "cost_exact": str(reader.fold.spent_exact),
         "cost_cents": sum(step["cost_cents"] for step in steps),
         "steps": steps,
-        "events": [event_document(reader, index) for index in range(len(reader.fold.events))],
+        "events": events,
         "seal": seal_document(reader),
     }
 
@@ -176,11 +188,6 @@ def output_of(step: RecordedStep) -> object:
 def meta_of(artifact: Artifact | None) -> Document:
     meta = getattr(artifact, "meta", None)
     return dict(meta) if isinstance(meta, dict) else {}
-
-
-def event_document(reader: RunReader, index: int) -> Document:
-    event = reader.fold.events[index]
-    return {"type": event.type, "ts": event.ts, "who": event.who, "trace_id": event.trace_id}
 
 
 def seal_document(reader: RunReader) -> Document | None:

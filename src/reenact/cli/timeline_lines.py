@@ -6,6 +6,7 @@ from typing import Any
 
 from reenact.cli.outcome_lines import STATUS_STYLE
 from reenact.cli.printing import Segment, dollars, one_line, plural, short
+from reenact.cli.timeline_events import event_line, vote_text
 
 STATE_STYLE = {"COMPLETED": "green", "FAILED": "red", "DENIED": "red"}
 DIM = "dim"
@@ -16,11 +17,13 @@ STANDS_STILL = {
 
 
 def timeline_lines(run: dict[str, Any]) -> list[list[Segment]]:
-    """Every line of a run that `read_timeline` has read."""
-    lines = heading(run)
+    """Every line of a run that `read_timeline` has read: steps and events in the order in which they began."""
+    lines, events = heading(run), list(run["events"])
     for step in run["steps"]:
+        while events and events[0]["ts"] < step["started_at"]:
+            lines += [[], event_line(events.pop(0))]
         lines += [[], *step_lines(step, run["status"])]
-    lines += [[], *events(run), *ending(run)]
+    lines += [[], *(event_line(event) for event in events), *ending(run)]
     return lines
 
 
@@ -67,11 +70,15 @@ def step_lines(step: dict[str, Any], run_status: str) -> list[list[Segment]]:
         lines.append([(f"      {one_line(step['message'])}", "red")])
     if rationale is not None:
         lines.append([("      ", ""), (rationale, "")])
+    if step["vote"] is not None:
+        lines.append([("      ", ""), (one_line(vote_text(step["vote"])), "")])
     width = max((len(code_text(attempt)) for attempt in step["attempts"]), default=0)
     lines += [attempt_line(attempt, width) for attempt in step["attempts"]]
     if step["served_from"] is not None:
         lines.append([(f"      served from trace {step['served_from']}: nothing was sent", "")])
-    if step["code"] is None and run_status in STANDS_STILL:
+    if step["state"] == "PENDING" and step["vote"] is not None:
+        lines.append([("      goes on with `reenact resume`", "yellow")])
+    elif step["code"] is None and run_status in STANDS_STILL:
         lines.append([(f"      {STANDS_STILL[run_status]}", "yellow")])
     pins = "  ".join(f"{name} {short(digest)}" for name, digest in step["digests"].items())
     lines.append([("      ", ""), (pins, DIM)])
@@ -118,13 +125,6 @@ def value_text(value: object) -> str:
     import msgspec
 
     return one_line(msgspec.json.encode(value).decode())
-
-
-def events(run: dict[str, Any]) -> list[list[Segment]]:
-    return [
-        [("event ", DIM), (f"{event['type']}  {event['ts']}  {one_line(event['who'] or '')}".rstrip(), "")]
-        for event in run["events"]
-    ]
 
 
 def ending(run: dict[str, Any]) -> list[list[Segment]]:

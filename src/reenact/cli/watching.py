@@ -9,7 +9,8 @@ import typer
 
 from reenact.cli.exits import DONE, INTERRUPTED
 from reenact.cli.printing import Segment, one_line, print_json, print_lines
-from reenact.cli.timeline_lines import attempt_line, code_text, ending, events, heading, step_head, timeline_lines
+from reenact.cli.timeline_events import event_line
+from reenact.cli.timeline_lines import attempt_line, code_text, ending, heading, step_head, timeline_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,10 +102,12 @@ class Growing(Quiet):
         self._ended: set[int] = set()
         self._attempts: dict[int, int] = {}
         self._status: str | None = None
+        self._told: set[tuple[str, str, str | None]] = set()
 
     def show(self, run: Document) -> None:
         lines: list[list[Segment]] = [] if self._headed else heading(run)
         self._headed = True
+        lines += self._new_events(run)
         for step in run["steps"]:
             lines += self._new_lines(step)
         if run["status"] != self._status and run["status"] in ("waiting", "held"):
@@ -131,9 +134,18 @@ class Growing(Quiet):
                 lines.append([(f"      {one_line(step['message'])}", "red")])
         return lines
 
+    def _new_events(self, run: Document) -> list[list[Segment]]:
+        lines = []
+        for event in run["events"]:
+            name = (event["type"], event["ts"], event["trace_id"])
+            if name not in self._told:
+                self._told.add(name)
+                lines.append(event_line(event))
+        return lines
+
     def end(self, run: Document | None) -> None:
         if run is not None:
-            print_lines([*events(run), *ending(run)])
+            print_lines([*self._new_events(run), *ending(run)])
 
 
 class Redrawn(Quiet):
