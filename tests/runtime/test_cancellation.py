@@ -188,34 +188,58 @@ def test_a_limit_of_the_host_around_a_call_is_its_own(tmp_path: Path) -> None:
     bench.check(asyncio.run(work()))
 
 
-@pytest.mark.parametrize("fails", [False, True], ids=["answers", "fails"])
-def test_a_cancellation_that_a_skill_kept_to_itself_comes_with_the_next_wait(fails: bool, tmp_path: Path) -> None:
-    async def answer() -> str:
-        with contextlib.suppress(asyncio.CancelledError):
+async def limit_itself() -> str:
+    """As clients of servers do: a limit within, which cancels the task that it stands in."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.01):
             await asyncio.sleep(3600)
-        if fails:
-            raise ValueError("something else")
-        return "recorded"
+    await asyncio.sleep(0.1)
+    return "done"
 
-    bench, begun = session_on(tmp_path, answer)
 
-    async def host(s: Any, outcomes: list[Any]) -> None:
-        outcomes.append(await s.call("deaf"))
-        outcomes.append(await s.call("after"))
+async def outlive_a_part() -> str:
+    """Something that it waits for is cancelled; it is not."""
+    part = asyncio.ensure_future(asyncio.sleep(3600))
+    asyncio.get_running_loop().call_later(0.01, part.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await part
+    await asyncio.sleep(0.1)
+    return "done"
 
-    async def work() -> str:
-        begun.append(asyncio.Event())
-        async with bench.runtime.session(goal="interrupted") as s:
-            outcomes: list[Any] = []
-            loop = asyncio.ensure_future(host(s, outcomes))
-            await begun[0].wait()
-            loop.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await loop
-            assert [outcome.code for outcome in outcomes] == ["ERR_INTERNAL" if fails else "OK"]
-            return s.run_id
 
-    bench.check(asyncio.run(work()))
+async def fail_in_a_group() -> str:
+    async def fail() -> None:
+        await asyncio.sleep(0.01)
+        raise ValueError("one of them")
+
+    with contextlib.suppress(ExceptionGroup):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fail())
+            await asyncio.sleep(3600)
+    await asyncio.sleep(0.1)
+    return "done"
+
+
+@pytest.mark.parametrize("body", [limit_itself, outlive_a_part, fail_in_a_group])
+def test_what_a_skill_cancels_within_itself_is_its_own_affair(
+    body: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It then goes on for longer than one that is cancelled from outside may."""
+    bench = Bench(tmp_path, deaf(body), after)
+    first, second = bench.run(step("deaf", timeout_ms=60_000), step(after)).outcomes
+    assert (first.output, second.output) == ("done", "done")
+    assert caplog.text == ""
+
+
+def test_what_hangs_in_its_own_limit_fails_without_cancelling_its_run(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with asyncio.timeout(0.01):
+            await swallow()
+
+    bench = Bench(tmp_path, deaf(body), after)
+    result = bench.run(step("deaf", timeout_ms=60_000, on_error="continue"), step(after))
+    assert [outcome.code for outcome in result.outcomes] == ["ERR_TIMEOUT", "OK"]
+    bench.check(result)
 
 
 def test_a_read_back_that_swallows_its_cancellation_has_not_told(tmp_path: Path) -> None:

@@ -23,43 +23,31 @@ T = TypeVar("T")
 
 
 async def within(work: Coroutine[Any, Any, object], limit_s: float, name: str) -> object:
-    """What `work` gives; TimeoutError when it takes longer. A timer is set only once it waits for something.
-
-    A cancellation of the caller that the coroutine kept to itself comes to the caller at its next wait.
-    """
+    """What `work` gives; TimeoutError when it takes longer. A timer is set only once it waits for something."""
     ends = asyncio.get_running_loop().time() + limit_s
+    task = asyncio.current_task()
+    assert task is not None
+    before = task.cancelling()
     try:
         waits_for = work.send(None)
     except StopIteration as done:
         return done.value
-    rest, limit = Rest(work, waits_for, name), asyncio.timeout_at(ends)
-    try:
-        async with limit:
-            return await rest
-    except asyncio.CancelledError:
-        rest.cancellations = 0
-        raise
-    finally:
-        if rest.cancellations > limit.expired():
-            cancel_again()
-
-
-def cancel_again() -> None:
-    """As often as it was asked for, so that whoever asked still knows it as his own."""
-    task = asyncio.current_task()
-    assert task is not None
-    task.uncancel()
-    task.cancel()
+    async with asyncio.timeout_at(ends):
+        return await Rest(work, waits_for, name, task, before)
 
 
 class Rest:
     """The rest of a coroutine that has begun and waits for something."""
 
-    def __init__(self, work: Coroutine[Any, Any, object], waits_for: object, name: str) -> None:
+    def __init__(
+        self, work: Coroutine[Any, Any, object], waits_for: object, name: str, task: asyncio.Task[Any], before: int
+    ) -> None:
         self._work = work
         self._waits_for = waits_for
         self._name = name
-        self.cancellations = 0
+        self._task = task
+        self._before = before
+        """How often the task had been cancelled when the coroutine began."""
         self._first: asyncio.CancelledError | None = None
         self._patience: asyncio.TimerHandle | None = None
         self._is_over = False
@@ -88,26 +76,26 @@ class Rest:
             if self._patience is not None:
                 self._patience.cancel()
 
+    @property
+    def _is_owed(self) -> bool:
+        """A cancellation still counts. Those that a coroutine makes itself, for a limit within it, it takes back."""
+        return self._task.cancelling() > self._before
+
     def _cancelled(self, cancelled: asyncio.CancelledError) -> None:
         if self._is_over:
-            self._close()
-            assert self._first is not None
-            raise self._first
-        self.cancellations += 1
-        if self._first is None:
+            self._stop()
+        elif self._patience is None and self._is_owed:
             self._first = cancelled
-            task = asyncio.current_task()
-            assert task is not None
-            self._patience = asyncio.get_running_loop().call_later(GRACE_S, self._lose_patience, task)
+            self._patience = asyncio.get_running_loop().call_later(GRACE_S, self._lose_patience)
 
-    def _lose_patience(self, task: asyncio.Task[Any]) -> None:
-        self._is_over = True
-        task.cancel()  # the only way to wake it
+    def _lose_patience(self) -> None:
+        self._patience = None
+        if self._is_owed:
+            self._is_over = True
+            self._task.cancel()  # the only way to wake it
 
-    def _close(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        task.uncancel()
+    def _stop(self) -> None:
+        self._task.uncancel()
         log.warning(
             "skill %s went on for %g s after it was cancelled, and was stopped; let CancelledError through, or declare "
             'isolation="process"',
@@ -118,6 +106,10 @@ class Rest:
             self._work.close()
         except Exception as error:  # noqa: BLE001  # it refuses even that: it is left where it waits
             log.warning("skill %s could not be closed: %s", self._name, error)
+        if self._is_owed:
+            assert self._first is not None
+            raise self._first
+        raise TimeoutError(f"it went on for {GRACE_S:g} s after it had cancelled itself")
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
