@@ -102,7 +102,7 @@ def test_the_reader_takes_exactly_what_the_schema_takes() -> None:
         told = complaint(document)
         beyond = told and re.search(r"stands already at|is not a time|there is no price for|`key` in", told)
         assert beyond or valid.is_valid(document) is (told is None), (change, told)
-        assert told is None or re.search(r"\$|unknown field|missing required field", told), (change, told)
+        assert told is None or "$" in told, (change, told)
         taken += told is None
     assert MUTANTS // 10 < taken < MUTANTS * 9 // 10
 
