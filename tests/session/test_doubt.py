@@ -239,3 +239,33 @@ def test_a_late_failure_that_would_be_tried_again_ends_the_call_and_nothing_is_s
     assert (bank.codes(run_id), bank.paid["shaky"]) == (["ERR_CANCELLED"], 1)
     result = mocked(load_recording(other.store, run_id), other.registry)
     assert result.verdict == "matched", result.divergence
+
+
+def leaves(ctx: SkillContext, n: int) -> object:
+    raise SystemExit(3)
+
+
+async def leaves_later(ctx: SkillContext, n: int) -> object:
+    raise SystemExit(3)
+
+
+def not_a_number(ctx: SkillContext, n: int) -> object:
+    return {"done": True, "output": float("nan")}
+
+
+@pytest.mark.parametrize("hook", [leaves, leaves_later, not_a_number])
+def test_a_read_back_that_exits_or_says_what_json_cannot_has_not_told(tmp_path: Path, hook: Any) -> None:
+    @skill("odd", version="1.0.0", tool_class="write", in_doubt="reconcile", reconcile=hook)
+    async def odd(n: int) -> int:
+        return n
+
+    bank = Bank(tmp_path)
+    bank.runtime.registry.register(odd)
+    with armed("after_dispatch", 1), pytest.raises(Crash):
+        bank.runtime.run(
+            {"plan_id": "p", "agent_id": "a", "steps": [{"step_id": "s", "skill_id": "odd", "parameters": {"n": 1}}]}
+        )
+    bank.door.advance(60)
+    (held,) = bank.runtime.recover()
+    assert held.status == "held"
+    assert "could not tell" in str(held.reason)

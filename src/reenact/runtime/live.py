@@ -39,7 +39,7 @@ class LiveSource:
         secrets: Secrets,
         *,
         services: Mapping[str, object] | None = None,
-        on_progress: Callable[[str, str], None] | None = None,
+        on_progress: Callable[[str, str, str], None] | None = None,
     ) -> None:
         self._door = door
         self._secrets = secrets
@@ -137,9 +137,16 @@ class LiveSource:
         started_at, began = self._door.timestamp(), self._door.monotonic()
         try:
             answer = await self._ask(hook, ctx, skill.bind(parameters), call.step.timeout_ms / 1000)
-        except Exception:  # noqa: BLE001  # whatever went wrong: nobody knows, so a person is asked
+            if not isinstance(answer, dict) or not isinstance(answer.get("done"), bool):
+                return None
+            output = without_seals(to_plain(answer.get("output")))
+        except asyncio.CancelledError:
+            if being_cancelled():
+                raise
             return None
-        if not isinstance(answer, dict) or not isinstance(answer.get("done"), bool):
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001  # whatever went wrong, exits too: nobody knows, so a person is asked
             return None
         if not answer["done"]:
             return False
@@ -148,7 +155,7 @@ class LiveSource:
             started_at=started_at,
             ended_at=self._door.timestamp(),
             latency_ms=max(0, int((self._door.monotonic() - began) * 1000)),
-            output=without_seals(to_plain(answer.get("output"))),
+            output=output,
             side_effects=reports.side_effects(ctx.close()),
         )
 
@@ -173,7 +180,7 @@ class LiveSource:
             clock=self._door,
             context=call.context,
             services=self._services,
-            on_progress=None if tell is None else (lambda message: tell(step_id, message)),
+            on_progress=None if tell is None else (lambda message: tell(call.run_id, step_id, message)),
         )
 
     async def _call(
