@@ -165,13 +165,7 @@ class Execution:
         """A listener that fails is the host's trouble, never the run's. A closed pipe is the way to stop a command."""
         mode = "live" if self.fold.record is None else self.fold.record.mode
         fact = fact if mode == "live" else replace(fact, mode=mode)
-        for listener in self.listeners:
-            try:
-                listener(fact)
-            except BrokenPipeError:
-                raise
-            except Exception as error:  # noqa: BLE001  # whatever a listener does
-                log.warning("a listener failed on %s of run %s: %s", fact.kind, fact.run_id, type(error).__name__)
+        tell_all(self.listeners, fact)
 
     def not_yet_recorded(self, trace_id: str, attempt: int, result: AttemptResult, hints: tuple[str, ...]) -> None:
         self.unrecorded[trace_id] = (attempt, result, hints)
@@ -231,6 +225,16 @@ class Execution:
             return None, None
         trace, commits = load_trace(self.store, row)
         return succeeded_output(trace), commits.get("tool_effect")
+
+
+def tell_all(listeners: tuple[Listener, ...], fact: Fact) -> None:
+    for listener in listeners:
+        try:
+            listener(fact)
+        except BrokenPipeError:
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever a listener does
+            log.warning("a listener failed on %s of run %s: %s", fact.kind, fact.run_id, type(error).__name__)
 
 
 def succeeded_output(trace: TraceFold) -> str | None:

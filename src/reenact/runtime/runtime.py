@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,7 +30,7 @@ from reenact.runtime.capability import Mint
 from reenact.runtime.committer import Committer
 from reenact.runtime.coroutines import to_its_end
 from reenact.runtime.doubt import keep_late
-from reenact.runtime.execution import Execution, Fact, Listener, Parked
+from reenact.runtime.execution import Execution, Fact, Listener, Parked, tell_all
 from reenact.runtime.gates.supervisor import SupervisorFunction, load_supervisor
 from reenact.runtime.heartbeat import Heartbeat
 from reenact.runtime.live import LiveSource
@@ -359,10 +360,13 @@ class Runtime:
                 self.store.release(ex.writer.lease, status)
         return RunResult(ex.run_id, status, self.store, reason=reason)
 
-    def _progress(self, step_id: str, message: str) -> None:
-        shown = Sealer(self.secrets).redact_text(message) if self.listeners else message
-        for listener in self.listeners:
-            listener(Fact(kind="progress", run_id="", step_id=step_id, message=shown))
+    def _progress(self, run_id: str, step_id: str, message: str) -> None:
+        """What a skill says on its way. It hears nothing of a listener that fails, and nothing of a closed pipe."""
+        if self.listeners:
+            shown = Sealer(self.secrets).redact_text(message)
+            fact = Fact(kind="progress", run_id=run_id, step_id=step_id, message=shown)
+            with suppress(BrokenPipeError):
+                tell_all(self.listeners, fact)
 
     def close(self) -> None:
         self.store.close()
