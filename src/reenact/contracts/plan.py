@@ -125,17 +125,28 @@ def check_plan(plan: Plan, source: str) -> None:
 
 def check_steps(plan: Plan, source: str) -> None:
     seen: dict[str, int] = {}
+    sound: set[tuple[str, str | None]] = set()
     for index, step in enumerate(plan.steps):
-        where = f"{source}: $.steps[{index}]"
-        if not STEP_ID.match(step.step_id):
-            raise PlanError(f"{where}.step_id: {step.step_id!r} is not 1 to 128 of A-Z a-z 0-9 _ . : -")
-        if step.step_id in seen:
-            raise PlanError(f"{where}.step_id: {step.step_id!r} stands already at $.steps[{seen[step.step_id]}]")
-        if not SKILL_ID.match(step.skill_id):
-            raise PlanError(f"{where}.skill_id: {step.skill_id!r} is not `tool` or `server.tool` in a-z 0-9 _ -")
-        if step.skill_version is not None and not VERSION.match(step.skill_version):
-            raise PlanError(f"{where}.skill_version: {step.skill_version!r} is not a version like 1.2.0")
-        seen[step.step_id] = index
+        skill = (step.skill_id, step.skill_version)
+        if step.step_id not in seen and STEP_ID.match(step.step_id) and (skill in sound or names_a_skill(*skill)):
+            seen[step.step_id] = index
+            sound.add(skill)
+        else:
+            raise PlanError(f"{source}: $.steps[{index}].{what_is_wrong(step, seen)}")
+
+
+def names_a_skill(skill_id: str, version: str | None) -> bool:
+    return SKILL_ID.match(skill_id) is not None and (version is None or VERSION.match(version) is not None)
+
+
+def what_is_wrong(step: Step, seen: dict[str, int]) -> str:
+    if not STEP_ID.match(step.step_id):
+        return f"step_id: {step.step_id!r} is not 1 to 128 of A-Z a-z 0-9 _ . : -"
+    if step.step_id in seen:
+        return f"step_id: {step.step_id!r} stands already at $.steps[{seen[step.step_id]}]"
+    if not SKILL_ID.match(step.skill_id):
+        return f"skill_id: {step.skill_id!r} is not `tool` or `server.tool` in a-z 0-9 _ -"
+    return f"skill_version: {step.skill_version!r} is not a version like 1.2.0"
 
 
 def is_time(text: str) -> bool:
