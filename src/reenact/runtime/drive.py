@@ -252,14 +252,15 @@ class Call:
             skill_id=self.step.skill_id,
             skill_version=self.step.skill_version,
             risk_level=request.risk_level,
-            parameters=self.parameters,
+            parameters=self.unescaped(),
             agent_id=self.ex.plan.plan.agent_id,
             goal=self.ex.plan.plan.goal,
             spent_cents=cents(self.ex.fold.spent_exact),
         )
         if named is not None or host is not None:
             await self.ex.writer.flush()  # a callable may take its time: what is known so far is durable first
-        return await supervisor.decide(proposal, mode, vote=vote, named=named, host=host)
+        limit_s = self.ex.supervisor_limit_s
+        return await supervisor.decide(proposal, mode, vote=vote, named=named, host=host, limit_s=limit_s)
 
     async def park(self) -> None:
         """What is known is durable, and a checkpoint says where the trace stands."""

@@ -20,7 +20,7 @@ from reenact.policy.cost import PriceTable
 from reenact.runtime.capability import Mint
 from reenact.runtime.gates import external
 from reenact.runtime.gates.duplicate import DuplicateGate
-from reenact.runtime.gates.supervisor import SupervisorFunction
+from reenact.runtime.gates.supervisor import LONGEST_ANSWER_S, SupervisorFunction
 from reenact.runtime.ledger import Ledger
 from reenact.runtime.payload_book import PayloadBook
 from reenact.runtime.source import AttemptResult, EffectSource
@@ -85,6 +85,7 @@ class Execution:
         original_run_id: str,
         named_supervisor: Callable[[], SupervisorFunction | None] = lambda: None,
         host_supervisor: SupervisorFunction | None = None,
+        supervisor_limit_s: float = LONGEST_ANSWER_S,
         listeners: tuple[Listener, ...] = (),
     ) -> None:
         self.store = store
@@ -97,6 +98,7 @@ class Execution:
         self._named_supervisor = named_supervisor
         self.host_supervisor = host_supervisor
         """The host's own: asked about every call, whatever the plan names."""
+        self.supervisor_limit_s = supervisor_limit_s
         self.listeners = listeners
         self.fold: RunFold = writer.fold
         self.book: PayloadBook = writer.book

@@ -31,7 +31,7 @@ from reenact.runtime.committer import Committer
 from reenact.runtime.coroutines import to_its_end
 from reenact.runtime.doubt import keep_late
 from reenact.runtime.execution import Execution, Fact, Listener, Parked, tell_all
-from reenact.runtime.gates.supervisor import SupervisorFunction, load_supervisor
+from reenact.runtime.gates.supervisor import LONGEST_ANSWER_S, SupervisorFunction, load_supervisor
 from reenact.runtime.heartbeat import Heartbeat
 from reenact.runtime.live import LiveSource
 from reenact.runtime.payload_book import PayloadBook
@@ -70,7 +70,8 @@ class Runtime:
     """Runs plans on a store.
 
     `skills` are added to the built-in ones. `secrets` are looked up before the environment. `supervisor` is asked about
-    every call, besides what a plan names. `listeners` hear every fact after it is durable.
+    every call, besides what a plan names; each has `supervisor_timeout_s` to answer. `listeners` hear every fact after
+    it is durable.
     """
 
     def __init__(
@@ -80,9 +81,12 @@ class Runtime:
         skills: Iterable[Skill] | Registry = (),
         secrets: Mapping[str, str] | None = None,
         supervisor: SupervisorFunction | None = None,
+        supervisor_timeout_s: float = LONGEST_ANSWER_S,
         listeners: Iterable[Listener] = (),
         door: Door | None = None,
     ) -> None:
+        if not supervisor_timeout_s > 0:
+            raise UsageError("supervisor_timeout_s is a number of seconds above 0")
         self.door: Door = door or SystemDoor()
         self.store: Store = open_store(store, self.door)
         self.registry = skills if isinstance(skills, Registry) else default_registry()
@@ -91,6 +95,7 @@ class Runtime:
                 self.registry.register(skill)
         self.secrets = Secrets(secrets)
         self._supervisor = supervisor
+        self._supervisor_timeout_s = supervisor_timeout_s
         self.listeners = tuple(listeners)
         self.owner = owner_name(self.door.random_bytes(8).hex())
         self.mint = Mint(self.store.signing_key, self.store.store_id)
@@ -319,6 +324,7 @@ class Runtime:
             original_run_id=original_run_id,
             named_supervisor=self._named_supervisor(plan, writer),
             host_supervisor=self._supervisor,
+            supervisor_limit_s=self._supervisor_timeout_s,
             listeners=self.listeners,
         )
 

@@ -6,6 +6,7 @@ the host comes first: a no of either is a no, and where either wants a person, a
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import inspect
 from collections.abc import Awaitable, Callable
@@ -15,7 +16,9 @@ from dataclasses import dataclass, replace
 from reenact.contracts.artifacts import RiskLevel
 from reenact.contracts.records import Vote
 from reenact.errors import PlanError
+from reenact.runtime.coroutines import within
 from reenact.runtime.gates.verdict import Approval, NeedsApproval, Refusal, Verdict
+from reenact.runtime.threads import THREADS
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,8 @@ SupervisorFunction = Callable[[Proposal], "bool | str | Awaitable[bool | str]"]
 
 HOST = "the host's supervisor"
 NAMED = "the supervisor"
+LONGEST_ANSWER_S = 60.0
+"""What a function has to answer, unless the host says otherwise. Who takes longer than that asks for a person."""
 
 
 async def decide(
@@ -47,6 +52,7 @@ async def decide(
     vote: Vote | None = None,
     named: SupervisorFunction | None = None,
     host: SupervisorFunction | None = None,
+    limit_s: float = LONGEST_ANSWER_S,
 ) -> Verdict:
     """What the host, the plan's `mode` and a person come to.
 
@@ -56,26 +62,26 @@ async def decide(
     said = None if vote is None else by_vote(vote)
     if isinstance(said, Refusal):
         return said
-    by_host = None if host is None else await by_function(host, proposal, HOST)
+    by_host = None if host is None else await by_function(host, proposal, HOST, limit_s)
     if isinstance(by_host, Refusal):
         return by_host
     if said is not None:
         return said
-    by_plan = await by_mode(mode, named, proposal)
+    by_plan = await by_mode(mode, named, proposal, limit_s)
     if isinstance(by_plan, Refusal) or by_host is None:
         return by_plan
     return by_plan if isinstance(by_plan, NeedsApproval) else by_host
 
 
-async def by_mode(mode: str, named: SupervisorFunction | None, proposal: Proposal) -> Verdict:
+async def by_mode(mode: str, named: SupervisorFunction | None, proposal: Proposal, limit_s: float) -> Verdict:
     """What the plan says about its own calls."""
     if mode == "auto":
         return Approval("auto")
     if mode == "ask":
         return by_risk(proposal)
     if named is None:
-        return Refusal("supervisor", "ERR_POLICY_VIOLATION", f"there is no supervisor {mode}")
-    return await by_function(named, proposal, NAMED)
+        return refused(f"there is no supervisor {mode}")
+    return await by_function(named, proposal, NAMED, limit_s)
 
 
 def by_vote(vote: Vote) -> Verdict:
@@ -91,22 +97,68 @@ def by_risk(proposal: Proposal) -> Verdict:
     return NeedsApproval(f"step {proposal.step_id} would run {proposal.skill_id} ({proposal.risk_level})")
 
 
-async def by_function(function: SupervisorFunction, proposal: Proposal, who: str) -> Verdict:
-    """A function says True, False, or "ask" for a person. Anything else, and any failure, is a no."""
+async def by_function(function: SupervisorFunction, proposal: Proposal, who: str, limit_s: float) -> Verdict:
+    """A function says True, False, or "ask" for a person. Anything else, any failure and no answer in time, is a no."""
+    task = asyncio.current_task()
     try:
-        answer = function(replace(proposal, parameters=deepcopy(proposal.parameters)))
-        if inspect.isawaitable(answer):
-            answer = await answer
-    except Exception as error:  # noqa: BLE001  # a supervisor that fails has not approved
-        return Refusal(
-            "supervisor", "ERR_POLICY_VIOLATION", f"{who} failed with {type(error).__name__}",
-            {"supervisor_error": type(error).__name__},
-        )  # fmt: skip
+        answer = await answer_of(function, replace(proposal, parameters=deepcopy(proposal.parameters)), limit_s)
+    except NoAnswer:
+        return refused(f"{who} gave no answer within {limit_s:g} s", {"supervisor_error": "NoAnswer"})
+    except asyncio.CancelledError as error:
+        if task is not None and task.cancelling():
+            raise
+        return failed(who, error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  # a supervisor that fails has not approved, and ends nothing else
+        return failed(who, error)
     if answer is True:
         return Approval("policy")
     if answer == "ask":
         return NeedsApproval(f"{who} asks for a person about step {proposal.step_id}")
-    return Refusal("supervisor", "ERR_POLICY_VIOLATION", f"{who} refused")
+    return refused(f"{who} refused")
+
+
+class NoAnswer(Exception):
+    """A function took longer than it may."""
+
+
+async def answer_of(function: SupervisorFunction, proposal: Proposal, limit_s: float) -> object:
+    """In the loop where it is async, else in a thread: whoever else is at work goes on. A thread that hangs is left."""
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + limit_s
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+        answer: object = function(proposal)
+    else:
+        waiting = THREADS.run(lambda: function(proposal))
+        done, _ = await asyncio.wait([waiting], timeout=limit_s)
+        if not done:
+            waiting.cancel()
+            raise NoAnswer
+        answer = waiting.result()
+    if not inspect.isawaitable(answer):
+        return answer
+    try:
+        return await within(awaited(answer), ends - loop.time(), name)
+    except TimeoutError:
+        if loop.time() < ends:
+            raise
+        raise NoAnswer from None
+
+
+async def awaited(answer: Awaitable[object]) -> object:
+    return await answer
+
+
+def failed(who: str, error: BaseException) -> Refusal:
+    of_thread = isinstance(error, RuntimeError) and isinstance(error.__cause__, SystemExit | KeyboardInterrupt)
+    name = type(error.__cause__ if of_thread else error).__name__
+    return refused(f"{who} failed with {name}", {"supervisor_error": name})
+
+
+def refused(message: str, details: dict[str, object] | None = None) -> Refusal:
+    return Refusal("supervisor", "ERR_POLICY_VIOLATION", message, details or {})
 
 
 def load_supervisor(name: str) -> SupervisorFunction | None:
