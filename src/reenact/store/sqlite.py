@@ -38,7 +38,6 @@ from reenact.store.key_values import KeyValues
 from reenact.store.location import sqlite_path
 from reenact.store.owner import owner_is_gone
 from reenact.store.reading import open_to_read
-from reenact.store.reserving import reserve_key
 from reenact.store.signing import SigningKey, load_or_create, sign_frontier, signed_frontier
 from reenact.values.clock import Door, SystemDoor
 
