@@ -127,6 +127,13 @@ class Dispatch:
             )
             await self.ex.writer.flush()
             reach("after_redispatch_record")
+            if self.ex.listeners:
+                self.ex.tell_now(
+                    Fact(
+                        kind="redispatch", run_id=self.ex.run_id, step_id=self.step.step_id,
+                        step_index=self.step.index, attempt=self.trace.made, skill_id=self.step.skill_id,
+                    )
+                )  # fmt: skip
         self.ex.recovered.discard(trace_id)
         return None
 

@@ -43,7 +43,8 @@ class Fact:
     """Something that is durable now. Listeners get it after its commit, never before."""
 
     kind: str
-    """run_started, recovered, step_started, attempt, budget_alert, step_ended, run_ended, progress"""
+    """run_started, recovered, step_started, redispatch, attempt, budget_alert, step_ended, run_parked, run_ended,
+    progress"""
     run_id: str
     step_id: str | None = None
     step_index: int | None = None
@@ -110,6 +111,8 @@ class Execution:
         self.ledger = Ledger(writer.fold, self.budget)
         self.external = external.limit(self.context, self.fold, plan)
         self.duplicates: DuplicateGate | None = None
+        self.what_was_read: str | None = None
+        """Of a run that goes on: what its state was brought back from."""
         self.before_seal: Callable[[RunStatus], Awaitable[None]] | None = None
         """Called when every step has ended: the last moment at which a run can say something about itself."""
         self.duplicate_output = False

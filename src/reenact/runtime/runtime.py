@@ -182,6 +182,8 @@ class Runtime:
             self.heartbeat.drop(run_id)
             if ex.writer.lease is not None:
                 self.store.release(ex.writer.lease, status)
+        if status != "pending":
+            ex.tell_now(Fact(kind="run_parked", run_id=run_id, status=status, message=reason))
         return RunResult(run_id, status, self.store, reason=reason)
 
     async def recover_async(self) -> list[RunResult]:
@@ -283,7 +285,7 @@ class Runtime:
         writer = RunWriter(self.committer, fold, book, self.door, lease=lease, owner=self.owner)
         original = fold.record.parent_run if fold.record is not None and fold.record.mode != "live" else None
         ex = self.execution(bound, writer, source, original or run_id)
-        ex.tell_now(Fact(kind="recovered", run_id=run_id, message=str(recovered)))
+        ex.what_was_read = str(recovered)
         return ex
 
     def bind(self, fold: RunFold, plan: Plan, document: dict[str, object]) -> RunPlan:  # noqa: ARG002  # replays ask it
@@ -349,6 +351,8 @@ class Runtime:
         reason: str | None = None
         self.committer.active += 1
         try:
+            if ex.what_was_read is not None:
+                ex.tell_now(Fact(kind="recovered", run_id=ex.run_id, message=ex.what_was_read))
             status = await run_plan(ex)
         except Parked as parked:
             await leave_parked(ex)
@@ -364,6 +368,8 @@ class Runtime:
             self.heartbeat.drop(ex.run_id)
             if ex.writer.lease is not None:
                 self.store.release(ex.writer.lease, status)
+        if reason is not None:
+            ex.tell_now(Fact(kind="run_parked", run_id=ex.run_id, status=status, message=reason))
         return RunResult(ex.run_id, status, self.store, reason=reason)
 
     def _progress(self, run_id: str, step_id: str, message: str) -> None:

@@ -126,6 +126,8 @@ class SessionOpening:
         self._runtime.heartbeat.drop(self._ex.run_id)
         if self._ex.writer.lease is not None:
             self._runtime.store.release(self._ex.writer.lease, status)
+        if status in ("waiting", "held"):
+            self._ex.tell_now(Fact(kind="run_parked", run_id=self._ex.run_id, status=status))
 
     # -- sync ------------------------------------------------------------------------------------------------------
 

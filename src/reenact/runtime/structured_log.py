@@ -9,6 +9,9 @@ from reenact.runtime.execution import Fact
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import Door, SystemDoor
 
+OWN_WORDS = frozenset({"recovered", "run_parked", "budget_alert"})
+"""Facts whose message is Reenact's own."""
+
 
 class StructuredLog:
     """A listener. `redact` takes secrets out of messages; by default nothing that a tool said is written at all."""
@@ -39,7 +42,7 @@ def line_of(fact: Fact, ts: str, redact: Callable[[str], str] | None) -> dict[st
         "cost_cents": None if outcome is None else outcome.cost_cents,
         "backend_retries": None if outcome is None else outcome.observability.backend_retries,
         "side_effects": None if outcome is None else [[effect.type, effect.target] for effect in outcome.side_effects],
-        "skill_id": None if outcome is None else outcome.metadata.skill_id,
+        "skill_id": fact.skill_id if outcome is None else outcome.metadata.skill_id,
         "skill_version": None if outcome is None else outcome.metadata.skill_version,
     }
     other: dict[str, object] = {
@@ -48,8 +51,8 @@ def line_of(fact: Fact, ts: str, redact: Callable[[str], str] | None) -> dict[st
         "trace_id": None if outcome is None else outcome.observability.trace_id,
         "latency_ms": None if outcome is None else outcome.latency_ms,
     }
-    if redact is not None and fact.message is not None:
-        other["message"] = redact(fact.message)
+    if fact.message is not None and (redact is not None or fact.kind in OWN_WORDS):
+        other["message"] = fact.message if redact is None else redact(fact.message)
     return {
         "deterministic": {key: value for key, value in deterministic.items() if value is not None},
         "other": {key: value for key, value in other.items() if value is not None},
