@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -27,30 +28,57 @@ async def within(work: Coroutine[Any, Any, object], limit_s: float, name: str) -
     ends = asyncio.get_running_loop().time() + limit_s
     task = asyncio.current_task()
     assert task is not None
-    before = task.cancelling()
+    rest = Rest(work, name, task)
     try:
-        waits_for = work.send(None)
-    except StopIteration as done:
-        return done.value
-    async with asyncio.timeout_at(ends):
-        return await Rest(work, waits_for, name, task, before)
+        if (begun := rest.begin()) is not None:
+            return begun.value
+        async with asyncio.timeout_at(ends):
+            return await rest
+    finally:
+        if rest.own_cancels:
+            await rest.take_back()
 
 
 class Rest:
     """The rest of a coroutine that has begun and waits for something."""
 
-    def __init__(
-        self, work: Coroutine[Any, Any, object], waits_for: object, name: str, task: asyncio.Task[Any], before: int
-    ) -> None:
+    def __init__(self, work: Coroutine[Any, Any, object], name: str, task: asyncio.Task[Any]) -> None:
         self._work = work
-        self._waits_for = waits_for
+        self._waits_for: object = None
         self._name = name
         self._task = task
-        self._before = before
+        self._before = task.cancelling()
         """How often the task had been cancelled when the coroutine began."""
+        self.own_cancels = 0
+        """How often the coroutine itself has cancelled the task that it runs in, which is not its own."""
         self._first: asyncio.CancelledError | None = None
         self._patience: asyncio.TimerHandle | None = None
         self._is_over = False
+
+    def begin(self) -> StopIteration | None:
+        """The first step; its end, where it was the last."""
+        try:
+            self._waits_for = self._step(partial(self._work.send, None))
+        except StopIteration as done:
+            return done
+        return None
+
+    def _step(self, advance: Callable[[], object]) -> object:
+        before = self._task.cancelling()
+        try:
+            return advance()
+        finally:
+            self.own_cancels = max(0, self.own_cancels + self._task.cancelling() - before)
+
+    async def take_back(self) -> None:
+        """Its own cancellations end with the coroutine; one from outside comes through."""
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)  # one that was not delivered yet
+        while self.own_cancels and self._is_owed:
+            self.own_cancels -= 1
+            self._task.uncancel()
+        if self._is_owed:
+            raise asyncio.CancelledError
 
     def __await__(self) -> Generator[object, Any, object]:
         waits_for = self._waits_for
@@ -69,7 +97,7 @@ class Rest:
                 else:
                     advance = partial(self._work.send, sent)
                 try:
-                    waits_for = advance()
+                    waits_for = self._step(advance)
                 except StopIteration as done:
                     return done.value
         finally:
@@ -110,6 +138,29 @@ class Rest:
             assert self._first is not None
             raise self._first
         raise TimeoutError(f"it went on for {GRACE_S:g} s after it had cancelled itself")
+
+
+def run_to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """What `work` gives, in a loop of its own. A skill that stops the loop does not stop the run."""
+    begun: list[asyncio.Task[T]] = []
+
+    async def whole() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        begun.append(task)
+        return await to_its_end(work)
+
+    with asyncio.Runner() as runner:
+        try:
+            return runner.run(whole())
+        except RuntimeError:
+            if not begun or begun[0].done():
+                raise
+        while not begun[0].done():
+            log.warning("a skill stopped the event loop that it runs in; the loop goes on")
+            with suppress(RuntimeError):
+                runner.get_loop().run_until_complete(begun[0])
+        return begun[0].result()
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:

@@ -28,7 +28,7 @@ from reenact.journal.run_fold import RunFold
 from reenact.runtime import session_history
 from reenact.runtime.capability import Mint
 from reenact.runtime.committer import Committer
-from reenact.runtime.coroutines import to_its_end
+from reenact.runtime.coroutines import run_to_its_end
 from reenact.runtime.doubt import keep_late
 from reenact.runtime.execution import Execution, Fact, Listener, Parked, tell_all
 from reenact.runtime.gates.supervisor import LONGEST_ANSWER_S, SupervisorFunction, load_supervisor
@@ -395,7 +395,7 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
     if loop_is_running():
         work.close()
         raise UsageError("a loop is running in this thread: await the method that ends in _async instead")
-    return asyncio.run(to_its_end(work))
+    return run_to_its_end(work)
 
 
 def loop_is_running() -> bool:

@@ -255,8 +255,14 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="reenact-session")
+        self._ends = False
+        self._thread = threading.Thread(target=self._run, daemon=True, name="reenact-session")
         self._thread.start()
+
+    def _run(self) -> None:
+        """A skill that stops the loop does not stop the session."""
+        while not self._ends:
+            self._loop.run_forever()
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """What `work` gives. Ctrl-C cancels it, and comes through once it has ended."""
@@ -278,6 +284,7 @@ class LoopThread:
 
     def stop(self) -> None:
         self.do(leave_none_behind())
+        self._ends = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
