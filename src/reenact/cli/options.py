@@ -29,15 +29,29 @@ SkillsOption = Annotated[
     typer.Option("--skills", metavar="FILE|MODULE", help="Skills besides the built-in ones; may be given again."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+UnrecordedReadsOption = Annotated[
+    bool,
+    typer.Option(
+        "--unrecorded-reads",
+        help="Let steps that only read go on while the journal cannot be written, and say so. All others stop the run.",
+    ),
+]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or `last`.")]
 
 
-def open_runtime(url: str | None, skills: list[str] | None, listeners: tuple[Listener, ...] = ()) -> Runtime:
+def open_runtime(
+    url: str | None,
+    skills: list[str] | None,
+    listeners: tuple[Listener, ...] = (),
+    *,
+    unrecorded_reads: bool = False,
+) -> Runtime:
     """A runtime on a store that is made if there is none. Skills are loaded first: a mistake in them makes no store."""
     from reenact.replay.replaying import Runtime
 
     registry = load_registry(skills)
-    return Runtime(url, skills=registry, listeners=(*listeners, *log_listener()))
+    everybody = (*listeners, *log_listener())
+    return Runtime(url, skills=registry, listeners=everybody, unrecorded_reads=unrecorded_reads)
 
 
 def log_listener() -> tuple[Listener, ...]:

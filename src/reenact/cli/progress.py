@@ -94,7 +94,7 @@ def told_above(fact: Fact) -> bool:
     """Worth a line of its own although a bar is there."""
     if fact.kind == "attempt":
         return fact.backoff_ms is not None
-    return fact.kind in ("run_started", "recovered", "redispatch", "budget_alert", "progress") or (
+    return fact.kind in ("run_started", "recovered", "unrecorded", "redispatch", "budget_alert", "progress") or (
         fact.kind == "step_ended" and fact.status != "success"
     )
 
@@ -113,6 +113,8 @@ def fact_line(fact: Fact) -> str | None:
         return f"run {fact.run_id}: {fact.message}"
     if fact.kind == "redispatch":
         return f"{fact.step_id}: attempt {(fact.attempt or 0) + 1} was in doubt after a crash, sent again"
+    if fact.kind == "unrecorded":
+        return f"{fact.step_id}: goes on without a record: {one_line(fact.message or '')}"
     if fact.kind == "budget_alert":
         return f"{fact.step_id}: budget: {one_line(fact.message or '')}"
     if fact.kind == "progress" and fact.message:

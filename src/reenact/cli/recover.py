@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from reenact.cli.options import JsonOption, SkillsOption, StoreOption
+from reenact.cli.options import JsonOption, SkillsOption, StoreOption, UnrecordedReadsOption
 
 if TYPE_CHECKING:
     from reenact.cli.advice import Advice
@@ -27,7 +27,12 @@ class Recovered:
     exit_code: int = 0
 
 
-def recover(store: StoreOption = None, skills: SkillsOption = None, as_json: JsonOption = False) -> None:
+def recover(
+    store: StoreOption = None,
+    skills: SkillsOption = None,
+    unrecorded_reads: UnrecordedReadsOption = False,
+    as_json: JsonOption = False,
+) -> None:
     """Go on with every run that has not ended and that nobody is working on, the oldest first.
 
     One that cannot go on does not keep the others from it.
@@ -49,7 +54,7 @@ def recover(store: StoreOption = None, skills: SkillsOption = None, as_json: Jso
         typer.echo(f"there is no store at {path} yet", err=True)
     else:
         progress = choose_progress(as_json=as_json)
-        runtime = open_runtime(store, skills, (progress,))
+        runtime = open_runtime(store, skills, (progress,), unrecorded_reads=unrecorded_reads)
         rows = list(reversed(runtime.store.runs(status=UNFINISHED)))
         recovered = conduct(lambda: [recover_one(runtime, row) for row in rows], progress, advice)
     show(recovered, advice, as_json=as_json)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import typer
 
-from reenact.cli.options import JsonOption, RunArgument, SkillsOption, StoreOption
+from reenact.cli.options import JsonOption, RunArgument, SkillsOption, StoreOption, UnrecordedReadsOption
 
 
 def resume(
     run: RunArgument,
     store: StoreOption = None,
     skills: SkillsOption = None,
+    unrecorded_reads: UnrecordedReadsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Go on with a run that was killed, interrupted, held or waiting. A run that has ended is shown as it ended.
@@ -28,7 +29,7 @@ def resume(
     row = existing.find_run(run)
     existing.close()
     progress = choose_progress(as_json=as_json)
-    runtime = open_runtime(store, skills, (progress,))
+    runtime = open_runtime(store, skills, (progress,), unrecorded_reads=unrecorded_reads)
     advice = Advice(store, skills or ())
     result = conduct(lambda: runtime.resume(row.run_id), progress, advice, known_run=row.run_id)
     print_result(result, advice, as_json=as_json)

@@ -16,6 +16,7 @@ from reenact.contracts.outcome import (
     StructuredOutcome,
 )
 from reenact.contracts.records import Attempt, SideEffect
+from reenact.errors import StoreError
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import NOTHING, Spent
 from reenact.policy.classify import classify
@@ -24,7 +25,7 @@ from reenact.policy.repeat import fate_unknown, may_repeat
 from reenact.policy.retry import calculate_backoff_ms, should_retry
 from reenact.policy.settle import Tariff, settle, tariff
 from reenact.policy.taxonomy import is_retryable
-from reenact.runtime import building, doubt
+from reenact.runtime import building, doubt, unrecorded
 from reenact.runtime.crash_points import reach
 from reenact.runtime.execution import Execution, Fact, Parked
 from reenact.runtime.gates import budget
@@ -147,12 +148,18 @@ class Dispatch:
         return 1 if lease is None else lease.token
 
     async def attempt(self, number: int) -> AttemptResult:
-        self.ex.keep_lease()
+        try:
+            self.ex.keep_lease()
+        except StoreError as error:
+            self.go_on(error)
         reach("before_dispatch")
         try:
             return await self.ex.source.attempt(self.attempt_call(number))
         finally:
             reach("after_dispatch")
+
+    def go_on(self, error: StoreError) -> None:
+        unrecorded.go_on(self.ex, self.trace, self.step, self.parameters, error)
 
     def attempt_call(self, number: int) -> AttemptCall:
         call = self.trace.call
@@ -274,7 +281,10 @@ class Dispatch:
     async def wait(self, wait_ms: int) -> bool:
         """The failed attempt is durable before anybody sleeps. True when the run was cancelled by the end of it."""
         reach("before_attempt_record")
-        await self.ex.writer.flush()
+        try:
+            await self.ex.writer.flush()
+        except StoreError as error:
+            self.go_on(error)
         reach("after_attempt_record")
         if not self.ex.source.is_live(self.step):
             return False
@@ -312,6 +322,8 @@ class Dispatch:
             details = cast("dict[str, object]", sealer.mark(dict(result.details), self.step.redact_hints))
         if not good and result.facts.http_status is not None:
             details["upstream_status"] = result.facts.http_status
+        if self.ex.without_record:
+            details |= unrecorded.remark(self.ex, self.step)
         outcome = self.outcome(
             "success" if good else "failure", code, message, details or None, latency_ms=result.latency_ms
         )

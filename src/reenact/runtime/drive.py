@@ -13,13 +13,13 @@ from reenact.contracts.references import (
     resolve,
     unescape,
 )
-from reenact.errors import UnknownPrice
+from reenact.errors import StoreError, UnknownPrice
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import NO_AMOUNTS, LedgerDecision, Spent
 from reenact.policy.cost import cents
 from reenact.policy.redaction import holds_mark
 from reenact.policy.settle import tariff
-from reenact.runtime import building, keys
+from reenact.runtime import building, keys, unrecorded
 from reenact.runtime.dispatch import make_dispatch, with_output
 from reenact.runtime.execution import Execution, Fact, Parked
 from reenact.runtime.gates import budget, permission, supervisor, validate
@@ -87,12 +87,31 @@ class Call:
             if state == "PENDING":
                 outcome = await self.decide()
             elif state == "AUTHORIZED":
-                outcome = await keys.persist_call(self.ex, self.trace, self.step, self.parameters)
+                outcome = await self.persist()
             elif state == "EXECUTING":
                 outcome = await self.execute()
             else:
                 outcome = recorded_outcome(self.ex, self.trace)
         return outcome
+
+    async def persist(self) -> StructuredOutcome | None:
+        try:
+            return await keys.persist_call(self.ex, self.trace, self.step, self.parameters)
+        except StoreError as error:
+            if self.trace.state != "EXECUTING":
+                raise
+            self.go_on(error)  # the call is staged all the same
+            return None
+
+    async def make_durable(self) -> None:
+        """What is staged; a read may go on without that where its host said so."""
+        try:
+            await self.ex.writer.flush()
+        except StoreError as error:
+            self.go_on(error)
+
+    def go_on(self, error: StoreError) -> None:
+        unrecorded.go_on(self.ex, self.trace, self.step, self.parameters, error)
 
     @property
     def tool_call_id(self) -> str | None:
@@ -270,7 +289,7 @@ class Call:
     # -- EXECUTING -------------------------------------------------------------------------------------------------
 
     async def execute(self) -> StructuredOutcome:
-        await self.ex.writer.flush()  # the call is durable before it is dispatched
+        await self.make_durable()  # before it is dispatched
         if self.ex.cancel_note is not None:
             refused = keys.refuse(self.ex, self.trace, self.step, "ERR_CANCELLED", "the run was cancelled")
             keys.finish(self.ex, self.trace, self.step, refused)

@@ -43,8 +43,8 @@ class Fact:
     """Something that is durable now. Listeners get it after its commit, never before."""
 
     kind: str
-    """run_started, recovered, step_started, redispatch, attempt, budget_alert, step_ended, run_parked, run_ended,
-    progress"""
+    """run_started, recovered, unrecorded, step_started, redispatch, attempt, budget_alert, step_ended, run_parked,
+    run_ended, progress"""
     run_id: str
     step_id: str | None = None
     step_index: int | None = None
@@ -88,6 +88,7 @@ class Execution:
         host_supervisor: SupervisorFunction | None = None,
         supervisor_limit_s: float = LONGEST_ANSWER_S,
         listeners: tuple[Listener, ...] = (),
+        unrecorded_reads: bool = False,
     ) -> None:
         self.store = store
         self.door = door
@@ -116,7 +117,9 @@ class Execution:
         self.before_seal: Callable[[RunStatus], Awaitable[None]] | None = None
         """Called when every step has ended: the last moment at which a run can say something about itself."""
         self.duplicate_output = False
-        self.unrecorded_reads = False
+        self.unrecorded_reads = unrecorded_reads
+        self.without_record: dict[str, str] = {}
+        """Why steps went on although the journal could not be written, by step id."""
         self.unrecorded: dict[str, tuple[int, AttemptResult, tuple[str, ...]]] = {}
         """Results that are not durable yet, with the fields that are secret in them: what is left behind in
         `late_effects` when the lease is lost."""

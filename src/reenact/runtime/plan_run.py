@@ -28,11 +28,12 @@ async def run_plan(ex: Execution) -> RunStatus:
         if resumed:
             drive.hold_without_skill(ex, step, step.definition_digest)
         begin_turn(ex, step)
-        outcome = await next_call(ex, step).drive()
+        call = next_call(ex, step)
+        outcome = await call.drive()
         stopped = aborts(step, outcome)
         index += 1
         if ex.writer.is_large:
-            await ex.writer.flush()
+            await call.make_durable()
     status: RunStatus = "failed" if stopped else "completed"
     if ex.cancel_note is not None:
         note_cancel(ex, ex.cancel_note)

@@ -71,7 +71,8 @@ class Runtime:
 
     `skills` are added to the built-in ones. `secrets` are looked up before the environment. `supervisor` is asked about
     every call, besides what a plan names; each has `supervisor_timeout_s` to answer. `listeners` hear every fact after
-    it is durable.
+    it is durable. `unrecorded_reads` lets reads go on while the journal cannot be written, and they say so; everything
+    else fails closed.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Runtime:
         supervisor: SupervisorFunction | None = None,
         supervisor_timeout_s: float = LONGEST_ANSWER_S,
         listeners: Iterable[Listener] = (),
+        unrecorded_reads: bool = False,
         door: Door | None = None,
     ) -> None:
         if not supervisor_timeout_s > 0:
@@ -97,6 +99,7 @@ class Runtime:
         self._supervisor = supervisor
         self._supervisor_timeout_s = supervisor_timeout_s
         self.listeners = tuple(listeners)
+        self.unrecorded_reads = unrecorded_reads
         self.owner = owner_name(self.door.random_bytes(8).hex())
         self.mint = Mint(self.store.signing_key, self.store.store_id)
         self.heartbeat = Heartbeat(self.store)
@@ -126,14 +129,14 @@ class Runtime:
         resume: str | None = None,
         interrupted: str = "synthesize",
         duplicate_output: bool = False,
-        unrecorded_reads: bool = False,
+        unrecorded_reads: bool | None = None,
     ) -> SessionOpening:
         """A session for an agent loop: `async with runtime.session(goal=…) as s`, or plain `with`.
 
         `context` takes what a plan's context takes. `resume` goes on with a session of that id; calls that were
         interrupted are ended by an appended result (`interrupted="settle"` drives them to their end instead).
-        `duplicate_output` hands a denied duplicate the earlier output. `unrecorded_reads` lets reads go on, marked as
-        unrecorded, while the journal cannot be written; everything else fails closed.
+        `duplicate_output` hands a denied duplicate the earlier output. `unrecorded_reads` overrides the
+        runtime's.
         """
         return SessionOpening(
             self,
@@ -328,6 +331,7 @@ class Runtime:
             host_supervisor=self._supervisor,
             supervisor_limit_s=self._supervisor_timeout_s,
             listeners=self.listeners,
+            unrecorded_reads=self.unrecorded_reads,
         )
 
     def _named_supervisor(self, plan: RunPlan, writer: RunWriter) -> Callable[[], SupervisorFunction | None]:

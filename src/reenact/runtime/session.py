@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Event, EventType, RunStatus
-from reenact.errors import ConcurrentExecution, StoreError, UsageError, WaitingForPerson
+from reenact.errors import ConcurrentExecution, UsageError, WaitingForPerson
 from reenact.journal.fold import TraceFold
 from reenact.policy.cost import PriceTable
 from reenact.runtime import drive, session_history, verification, votes
@@ -19,7 +19,7 @@ from reenact.runtime.plan_run import note_cancel
 from reenact.runtime.reader import RecordedStep, RunReader
 from reenact.runtime.session_call import StepNames, check_arguments, check_commands, spoken
 from reenact.runtime.session_plan import Document, SessionPlan
-from reenact.runtime.unrecorded import call_unrecorded
+from reenact.runtime.unrecorded import marked
 
 if TYPE_CHECKING:
     from reenact.runtime.runtime import Runtime
@@ -76,23 +76,20 @@ class Session:
             return await self._driven(call)
         except Parked as parked:
             raise self._stopped(parked) from None
-        except StoreError as error:
-            outcome = await call_unrecorded(self._ex, call.trace, call.step, error)
-        return self._ex.book.sealer.hide_known(outcome)
 
     async def _driven(self, call: drive.Call) -> StructuredOutcome:
         """The outcome of a call, durable. While this goes on the call is nobody else's."""
         ended = self._in_flight[call.trace.trace_id] = asyncio.get_running_loop().create_future()
         try:
             outcome = await call.drive()
-            await self._ex.writer.flush()
+            await call.make_durable()
         except ConcurrentExecution:
             keep_late(self._ex)
             raise
         finally:
             del self._in_flight[call.trace.trace_id]
             ended.set_result(None)
-        return self._ex.book.sealer.hide_known(outcome)
+        return self._ex.book.sealer.hide_known(marked(self._ex, call.step, outcome))
 
     def _stopped(self, parked: Parked) -> WaitingForPerson:
         return WaitingForPerson(f"{parked} (run {self.run_id})", status=parked.status)

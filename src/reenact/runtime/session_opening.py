@@ -51,7 +51,7 @@ class SessionOpening:
         resume: str | None = None,
         interrupted: str = "synthesize",
         duplicate_output: bool = False,
-        unrecorded_reads: bool = False,
+        unrecorded_reads: bool | None = None,
     ) -> None:
         if interrupted not in ("synthesize", "settle"):
             raise UsageError(f"interrupted={interrupted!r} is neither synthesize nor settle")
@@ -74,7 +74,8 @@ class SessionOpening:
     async def __aenter__(self) -> Session:
         ex, plan = self._reopened() if self._resume else self._opened()
         ex.duplicate_output = self._duplicate_output
-        ex.unrecorded_reads = self._unrecorded_reads
+        if self._unrecorded_reads is not None:
+            ex.unrecorded_reads = self._unrecorded_reads
         ex.duplicates = DuplicateGate(turn=ex.fold.turn, with_output=self._duplicate_output)
         self._runtime.heartbeat.keep(ex.run_id, lambda: ex.writer.lease)
         self._runtime.committer.active += 1
