@@ -40,6 +40,8 @@ def resolve(
         raise UsageError("say one of --succeeded, --failed or --redispatch")
     if not reason:
         raise UsageError("say why, with --reason: it is recorded beside your name")
+    if output is not None and not succeeded:
+        raise UsageError(f"--output is what a call returned that succeeded; it does not go with --{chosen[0]}")
     value = None if output is None else parse_json(output, what="--output")
     existing_store(store).close()
     runtime = open_runtime(store, skills)

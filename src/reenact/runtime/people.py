@@ -103,6 +103,8 @@ async def resolve(
     output: object = None,
 ) -> None:
     """A person's word about a call in doubt. It ends the call, or frees it to be sent again."""
+    if output is not None and resolution != "succeeded":
+        raise UsageError(f"an output is what a call returned that succeeded; this one is said to be: {resolution}")
     row = runtime.store.find_run(run_id)
     ex = runtime.reopen_run(row.run_id)
     status = row.status
