@@ -24,7 +24,7 @@ def ls(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List runs, the newest first.
+    """List runs, the newest first. One that counts as running and that nobody works on is shown as interrupted.
 
     Exit codes: 0 listed, also when there is none; 2 no such status; 3 the store cannot be used.
     """
@@ -35,11 +35,16 @@ def ls(
     path = missing_store(store)
     if path is not None:
         typer.echo(f"there is no store at {path} yet; `reenact run` makes one", err=True)
-    rows = [] if path is not None else existing_store(store).runs(status=wanted or None, limit=limit)
+    rows: list[RunRow] = []
+    interrupted: frozenset[str] = frozenset()
+    if path is None:
+        recorded = existing_store(store)
+        rows = recorded.runs(status=wanted or None, limit=limit)
+        interrupted = recorded.unattended()
     if as_json:
-        print_json([as_document(row) for row in rows])
+        print_json([as_document(row, interrupted) for row in rows])
     else:
-        print_lines(table(rows))
+        print_lines(table(rows, interrupted))
 
 
 def statuses(given: list[str], *, waiting: bool) -> tuple[RunStatus, ...]:
@@ -56,10 +61,11 @@ def statuses(given: list[str], *, waiting: bool) -> tuple[RunStatus, ...]:
     return cast("tuple[RunStatus, ...]", tuple(dict.fromkeys(wanted)))
 
 
-def as_document(row: RunRow) -> dict[str, object]:
+def as_document(row: RunRow, interrupted: frozenset[str]) -> dict[str, object]:
     return {
         "run_id": row.run_id,
         "status": row.status,
+        "interrupted": row.run_id in interrupted,
         "kind": row.kind,
         "mode": row.mode,
         "plan_id": row.plan_id,
@@ -70,19 +76,20 @@ def as_document(row: RunRow) -> dict[str, object]:
     }
 
 
-def table(rows: list[RunRow]) -> list[list[Segment]]:
+def table(rows: list[RunRow], interrupted: frozenset[str]) -> list[list[Segment]]:
     from reenact.cli.outcome_lines import STATUS_STYLE
     from reenact.cli.printing import one_line
 
     if not rows:
         return [[("no runs", "")]]
-    lines: list[list[Segment]] = [[(f"{'RUN':<36}  {'STATUS':<9}  {'STARTED':<24}  PLAN", "bold")]]
+    lines: list[list[Segment]] = [[(f"{'RUN':<36}  {'STATUS':<11}  {'STARTED':<24}  PLAN", "bold")]]
     for row in rows:
+        status = "interrupted" if row.run_id in interrupted else row.status
         mode = "" if row.mode == "live" else f" ({row.mode})"
         lines.append(
             [
                 (f"{row.run_id:<36}  ", ""),
-                (f"{row.status:<9}", STATUS_STYLE.get(row.status, "yellow")),
+                (f"{status:<11}", STATUS_STYLE.get(status, "yellow")),
                 (f"  {row.started_at:<24}  {one_line(row.plan_id)}{mode}", ""),
             ]
         )

@@ -19,6 +19,7 @@ from reenact.errors import (
     UsageError,
 )
 from reenact.store import ballots, money
+from reenact.store.attendance import unattended
 from reenact.store.base import (
     PAYLOAD_BITS,
     Guard,
@@ -320,6 +321,9 @@ class SqliteStore:
         where = f"WHERE status IN ({', '.join('?' * len(status))})" if status else ""
         sql = f"SELECT {RUN_COLUMNS} FROM runs {where} ORDER BY run_no DESC LIMIT ?"
         return [RunRow(*row) for row in self._reader().query(sql, (*(status or ()), -1 if limit is None else limit))]
+
+    def unattended(self) -> frozenset[str]:
+        return unattended(self._reader(), self.door.now_ms())
 
     def _run_no(self, run_id: str) -> int:
         rows = self._reader().query("SELECT run_no FROM runs WHERE run_id = ?", (run_id,))
