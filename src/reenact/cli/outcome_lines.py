@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reenact.cli.printing import Segment, one_line, plural, print_json, print_lines
+from reenact.cli.printing import Segment, brief, one_line, plural, print_json, print_lines
 
 if TYPE_CHECKING:
     from reenact.cli.advice import Advice
@@ -72,7 +72,7 @@ def step_line(step: StepResult, width: int) -> list[Segment]:
     if step.attempts > 1:
         line.append((f"  {plural(step.attempts, 'attempt')}", ""))
     if step.outcome.status != "success":
-        line.append((f"  {one_line(said(step.outcome))}", ""))
+        line.append((f"  {brief(said(step.outcome))}", ""))
     return line
 
 

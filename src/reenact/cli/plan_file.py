@@ -34,7 +34,9 @@ class PlanFile:
         try:
             return work()
         except PlanError as error:
-            raise PlanError(with_place(str(error), self.text)) from None
+            said = str(error)
+            named = said if said.startswith(f"{self.path}:") else f"{self.path}: {said}"
+            raise PlanError(with_place(named, self.text)) from None
 
 
 def read_plan(path: Path) -> PlanFile:

@@ -9,6 +9,7 @@ from typing import Final
 import typer
 
 PICODOLLARS: Final = 10**12
+MOST_SHOWN: Final = 500
 Segment = tuple[str, str]
 """Text and the style that it has on a terminal with colours."""
 
@@ -38,6 +39,12 @@ def print_lines(lines: Iterable[list[Segment]], *, err: bool = False) -> None:
 def one_line(text: str) -> str:
     """Foreign text cannot forge a second line, or speak to the terminal."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def brief(text: str) -> str:
+    """Foreign text as one line that a person may read; `--json` has all of it."""
+    line = one_line(text[: MOST_SHOWN + 1])
+    return line if len(text) <= MOST_SHOWN else f"{one_line(text[:MOST_SHOWN])}… ({len(text)} characters)"
 
 
 def dollars(exact: int) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from reenact.cli.outcome_lines import said
-from reenact.cli.printing import one_line
+from reenact.cli.printing import brief, one_line
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -108,7 +108,7 @@ def fact_line(fact: Fact) -> str | None:
     if fact.kind == "step_ended":
         if fact.status == "success" or fact.outcome is None:
             return f"{fact.step_id}: {fact.code}"
-        return f"{fact.step_id}: {fact.status} {fact.code}: {one_line(said(fact.outcome))}"
+        return f"{fact.step_id}: {fact.status} {fact.code}: {brief(said(fact.outcome))}"
     if fact.kind == "recovered":
         return f"run {fact.run_id}: {fact.message}"
     if fact.kind == "redispatch":
@@ -118,7 +118,7 @@ def fact_line(fact: Fact) -> str | None:
     if fact.kind == "budget_alert":
         return f"{fact.step_id}: budget: {one_line(fact.message or '')}"
     if fact.kind == "progress" and fact.message:
-        return f"{fact.step_id}: {one_line(fact.message)}"
+        return f"{fact.step_id}: {brief(fact.message)}"
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reenact.cli.outcome_lines import STATUS_STYLE
-from reenact.cli.printing import Segment, dollars, one_line, plural, short
+from reenact.cli.printing import Segment, brief, dollars, one_line, plural, short
 from reenact.cli.timeline_events import event_line, vote_text
 
 STATE_STYLE = {"COMPLETED": "green", "FAILED": "red", "DENIED": "red"}
@@ -67,7 +67,7 @@ def step_lines(step: dict[str, Any], run_status: str) -> list[list[Segment]]:
     lines = [step_head(step)]
     rationale = None if step["decision"] is None else step["decision"]["rationale"]
     if step["message"] and step["message"] != rationale:
-        lines.append([(f"      {one_line(step['message'])}", "red")])
+        lines.append([(f"      {brief(step['message'])}", "red")])
     if rationale is not None:
         lines.append([("      ", ""), (rationale, "")])
     if step["vote"] is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from reenact.cli.exits import DONE, INTERRUPTED
-from reenact.cli.printing import Segment, one_line, print_json, print_lines
+from reenact.cli.printing import Segment, brief, one_line, print_json, print_lines
 from reenact.cli.timeline_events import event_line
 from reenact.cli.timeline_lines import attempt_line, code_text, ending, heading, step_head, timeline_lines
 
@@ -131,7 +131,7 @@ class Growing(Quiet):
             self._ended.add(index)
             lines.append(step_head(step))
             if step["message"]:
-                lines.append([(f"      {one_line(step['message'])}", "red")])
+                lines.append([(f"      {brief(step['message'])}", "red")])
         return lines
 
     def _new_events(self, run: Document) -> list[list[Segment]]:
