@@ -31,13 +31,15 @@ class Frontier(msgspec.Struct, frozen=True, kw_only=True):
     parked: dict[str, int]
     freed: dict[str, int] = {}
     duplicates: str
+    kept: bytes = b""
+    """What the runtime keeps beside it. The lines do not tell it: it needs the arguments of calls."""
 
 
 ENCODE = msgspec.msgpack.Encoder().encode
 DECODE = msgspec.msgpack.Decoder(Frontier).decode
 
 
-def pack(fold: RunFold) -> bytes:
+def pack(fold: RunFold, kept: bytes = b"") -> bytes:
     assert fold.record is not None
     return ENCODE(
         Frontier(
@@ -59,8 +61,17 @@ def pack(fold: RunFold) -> bytes:
             parked=fold.parked,
             freed=fold.freed,
             duplicates=fold.duplicates,
+            kept=kept,
         )
     )
+
+
+def kept_beside(data: bytes) -> bytes:
+    """What was kept besides the journal's own state; empty where nothing was, or the frontier cannot be read."""
+    try:
+        return DECODE(data).kept
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return b""
 
 
 def unpack(run_id: str, data: bytes) -> tuple[RunFold, list[str]]:

@@ -179,6 +179,7 @@ class RunFold:
         if checkpoint.run_head != run_head or checkpoint.root != self.terminal_root():
             raise ChecksumMismatch(f"{where}: it is not the state that the journal gives")
         self.last_checkpoint = checkpoint
+        self.duplicates = checkpoint.duplicates
 
     def apply_seal(self, seal: Seal, run_head: str) -> None:
         where = f"run {self.run_id}, seal"

@@ -49,7 +49,7 @@ class Call:
     async def drive(self) -> StructuredOutcome:
         """Until terminal. What the last state staged is not yet durable when this returns."""
         if self.gate is not None and self.trace.state != "PENDING":
-            self.claim = self.gate.hold(self.step, self.parameters)
+            self.claim = self.gate.hold(self.step, self.parameters, self.trace.trace_id)
         try:
             outcome = await self.until_terminal()
         except BaseException:
@@ -197,7 +197,7 @@ class Call:
         return Refusal("validate", "ERR_SECRET_UNAVAILABLE", message, {"secret": name})
 
     async def duplicate(self, gate: DuplicateGate) -> Refusal | None:
-        found = await gate.check(self.step, self.parameters)
+        found = await gate.check(self.step, self.parameters, self.trace.trace_id)
         if isinstance(found, Refusal):
             return found
         self.claim = found

@@ -10,14 +10,15 @@ from reenact.runtime import drive, keys, votes
 from reenact.runtime.crash_points import reach
 from reenact.runtime.execution import Execution, Fact
 from reenact.runtime.gates.duplicate import DuplicateGate
-from reenact.runtime.reader import RunReader
+from reenact.runtime.kept_state import encoded, fresh_gate, read_past, remembered_gate
 from reenact.runtime.steps import PlannedStep
 
 
 async def run_plan(ex: Execution) -> RunStatus:
     """From wherever the journal stands to the seal; raises Parked where a person is needed."""
     if ex.context.dedupe:
-        ex.duplicates = rebuild_duplicates(ex)
+        gate = ex.duplicates = rebuild_duplicates(ex)
+        ex.writer.kept_beside = lambda: (gate.digest(), encoded(gate))
     resumed = ex.fold.commits > 0
     if resumed:
         votes.hear(ex)
@@ -54,7 +55,7 @@ def begin_turn(ex: Execution, step: PlannedStep) -> None:
     """In a session's plan a repetition counts within its turn."""
     if ex.plan.by_turn and (ex.duplicates is None or step.turn != ex.plan.turn):
         ex.plan.turn = step.turn
-        ex.duplicates = DuplicateGate(turn=step.turn)
+        ex.duplicates = fresh_gate(ex, step.turn)
 
 
 def next_call(ex: Execution, step: PlannedStep) -> drive.Call:
@@ -91,12 +92,8 @@ async def seal(ex: Execution, status: RunStatus) -> None:
 
 
 def rebuild_duplicates(ex: Execution) -> DuplicateGate:
-    """What the duplicate gate knew, from the journal."""
-    gate = DuplicateGate()
-    if ex.fold.commits > 0:
-        for recorded in RunReader(ex.store, ex.run_id).steps():
-            parameters = recorded.parameters()
-            if recorded.finished and isinstance(parameters, dict):
-                step = ex.plan.step(recorded.trace.step_index)
-                gate.record(step, parameters, recorded.trace.trace_id, recorded.outcome())
-    return gate
+    """What the duplicate gate knew when the run was interrupted."""
+    if ex.fold.commits == 0:
+        return fresh_gate(ex)
+    past = read_past(ex.store, ex.run_id)
+    return remembered_gate(ex, 0, past, lambda recorded, _: ex.plan.step(recorded.trace.step_index))

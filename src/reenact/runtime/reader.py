@@ -65,13 +65,13 @@ class RecordedStep:
 
 
 class RunReader:
-    """Reads a run of a store from its first commit on, verifying as it goes."""
+    """Reads a run of a store from its first commit on, or from where `start` stands, verifying as it goes."""
 
-    def __init__(self, store: Store, run_id: str) -> None:
+    def __init__(self, store: Store, run_id: str, start: RunFold | None = None) -> None:
         self.store = store
         self.run_id = run_id
         self.payloads = StoredPayloads(store, run_id)
-        self.fold = RunFold(run_id)
+        self.fold = start or RunFold(run_id)
         self._finished: list[TraceFold] = []
         self._commits: dict[str, dict[ArtifactType, int]] = {}
 

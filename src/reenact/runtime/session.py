@@ -14,7 +14,7 @@ from reenact.policy.cost import PriceTable
 from reenact.runtime import drive, session_history, verification, votes
 from reenact.runtime.doubt import keep_late
 from reenact.runtime.execution import Execution, Fact, Parked
-from reenact.runtime.gates.duplicate import DuplicateGate
+from reenact.runtime.kept_state import fresh_gate
 from reenact.runtime.plan_run import note_cancel
 from reenact.runtime.reader import RecordedStep, RunReader
 from reenact.runtime.session_call import StepNames, check_arguments, check_commands, spoken
@@ -111,6 +111,7 @@ class Session:
         if not self._is_writable(name):
             raise UsageError("the name of a step looks like a secret, and names are written as they are")
         self._runtime.secrets.learn(secrets.values())
+        self._plan.secret_names.update(secrets.values())
         named, exact, recordable = spoken(skill_id, version, parameters, secrets, self._is_writable)
         step = self._plan.planned(
             index=index,
@@ -135,7 +136,7 @@ class Session:
         self._check_open()
         self._event("turn", None)
         turn = self._ex.fold.turn
-        self._ex.duplicates = DuplicateGate(turn=turn, with_output=self._ex.duplicate_output)
+        self._ex.duplicates = fresh_gate(self._ex, turn)
         await self._ex.writer.flush()
         return turn
 

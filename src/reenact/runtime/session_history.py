@@ -10,11 +10,12 @@ from reenact.contracts.records import Event, RunStatus
 from reenact.contracts.references import unescape
 from reenact.errors import UsageError
 from reenact.journal.fold import TraceFold
-from reenact.runtime import building, doubt, drive, keys
+from reenact.runtime import building, doubt, drive, kept_state, keys
 from reenact.runtime.dispatch import make_dispatch
 from reenact.runtime.execution import Execution, Parked
-from reenact.runtime.gates.duplicate import DuplicateGate, is_idempotent, touched
+from reenact.runtime.gates.duplicate import DuplicateGate, is_idempotent
 from reenact.runtime.gates.verdict import Refusal
+from reenact.runtime.kept_state import Past
 from reenact.runtime.reader import RecordedStep, RunReader
 from reenact.runtime.session_plan import Document, SessionPlan
 from reenact.runtime.source import AttemptResult
@@ -39,28 +40,16 @@ def reopen(ex: Execution, plan: SessionPlan, trace: TraceFold) -> drive.Call:
     step = plan.from_trace(trace, parameters, caller_key)
     call = drive.resume(ex, trace, step, near=near)
     if call.gate is None and ex.duplicates is not None and trace.state == "PENDING" and is_idempotent(step):
-        call.gate = remembered_gate(ex, plan, step.turn)  # a call of an earlier turn that nobody has decided yet
+        # A call of an earlier turn that nobody has decided yet.
+        call.gate = remembered_gate(ex, plan, step.turn, kept_state.read_whole(ex.store, ex.run_id))
     return call
 
 
-def remembered_gate(ex: Execution, plan: SessionPlan, turn: int) -> DuplicateGate:
-    """What the duplicate gate knew of a turn when the session was interrupted, from the journal."""
-    gate = DuplicateGate(turn=turn, with_output=ex.duplicate_output)
-    written: list[tuple[int, frozenset[str]]] = []
-    for recorded in RunReader(ex.store, ex.run_id).steps():
-        parameters = ex.book.sealer.unseal(recorded.parameters())
-        if not recorded.finished or not isinstance(parameters, dict):
-            continue
-        step, outcome = plan.from_trace(recorded.trace, parameters, None), recorded.outcome()
-        reads, writes = touched(step, parameters)
-        begun, ended = (recorded.commits.get(part, 0) for part in ("supervisor_decision", "tool_effect"))
-        was_stale = any(number >= begun and reads & names for number, names in written)
-        if outcome.ok and writes:
-            written.append((ended, writes))
-            gate.forget(writes)
-        if step.turn == turn and not was_stale:
-            gate.record(step, parameters, recorded.trace.trace_id, outcome)
-    return gate
+def remembered_gate(ex: Execution, plan: SessionPlan, turn: int, past: Past) -> DuplicateGate:
+    """What the duplicate gate knew of a turn when the session was interrupted."""
+    return kept_state.remembered_gate(
+        ex, turn, past, lambda recorded, parameters: plan.from_trace(recorded.trace, parameters, None)
+    )
 
 
 def may_wait(ex: Execution, trace: TraceFold) -> bool:

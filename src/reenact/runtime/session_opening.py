@@ -17,12 +17,11 @@ from reenact.journal.run_fold import RunFold
 from reenact.runtime import session_history
 from reenact.runtime.coroutines import GRACE_S, leave_none_behind
 from reenact.runtime.execution import Execution, Fact, Parked
-from reenact.runtime.gates.duplicate import DuplicateGate
+from reenact.runtime.kept_state import Past, encoded, fresh_gate, read_past
 from reenact.runtime.keys import StoredPayloads
 from reenact.runtime.payload_book import PayloadBook
 from reenact.runtime.plan_secrets import refuse_secrets_in_session
-from reenact.runtime.reader import RunReader
-from reenact.runtime.recovery import load_fold, refuse_ended
+from reenact.runtime.recovery import refuse_ended
 from reenact.runtime.sealing import Sealer
 from reenact.runtime.session import Session
 from reenact.runtime.session_plan import Document, SessionPlan, opening
@@ -76,14 +75,14 @@ class SessionOpening:
         ex.duplicate_output = self._duplicate_output
         if self._unrecorded_reads is not None:
             ex.unrecorded_reads = self._unrecorded_reads
-        ex.duplicates = DuplicateGate(turn=ex.fold.turn, with_output=self._duplicate_output)
+        assert ex.duplicates is not None
+        ex.duplicates.with_output = self._duplicate_output
         self._runtime.heartbeat.keep(ex.run_id, lambda: ex.writer.lease)
         self._runtime.committer.active += 1
         self._ex, self._session = ex, Session(self._runtime, ex, plan)
         try:
             await ex.writer.flush()
             if self._resume:
-                ex.duplicates = session_history.remembered_gate(ex, plan, ex.fold.turn)
                 await self._repair(ex, plan, self._session)
         except Parked as parked:
             self._leave(parked.status)
@@ -186,7 +185,9 @@ class SessionOpening:
         writer.run(record, new_run)
         data = book.put_as_it_is(document)[0]
         writer.event(Event(data=data, reason=None, trace_id=None, ts=started_at, type="turn", who=None))
-        ex = self._execution(plan, writer, run_id)
+        ex = runtime.execution(plan, writer, runtime.live_source(plan), run_id)
+        ex.duplicates = fresh_gate(ex)
+        keep_beside(ex, plan)
         ex.tell(Fact(kind="run_started", run_id=run_id))
         return ex, plan
 
@@ -209,9 +210,6 @@ class SessionOpening:
         for trace in list(ex.fold.open.values()):
             await session_history.synthesize(ex, plan, trace)
 
-    def _execution(self, plan: SessionPlan, writer: RunWriter, run_id: str) -> Execution:
-        return self._runtime.execution(plan, writer, self._runtime.live_source(plan), run_id)
-
 
 def reopen_session(runtime: Runtime, run_id: str) -> tuple[Execution, SessionPlan]:
     """A session's state with its lease taken; its opening was kept with its first turn."""
@@ -219,19 +217,44 @@ def reopen_session(runtime: Runtime, run_id: str) -> tuple[Execution, SessionPla
     try:
         document = session_document(runtime, run_id)
         plan = SessionPlan(document, runtime.registry.freeze())
-        fold = load_fold(runtime.store, run_id).fold
+        past = read_past(runtime.store, run_id)
+        fold = past.recovered.fold
         refuse_ended(fold)
+        pin_again(plan, past)
+        runtime.secrets.learn(plan.secret_names)
     except BaseException:
         runtime.store.release(lease)
         raise
-    for step in RunReader(runtime.store, run_id).steps():
+    book = PayloadBook(runtime.store, run_id, runtime.door, runtime.store.dedupe_key(run_id), runtime.sealer(plan))
+    writer = RunWriter(runtime.committer, fold, book, runtime.door, lease=lease, owner=runtime.owner)
+    ex = runtime.execution(plan, writer, runtime.live_source(plan), run_id)
+    ex.duplicates = session_history.remembered_gate(ex, plan, fold.turn, past)
+    keep_beside(ex, plan)
+    ex.tell_now(Fact(kind="recovered", run_id=run_id, message=str(past.recovered)))
+    return ex, plan
+
+
+def pin_again(plan: SessionPlan, past: Past) -> None:
+    """What the session had pinned, and the names of its secrets: as they were kept, and as its calls since then say."""
+    if past.kept is not None:
+        plan.pins = past.kept.pins or plan.pins
+        plan.secret_names.update(past.kept.secrets)
+    for step in past.steps:
         skill = plan.find(str(step.trace.meta("skill_id")), str(step.trace.meta("skill_version")))
         parameters = step.parameters()
         plan.pin(skill, parameters if isinstance(parameters, dict) else {})
-        runtime.secrets.learn(secret_names(parameters))
-    book = PayloadBook(runtime.store, run_id, runtime.door, runtime.store.dedupe_key(run_id), runtime.sealer(plan))
-    writer = RunWriter(runtime.committer, fold, book, runtime.door, lease=lease, owner=runtime.owner)
-    return runtime.execution(plan, writer, runtime.live_source(plan), run_id), plan
+        plan.secret_names.update(secret_names(parameters))
+
+
+def keep_beside(ex: Execution, plan: SessionPlan) -> None:
+    """With each run checkpoint, what whoever goes on from there needs to know."""
+
+    def kept() -> tuple[str, bytes]:
+        assert ex.duplicates is not None
+        state = encoded(ex.duplicates, pins=plan.pins, secrets=frozenset(plan.secret_names))
+        return ex.duplicates.digest(), state
+
+    ex.writer.kept_beside = kept
 
 
 def session_document(runtime: Runtime, run_id: str) -> Document:

@@ -53,6 +53,8 @@ class SessionPlan(RunPlan):
         if limits_external_calls(plan) and self.pins.side_effects is None:
             self.pins = replace(self.pins, side_effects=[])
         self.literal = True
+        self.secret_names: set[str] = set()
+        """Of the secrets that its calls were bound to."""
         self._prices = DEFAULT_PRICES.extended(plan.context.prices)
 
     def planned(

@@ -160,6 +160,8 @@ class RunWriter:
         self._lock = asyncio.Lock()
         self._checkpointed = fold.done
         self.reserved_exact: Callable[[], int] = lambda: 0
+        self.kept_beside: Callable[[], tuple[str, bytes]] | None = None
+        """(digest of the duplicates, what recovery needs besides the journal), for a run checkpoint."""
         self.sets_apart = False
         """Money may be set apart for calls, which then goes with their end."""
 
@@ -428,6 +430,9 @@ class RunWriter:
         """Every 256 steps, so that recovery reads from there. Not with the seal: then there is nothing to recover."""
         if self.fold.done // CHECKPOINT_STEPS == self._checkpointed // CHECKPOINT_STEPS or staged.seal is not None:
             return
+        kept = b""
+        if self.kept_beside is not None:
+            self.fold.duplicates, kept = self.kept_beside()
         staged.run_checkpoint = RunCheckpoint(
             commits=self.fold.commits + 1,
             duplicates=self.fold.duplicates,
@@ -439,7 +444,7 @@ class RunWriter:
             spent_exact=str(self.fold.spent_exact),
             ts=self.door.timestamp(),
         )
-        staged.frontier = frontier.pack(self.fold)
+        staged.frontier = frontier.pack(self.fold, kept)
 
 
 def tell_all(after: list[Callable[[], None]], interrupted: asyncio.CancelledError | None) -> None:

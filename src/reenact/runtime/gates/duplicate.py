@@ -8,24 +8,27 @@ the reads of what it wrote, and those that were under way while it ended.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.journal.chain import sha
-from reenact.policy.replay_control import call_key
 from reenact.runtime.gates.verdict import Refusal
 from reenact.runtime.steps import PlannedStep
 from reenact.skills.resources import resources_of
 from reenact.values.canonical import canonicalize
+from reenact.values.digest import hmac_hex
+
+UNKNOWN = object()
+"""An output that lies in the journal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Success:
     trace_id: str
     reads: frozenset[str]
-    output: object = None
+    output: object = UNKNOWN
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +36,7 @@ class Claim:
     """The right to be the one call of its kind, until the call ends."""
 
     key: str
+    trace_id: str
     reads: frozenset[str]
     ended: asyncio.Future[None] | None = None
     """Made when somebody waits for it."""
@@ -42,41 +46,52 @@ class Claim:
 
 @dataclass(slots=True)
 class DuplicateGate:
-    """The calls of one turn. `with_output` lets a denial carry what the earlier call returned."""
+    """The calls of one turn, by a signature that tells nobody without the plan what they are.
+
+    `with_output` lets a denial carry what the earlier call returned; `recall` reads that of a call before a crash.
+    """
 
     turn: int = 0
+    salt: bytes = b""
     with_output: bool = False
-    _done: dict[str, Success] = field(default_factory=dict)
+    recall: Callable[[str], object] | None = None
+    done: dict[str, Success] = field(default_factory=dict)
+    """What would be refused by now."""
     _claimed: dict[str, Claim] = field(default_factory=dict)
 
-    async def check(self, step: PlannedStep, parameters: Mapping[str, object]) -> Refusal | Claim | None:
+    async def check(self, step: PlannedStep, parameters: Mapping[str, object], trace_id: str) -> Refusal | Claim | None:
         """Refuse a duplicate, or claim the call: None where anybody may repeat it.
 
         A call in flight is waited for; if it fails, this one may go on.
         """
         if not is_idempotent(step):
             return None
-        key = key_of(step, parameters)
+        key = self.signature(step, parameters)
         while (held := self._claimed.get(key)) is not None:
             if held.ended is None:
                 held.ended = asyncio.get_running_loop().create_future()
             await asyncio.shield(held.ended)
-        earlier = self._done.get(key)
+        earlier = self.done.get(key)
         if earlier is None:
-            return self._claim(key, step, parameters)
+            return self._claim(key, step, parameters, trace_id)
         details: dict[str, object] = {"duplicate_of": earlier.trace_id}
         if self.with_output:
-            details["output"] = deepcopy(earlier.output)
+            details["output"] = self._output_of(earlier)
         message = f"{step.skill_id} succeeded with these arguments already; its result is that of {earlier.trace_id}"
         return Refusal("duplicate", "DENIED_DUPLICATE", message, details, duplicate_of=earlier.trace_id)
 
-    def hold(self, step: PlannedStep, parameters: Mapping[str, object]) -> Claim | None:
-        """Claim for a call that an earlier process let pass; None where there is nothing to claim."""
-        key = key_of(step, parameters) if is_idempotent(step) else None
-        return None if key is None or key in self._claimed else self._claim(key, step, parameters)
+    def _output_of(self, earlier: Success) -> object:
+        if earlier.output is not UNKNOWN:
+            return deepcopy(earlier.output)
+        return None if self.recall is None else self.recall(earlier.trace_id)
 
-    def _claim(self, key: str, step: PlannedStep, parameters: Mapping[str, object]) -> Claim:
-        claim = self._claimed[key] = Claim(key, touched(step, parameters)[0])
+    def hold(self, step: PlannedStep, parameters: Mapping[str, object], trace_id: str) -> Claim | None:
+        """Claim for a call that an earlier process let pass; None where there is nothing to claim."""
+        key = self.signature(step, parameters) if is_idempotent(step) else None
+        return None if key is None or key in self._claimed else self._claim(key, step, parameters, trace_id)
+
+    def _claim(self, key: str, step: PlannedStep, parameters: Mapping[str, object], trace_id: str) -> Claim:
+        claim = self._claimed[key] = Claim(key, trace_id, touched(step, parameters)[0])
         return claim
 
     def record(
@@ -93,14 +108,14 @@ class DuplicateGate:
         if outcome.ok and writes:
             self.forget(writes)
         if outcome.ok and is_idempotent(step) and not is_stale:
-            output = deepcopy(outcome.output) if self.with_output else None
-            self._done.setdefault(key_of(step, parameters), Success(trace_id, reads, output))
+            output = deepcopy(outcome.output) if self.with_output else UNKNOWN
+            self.done.setdefault(self.signature(step, parameters), Success(trace_id, reads, output))
         if claim is not None:
             self.release(claim)
 
     def forget(self, written: frozenset[str]) -> None:
         """Something was written: who read it before does not know what it is now."""
-        self._done = {key: success for key, success in self._done.items() if not success.reads & written}
+        self.done = {key: success for key, success in self.done.items() if not success.reads & written}
         for claim in self._claimed.values():
             claim.stale = claim.stale or bool(claim.reads & written)
 
@@ -111,17 +126,20 @@ class DuplicateGate:
         if claim.ended is not None and not claim.ended.done():
             claim.ended.set_result(None)
 
+    def stale_traces(self) -> list[str]:
+        """Calls under way whose success will not count."""
+        return sorted(claim.trace_id for claim in self._claimed.values() if claim.stale)
+
+    def signature(self, step: PlannedStep, parameters: Mapping[str, object]) -> str:
+        return hmac_hex(self.salt, canonicalize({"args": dict(parameters), "skill_id": step.skill_id}))
+
     def digest(self) -> str:
         """What a run checkpoint says of the gate."""
-        return sha(canonicalize(sorted(self._done)))
+        return sha(canonicalize(sorted([signature, success.trace_id] for signature, success in self.done.items())))
 
 
 def is_idempotent(step: PlannedStep) -> bool:
     return step.skill is not None and step.skill.metadata.idempotent
-
-
-def key_of(step: PlannedStep, parameters: Mapping[str, object]) -> str:
-    return call_key(step.skill_id, dict(parameters))
 
 
 def touched(step: PlannedStep, parameters: Mapping[str, object]) -> tuple[frozenset[str], frozenset[str]]:
