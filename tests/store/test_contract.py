@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -231,6 +232,33 @@ def test_a_key_is_reserved_once_completed_once_and_free_again_after_a_failure(st
     append(store, second, lease_2, completions=[completion("k", "t2")])
     with pytest.raises(KeyTaken):
         append(store, first, lease_1, reservations=[reservation("k", "t3")])
+
+
+def test_a_key_in_doubt_goes_only_to_a_call_that_follows_the_one_in_doubt(store: SqliteStore) -> None:
+    first, lease_1 = begin(store, "run-1")
+    second, lease_2 = begin(store, "run-2")
+    append(store, first, lease_1, reservations=[reservation("k", "t1")])
+    append(store, first, lease_1, completions=[replace(completion("k", "t1"), state="in_doubt")])
+    for after in (None, "t0"):
+        with pytest.raises(KeyTaken):
+            append(store, second, lease_2, reservations=[replace(reservation("k", "t2"), after=after)])
+    append(store, second, lease_2, reservations=[replace(reservation("k", "t2"), after="t1")])
+    record = store.key_record("local", "mail", "k")
+    assert record is not None
+    assert (record.trace_id, record.state) == ("t2", "reserved")
+    with pytest.raises(KeyTaken):
+        append(store, first, lease_1, reservations=[replace(reservation("k", "t3"), after="t1")])
+
+
+def test_a_request_to_cancel_is_heard_by_whoever_takes_or_renews_the_lease(store: SqliteStore) -> None:
+    run, lease = begin(store, "run-1")
+    assert store.cancel_request("run-1") is None
+    store.request_cancel("run-1", "{}")
+    assert store.cancel_request("run-1") == "{}"
+    (renewed,) = store.renew([lease])
+    assert renewed.cancel == "{}"
+    store.release(renewed)
+    assert store.acquire(run.run_id, "another").cancel == "{}"
 
 
 def test_a_unit_whose_key_is_taken_is_refused_alone(store: SqliteStore) -> None:
