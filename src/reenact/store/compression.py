@@ -62,9 +62,9 @@ class Codec:
             if codec == RAW:
                 return stored[1:]
             if codec == ZSTD_DICT_1:
-                return self._journal_back.decompress(stored[1:])
+                return self._journal_back.decompress(stored[1:], allow_extra_data=False)
             if codec == ZSTD:
-                return self._plain_back.decompress(stored[1:])
+                return self._plain_back.decompress(stored[1:], allow_extra_data=False)
         except (zstandard.ZstdError, MemoryError, OverflowError) as error:
             # A damaged frame may claim any size.
             raise DamagedRecord(f"stored bytes do not decompress: {error or type(error).__name__}") from None
