@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from reenact.errors import ReenactError
 from reenact.values.clock import parse_ts
 from reenact.verify.lines import Canonical, fit, read_canonical
-from reenact.verify.report import Findings, Problem, Where, first_difference
+from reenact.verify.report import Findings, Problem, Where, first_difference, shown
 from reenact.verify.shapes import ActionRequest, Claims, JwsHeader
 
 LIFETIME_S = 300
@@ -42,14 +42,14 @@ class KeyRing:
     def __init__(self, keys: Mapping[str, str] | None, findings: Findings, file: str = "keys.json") -> None:
         self._keys: dict[str, Ed25519PublicKey] = {}
         self.verified = self.unknown = 0
+        self.issuers: set[str] = set()
+        """What the capabilities name as their issuer."""
         for kid, text in (keys or {}).items():
-            raw = from_base64url(text)
+            raw, where = from_base64url(text), Where(file=file, row=f"kid {shown(kid)}")
             if raw is None or len(raw) != 32:
-                problem = Problem("KEY_INVALID", f"key {kid} is not 32 bytes in base64url")
-                findings.add(problem, Where(file=file))
+                findings.add(Problem("KEY_INVALID", f"key {kid} is not 32 bytes in base64url"), where)
             elif sha256(raw).hexdigest()[:16] != kid:
-                problem = Problem("KEY_INVALID", "the kid of a key", sha256(raw).hexdigest()[:16], kid)
-                findings.add(problem, Where(file=file))
+                findings.add(Problem("KEY_INVALID", "the kid of a key", sha256(raw).hexdigest()[:16], kid), where)
             else:
                 self._keys[kid] = Ed25519PublicKey.from_public_bytes(raw)
 
@@ -101,6 +101,7 @@ def check_capability(token: Token, request: ActionRequest, ts: str, kid: str, ri
         yield token.problem or Problem("CAPABILITY_MISMATCH", "the capability cannot be read")
         return
     claims = token.claims
+    ring.issuers.add(claims.iss)
     issued = milliseconds(ts)
     args = request.proposal.args
     difference = first_difference(

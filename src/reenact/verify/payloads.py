@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import Any, Final, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from reenact.values.digest import ZERO_DIGEST, digest
 from reenact.verify.lines import Canonical, fit, read_canonical
@@ -54,6 +55,7 @@ class PayloadCheck:
         """Check the payload behind `commitment`, and that its envelope has `size` bytes."""
         if commitment is None:
             return
+        where = replace(where, payload=commitment)
         key = bytes.fromhex(commitment)
         if key not in self._sizes:
             self._sizes[key] = self._first_look(commitment, where)

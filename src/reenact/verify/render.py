@@ -60,10 +60,12 @@ def place(where: Where) -> str:
     """`journal.jsonl, commit 3, line 12, byte 8123, trace …, step fetch`, as far as it is known."""
     named = (
         ("", where.file),
+        ("", where.row),
         ("commit ", where.commit),
         ("line ", where.line),
         ("byte ", where.offset),
         ("trace ", where.trace_id),
         ("step ", where.step_id),
+        ("payload ", where.payload),
     )
     return ", ".join(f"{name}{value}" for name, value in named if value is not None) or "the evidence as a whole"

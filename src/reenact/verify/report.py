@@ -78,14 +78,19 @@ def shown(value: object) -> str:
 
 
 class Where(msgspec.Struct, frozen=True, kw_only=True):
-    """A place in the evidence. `line` counts from 1, `offset` is the first byte of that line, from 0."""
+    """A place in the evidence. `line` counts from 1, `offset` is the first byte of that line, from 0.
+
+    In a store `file` is a table and `row` one of its rows; `payload` is the commitment of the value that it is about.
+    """
 
     file: str | None = None
+    row: str | None = None
     commit: int | None = None
     line: int | None = None
     offset: int | None = None
     trace_id: str | None = None
     step_id: str | None = None
+    payload: str | None = None
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,6 +136,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     head: str | None
     seal_digest: str | None
     prev_store_seal: str | None
+    issuers: tuple[str, ...] = ()
+    """The stores that the run's capabilities name as theirs."""
 
     @property
     def exit_code(self) -> int:

@@ -291,6 +291,7 @@ def _conclude(check: JournalCheck, findings: Findings) -> Report:
         head=check.head,
         seal_digest=None if check.seal is None else check.seal.seal_digest,
         prev_store_seal=None if check.seal is None else check.seal.prev_store_seal,
+        issuers=tuple(sorted(ring.issuers)),
     )
 
 
