@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -13,12 +13,13 @@ from msgspec.structs import replace
 from reenact.errors import ReenactError
 from reenact.journal.frontier import DECODE, Frontier, pack
 from reenact.journal.run_fold import RunFold
-from reenact.store.evidence import COMMITS_PER_RUN, Evidence, StoredEnvelopes
+from reenact.store.evidence import COMMITS_PER_RUN, Evidence, PayloadPlace, StoredEnvelopes
 from reenact.store.rebuild import KeyedCall, Rebuilt
 from reenact.store.signing import FRONTIER_HEAD
 from reenact.store.sqlite import INDEXED_CONTENT
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, hmac_hex
+from reenact.values.ids import project_uuid7
 
 DEDUPE_KEY_BYTES = 32
 NOT_ENDED = ("pending", "running", "waiting", "held")
@@ -61,7 +62,12 @@ def first_difference(table: str, row: str, columns: Iterable[tuple[str, object, 
 def told(value: object) -> str:
     if isinstance(value, bytes):
         return value.hex()
-    return "null" if value is None else str(value)
+    return "null" if value is None else printable(str(value))
+
+
+def printable(text: str) -> str:
+    """A text that stands for bytes which are no UTF-8 cannot be written anywhere."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def runs(evidence: Evidence, run_no: int, rebuilt: Rebuilt, plan: dict[str, Any]) -> list[Difference]:
@@ -86,8 +92,8 @@ def runs(evidence: Evidence, run_no: int, rebuilt: Rebuilt, plan: dict[str, Any]
             ("mode", record.get("mode"), mode),
             ("parent_run", record.get("parent_run"), parent_run),
             ("started_at", record.get("started_at"), started_at),
-            ("plan_id", plan.get("plan_id", plan_id), plan_id),
-            ("agent_id", plan.get("agent_id", agent_id), agent_id),
+            ("plan_id", plan.get("plan_id", projected(record, "plan_id", plan_id)), plan_id),
+            ("agent_id", plan.get("agent_id", projected(record, "agent_id", agent_id)), agent_id),
         ],
     )
     if rebuilt.seal is not None:
@@ -97,6 +103,13 @@ def runs(evidence: Evidence, run_no: int, rebuilt: Rebuilt, plan: dict[str, Any]
     if not isinstance(token, int) or token < rebuilt.highest_fence:
         found.append(Difference("runs", row, "token", f"at least {rebuilt.highest_fence}", told(token)))
     return found
+
+
+def projected(record: Mapping[str, Any], name: str, stored: object) -> object:
+    """The id in the row, where its projection is the one on record: without a plan that is all there is of it."""
+    if isinstance(stored, str) and stored.isprintable() and project_uuid7(stored) == record.get(name):
+        return stored
+    return f"what {record.get(name)} stands for"
 
 
 def traces(evidence: Evidence, run_no: int, rebuilt: Rebuilt) -> list[Difference]:
@@ -123,7 +136,7 @@ def shared_payloads(evidence: Evidence, run_no: int, rebuilt: Rebuilt, envelopes
     make the same payload, the second finds it in memory.
     """
     rows = evidence.query("SELECT commitment, payload_id FROM shared_payloads WHERE run_no = ?", (run_no,))
-    stored = {commitment.hex() if isinstance(commitment, bytes) else str(commitment): got for commitment, got in rows}
+    stored = {in_hex(commitment): got for commitment, got in rows}
     found = []
     for commitment in sorted({*stored, *rebuilt.named_again}):
         expected = envelopes.places.get(commitment)
@@ -144,26 +157,26 @@ def contents(evidence: Evidence, run_no: int, rebuilt: Rebuilt, envelopes: Store
         return (
             [Difference("runs", f"run_no {run_no}", "dedupe_key", "at most 64 bytes", "something else")] if keys else []
         )
-    expected: dict[bytes, tuple[int, str]] = {}
+    expected: dict[str, tuple[int, str]] = {}
     for commitment, payload_id in sorted(envelopes.places.items(), key=lambda item: item[1]):
+        if commitment not in rebuilt.named_in and PayloadPlace(payload_id).n > rebuilt.last_commit:
+            continue  # of a commit that is gone, which alone could say what it is
         envelope = b"" if commitment in rebuilt.outcomes else evidence.envelope(payload_id)[0]
         if len(envelope) >= INDEXED_CONTENT:
-            content_key = blake2b(envelope[32:], key=keys[0][0], digest_size=16).digest()
+            content_key = blake2b(envelope[32:], key=keys[0][0], digest_size=16).hexdigest()
             expected.setdefault(content_key, (payload_id, commitment))
     rows = evidence.query("SELECT content_key, payload_id, commitment FROM contents WHERE run_no = ?", (run_no,))
-    stored = {
-        bytes(row[0]) if isinstance(row[0], bytes) else str(row[0]).encode(): (
-            row[1],
-            row[2].hex() if isinstance(row[2], bytes) else str(row[2]),
-        )
-        for row in rows
-        if not is_erased(row[2], rebuilt, envelopes)
-    }
+    stored = {in_hex(row[0]): (row[1], in_hex(row[2])) for row in rows if not is_erased(row[2], rebuilt, envelopes)}
     return [
-        Difference("contents", f"content_key {key.hex()}", "(payload_id, commitment)", shown(wanted), shown(got))
+        Difference("contents", f"content_key {key}", "(payload_id, commitment)", shown(wanted), shown(got))
         for key in sorted({*stored, *expected})
         if (wanted := expected.get(key)) != (got := stored.get(key))
     ]
+
+
+def in_hex(cell: object) -> str:
+    """Bytes; what is no blob is none, whatever it spells."""
+    return cell.hex() if isinstance(cell, bytes) else f"no blob: {told(cell)}"
 
 
 def is_erased(commitment: object, rebuilt: Rebuilt, envelopes: StoredEnvelopes) -> bool:
@@ -180,7 +193,7 @@ def idempotency(
     owned: set[tuple[str, str, str]] = set()
     for call in rebuilt.keyed.values():
         place = (call.server, call.tool, call.key)
-        row = f"{call.server}.{call.tool} key {call.key}"
+        row = key_row(call.server, call.tool, call.key)
         rows = evidence.query(f"SELECT {columns} FROM idempotency WHERE server = ? AND tool = ? AND key = ?", place)
         if not call.dispatched and not (rows and rows[0][5] == call.trace_id):
             continue  # refused; but one that was cancelled right before its dispatch held its key
@@ -203,10 +216,12 @@ def idempotency(
         )
     for row in evidence.query("SELECT server, tool, key FROM idempotency WHERE run_no = ?", (run_no,)):
         if tuple(row) not in owned:
-            found.append(
-                Difference("idempotency", f"{row[0]}.{row[1]} key {row[2]}", "no call of the run has this key")
-            )
+            found.append(Difference("idempotency", key_row(*row), "no call of the run has this key"))
     return found
+
+
+def key_row(server: object, tool: object, key: object) -> str:
+    return printable(f"{server}.{tool} key {key}")
 
 
 def request_digest(call: KeyedCall, envelopes: StoredEnvelopes, plan: dict[str, Any]) -> str | None:
@@ -254,10 +269,10 @@ def seals(evidence: Evidence, run_no: int, rebuilt: Rebuilt) -> list[Difference]
     return found
 
 
-def prev_store_seal(evidence: Evidence, run_no: int) -> str | None:
+def prev_store_seal(evidence: Evidence, run_no: object) -> str | None:
     """The seal before it that a run's own seal names."""
     rebuilt = Rebuilt()
-    last = evidence.last_commit(run_no)
+    last = evidence.last_commit(run_no) if isinstance(run_no, int) and evidence.has_run(run_no) else None
     if last is not None and last.body is not None:
         rebuilt.take(last.n, last.body)
     return str(rebuilt.seal.get("prev_store_seal")) if rebuilt.seal is not None else None

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 from reenact.errors import DamagedRecord, JsonSyntaxError, RunNotFound
 from reenact.store.base import PAYLOAD_BITS
-from reenact.store.deltas import HEAD, SALT, base_of
+from reenact.store.deltas import DEEPEST, HEAD, SALT, base_of, put_together
 from reenact.store.naming import read_lines
 from reenact.store.reading import open_to_read
 from reenact.values.canonical import parse_canonical
@@ -21,6 +21,10 @@ from reenact.values.canonical import parse_canonical
 COMMITS_PER_RUN = 1 << 24
 PAYLOADS_PER_COMMIT = 1 << PAYLOAD_BITS
 BATCH = 64
+LAST_ROW = 1 << 62
+NO_BLOB = "the cell is not a blob"
+KINDS: dict[type, str] = {bytes: NO_BLOB, str: "the cell is not a text", int: "the cell is not a whole number"}
+T = TypeVar("T", bytes, str, int)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +40,44 @@ class CommitRow:
 
 
 @dataclass(frozen=True, slots=True)
+class DamagedCell:
+    """A cell that cannot hold what its column is for; `row` says which row of the table."""
+
+    table: str
+    row: str
+    what: str
+    commit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureRow:
+    row_id: int
+    run_no: int | None
+    """None where the cell is damaged."""
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LateRow:
+    row_id: int
+    run_no: int | None
+    trace_id: str | None
+    body: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
 class PayloadPlace:
     """Where an envelope lies: the `k`-th that came with commit `n`."""
 
     payload_id: int
+
+    @classmethod
+    def of(cls, run_no: int, n: int, k: int) -> PayloadPlace:
+        return cls((run_no * COMMITS_PER_RUN + n) * PAYLOADS_PER_COMMIT + k)
+
+    @property
+    def run_no(self) -> int:
+        return self.payload_id // PAYLOADS_PER_COMMIT // COMMITS_PER_RUN
 
     @property
     def n(self) -> int:
@@ -55,7 +93,11 @@ class Evidence:
 
     def __init__(self, path: str) -> None:
         self.connection = open_to_read(path)
+        # Text that is none stays text, whatever its bytes: a cell is told from a blob, and never refuses to be read.
+        self.connection.db.text_factory = as_text
         self.connection.query("BEGIN")  # one snapshot, however long the reading takes
+        self.damaged: dict[tuple[str, str, str], DamagedCell] = {}
+        """What was found so far, by table, row and column."""
 
     def __enter__(self) -> Evidence:
         return self
@@ -99,14 +141,21 @@ class Evidence:
             return found[-1:]
         return [item for item in found if prefix and item[1].startswith(prefix)]
 
-    def run_id_at(self, run_no: int) -> str | None:
-        """The run id that the first commit of a run number says."""
-        first = next(self.commits(run_no), None)
-        if first is None or first.body is None:
+    def run_id_at(self, run_no: int, *, unchanged: bool = False) -> str | None:
+        """The run id that the first commit of a run number says; on request only where that has its digest."""
+        first = next(self.commits(run_no), None) if self.has_run(run_no) else None
+        if first is None or first.body is None or (unchanged and not first.same):
             return None
         head = next(read_lines(first.body), {})
         run_id = head.get("run_id")
         return run_id if isinstance(run_id, str) else None
+
+    def has_run(self, run_no: int) -> bool:
+        """Whether there is a commit under this number."""
+        low = run_no * COMMITS_PER_RUN
+        if not 0 <= low < LAST_ROW:
+            return False
+        return bool(self.query("SELECT 1 FROM commits WHERE id > ? AND id < ? LIMIT 1", (low, low + COMMITS_PER_RUN)))
 
     # -- the evidence of one run -----------------------------------------------------------------------------------
 
@@ -143,19 +192,50 @@ class Evidence:
             "SELECT id, commitment FROM payloads WHERE id >= ? AND id < ? ORDER BY id",
             (low, low + COMMITS_PER_RUN * PAYLOADS_PER_COMMIT),
         )
-        return [(PayloadPlace(row_id), kept.hex() if isinstance(kept, bytes) else str(kept)) for row_id, kept in rows]
+        found = []
+        for row_id, kept in rows:
+            place = PayloadPlace(row_id)
+            if isinstance(kept, bytes):
+                found.append((place, kept.hex()))
+            else:
+                self._damage("payloads", f"id {row_id}", "commitment", NO_BLOB, place.n)
+        return found
 
     def envelope(self, payload_id: int) -> tuple[bytes, bool]:
         """(envelope, whether it is packed in another way than this version packs it).
 
-        What cannot be unpacked comes as it is, and fits no commitment.
+        What cannot be unpacked is empty, and fits no commitment.
         """
-        rows = self.query("SELECT body FROM payloads WHERE id = ?", (payload_id,))
-        stored = rows[0][0] if rows else b""
-        envelope = unpacked(self.connection.envelope, stored)
+        stored = self._stored(payload_id)
+        if stored is None:
+            return b"", False
+        envelope = unpacked(self._put_together, stored)
         if isinstance(envelope, str):
-            return (stored if isinstance(stored, bytes) else str(stored).encode()), False
+            self._damage("payloads", f"id {payload_id}", "body", envelope, PayloadPlace(payload_id).n)
+            return b"", False
         return envelope, self._is_recoded(stored, envelope)
+
+    def _stored(self, payload_id: int) -> bytes | None:
+        rows = self.query("SELECT body FROM payloads WHERE id = ?", (payload_id,))
+        if not rows:
+            return None
+        if not isinstance(rows[0][0], bytes):
+            self._damage("payloads", f"id {payload_id}", "body", NO_BLOB, PayloadPlace(payload_id).n)
+            return None
+        return bytes(rows[0][0])
+
+    def _put_together(self, stored: bytes) -> bytes:
+        """An envelope from the rows that it is built on; DamagedRecord where one of them is not there."""
+        chain = [stored]
+        while (base := base_of(chain[-1])) is not None:
+            under = self._stored(base)
+            if under is None or len(chain) > DEEPEST + 1:
+                raise DamagedRecord(f"stored bytes build on payload {base}, which is not there")
+            chain.append(under)
+        envelope = self.connection.codec.unpack(chain.pop())
+        while chain:
+            envelope = put_together(self.connection.codec, chain.pop(), envelope[SALT:])
+        return envelope
 
     def _is_recoded(self, stored: bytes, envelope: bytes) -> bool:
         pack = self.connection.codec.pack_envelope
@@ -167,19 +247,70 @@ class Evidence:
 
     # -- the evidence of the store ---------------------------------------------------------------------------------
 
-    def erasures(self) -> list[tuple[int, int, bytes]]:
-        """(id, run_no, record) of the store's whole chain of erasures."""
-        rows = self.query("SELECT id, run_no, body FROM erasures ORDER BY id")
-        return [(row[0], row[1], row[2] if isinstance(row[2], bytes) else str(row[2]).encode()) for row in rows]
+    def erasures(self) -> list[ErasureRow]:
+        """The store's whole chain of erasures; an empty body where the cell is damaged."""
+        found = []
+        for row_id, run_no, body in self.query("SELECT id, run_no, body FROM erasures ORDER BY id"):
+            row = f"id {row_id}"
+            record = self._cell("erasures", row, "body", body, bytes) or b""
+            found.append(ErasureRow(row_id, self._cell("erasures", row, "run_no", run_no, int), record))
+        return found
+
+    def late_effects(self) -> list[LateRow]:
+        """What executors left that had lost their lease, of all runs."""
+        found = []
+        rows = self.query("SELECT id, run_no, trace_id, body FROM late_effects ORDER BY id")
+        for row_id, run_no, trace_id, body in rows:
+            row = f"id {row_id}"
+            found.append(
+                LateRow(
+                    row_id,
+                    self._cell("late_effects", row, "run_no", run_no, int),
+                    self._cell("late_effects", row, "trace_id", trace_id, str),
+                    self._cell("late_effects", row, "body", body, bytes),
+                )
+            )
+        return found
 
     def keys(self) -> dict[str, str]:
-        return {str(kid): str(key) for kid, key in self.query("SELECT kid, public_key FROM keys ORDER BY kid")}
+        """kid → public key."""
+        found = {}
+        for number, (kid, key) in enumerate(self.query("SELECT kid, public_key FROM keys ORDER BY kid"), start=1):
+            row = f"kid {kid}" if isinstance(kid, str) else f"number {number}"
+            name, text = self._cell("keys", row, "kid", kid, str), self._cell("keys", row, "public_key", key, str)
+            if name is not None and text is not None:
+                found[name] = text
+        return found
+
+    def store_id(self) -> str | None:
+        """What the store calls itself."""
+        rows = self.query("SELECT value FROM store WHERE key = 'store_id'")
+        return rows[0][0] if rows and isinstance(rows[0][0], str) else None
+
+    def _cell(self, table: str, row: str, column: str, value: object, kind: type[T]) -> T | None:
+        """The cell, provided that it is of its column's type and, for a text, that it is one."""
+        if isinstance(value, kind) and not (isinstance(value, str) and has_other_bytes(value)):
+            return value
+        self._damage(table, row, column, KINDS[kind])
+        return None
+
+    def _damage(self, table: str, row: str, column: str, problem: str, commit: int | None = None) -> None:
+        self.damaged[table, row, column] = DamagedCell(table, row, f"{column}: {problem}", commit)
+
+
+def as_text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def has_other_bytes(text: str) -> bool:
+    """Whether it stands for bytes that are no UTF-8."""
+    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def unpacked(unpack: Callable[[bytes], bytes], stored: object) -> bytes | str:
     """The bytes that were packed, or what is wrong with the cell."""
     if not isinstance(stored, bytes):
-        return "the cell is not a blob"
+        return NO_BLOB
     try:
         return unpack(stored)
     except DamagedRecord as error:

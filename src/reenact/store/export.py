@@ -161,10 +161,10 @@ class _Bundle:
     def write_erasures(self) -> set[str]:
         """The records for commitments of this run, in the order of the store's chain; which commitments they erase."""
         records = []
-        for _, _, body in self.evidence.erasures():
-            commitment = next(read_lines(body), {}).get("commitment")
+        for row in self.evidence.erasures():
+            commitment = next(read_lines(row.body), {}).get("commitment")
             if commitment in self.named:
-                records.append((str(commitment), body.removesuffix(b"\n") + b"\n"))
+                records.append((str(commitment), row.body.removesuffix(b"\n") + b"\n"))
         if records:
             self.put("erasures.jsonl", b"".join(body for _, body in records))
         return {commitment for commitment, _ in records}
