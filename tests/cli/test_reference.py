@@ -26,7 +26,7 @@ def test_every_command_stands_in_the_reference(root: Path) -> None:
 
 def test_every_option_that_a_section_names_exists_and_every_option_is_named(root: Path) -> None:
     text = page(root)
-    common = set(re.findall(r"--[a-z]+", text.partition("### Exit codes")[0]))
+    common = set(re.findall(r"--[a-z]+(?:-[a-z]+)*", text.partition("### Exit codes")[0]))
     for name in OURS:
         section = re.search(rf"^## `{name}\b.*?(?=^## )", text, re.MULTILINE | re.DOTALL)
         assert section is not None, name
@@ -38,7 +38,7 @@ def test_every_option_that_a_section_names_exists_and_every_option_is_named(root
             for option in parameter.opts
             if option[:2] == "--"
         }
-        told = set(re.findall(r"--[a-z]+", re.sub(r"```.*?```", "", section[0], flags=re.DOTALL)))
+        told = set(re.findall(r"--[a-z]+(?:-[a-z]+)*", re.sub(r"```.*?```", "", section[0], flags=re.DOTALL)))
         assert told <= options, name
         missing = options - told - common - {"--install-completion", "--show-completion", "--output"}
         assert missing == set(), name

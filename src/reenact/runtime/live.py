@@ -7,14 +7,17 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from reenact.contracts.facts import Facts
 from reenact.contracts.references import has_sealed, secret_names, unescape, without_seals
 from reenact.errors import SecretError
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import Spent
+from reenact.policy.hosts import hosts_of
 from reenact.runtime import reports
 from reenact.runtime.coroutines import within
+from reenact.runtime.gates.permission import refuse_hosts
 from reenact.runtime.gates.verdict import Verdict
 from reenact.runtime.processes import call_in_process
 from reenact.runtime.sealing import KEY_VARIABLE
@@ -91,6 +94,9 @@ class LiveSource:
         error: BaseException | None = None
         still_running = False
         try:
+            hosts = hosts_of(call.context) if "profile" in call.context else None
+            if hosts is not None:
+                refuse_hosts(parameters, hosts, partial(skill.metadata.argument, parameters=parameters))
             output, still_running = await self._call(skill, ctx, parameters, call.step.timeout_ms / 1000)
         except asyncio.CancelledError as cancelled:
             if being_cancelled():

@@ -19,6 +19,8 @@ def why_blocked(skill_id: str, parameters: Mapping[str, object], context: Mappin
     guard = Guard.of(context, {})
     for host, port in targets(skill_id, parameters):
         name = normalize_host(host)
+        if guard.only is not None and not guard.only.allows(name, port):
+            return f"{host}:{port} is not among the hosts of this agent"
         if guard.allows(name, port):
             continue
         try:

@@ -10,6 +10,7 @@ from typing import Any
 
 from reenact.builtin.net.addresses import Address, parse_address, why_inside
 from reenact.errors import SkillError
+from reenact.policy.hosts import HostList, hosts_of
 
 Resolver = Callable[[str, int], Awaitable[list[str]]]
 RESOLVER_SERVICE = "resolver"
@@ -24,22 +25,31 @@ async def system_resolver(host: str, port: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Guard:
-    """The hosts that a plan allows by name, and how names are resolved."""
+    """The hosts that a plan allows by name, the only ones that its agent may reach, and how names are resolved."""
 
     allowed: frozenset[tuple[str, int | None]]
     resolver: Resolver = system_resolver
+    only: HostList | None = None
 
     @classmethod
     def of(cls, context: Mapping[str, Any], services: Mapping[str, Any]) -> Guard:
         """The guard of a plan: `context.allow_hosts` holds `host`, `host:port` or `[v6]:port`."""
         hosts: Iterable[str] = context.get("allow_hosts") or ()
-        return cls(frozenset(_entry(host) for host in hosts), services.get(RESOLVER_SERVICE, system_resolver))
+        resolver = services.get(RESOLVER_SERVICE, system_resolver)
+        return cls(frozenset(_entry(host) for host in hosts), resolver, hosts_of(context))
 
     async def approve(self, host: str, port: int) -> list[str]:
         """Addresses that may be connected to, in order; whoever connects must use these and resolve no more.
 
         One address inside is enough to refuse a name: an answer that mixes inside and outside is not an accident.
         """
+        if self.only is not None and not self.only.allows(host, port):
+            raise SkillError.of(
+                "ERR_BLOCKED_HOST",
+                f"{_display(host)}:{port} is not among the hosts of this agent",
+                host=host,
+                reason="not_of_this_agent",
+            )
         addresses = [parse_address(text) for text in await self.resolver(host, port)]
         if not addresses:
             raise socket.gaierror(socket.EAI_NONAME, "the name has no address")

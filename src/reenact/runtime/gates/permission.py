@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from urllib.parse import urlsplit
+from collections.abc import Callable, Mapping
 
 from reenact.contracts.plan import Context
+from reenact.contracts.references import is_sealed, is_secret
 from reenact.contracts.tool_registry import read_tool_registry
+from reenact.errors import SkillError
+from reenact.policy.hosts import HostList, Target, named_targets
 from reenact.policy.tool_class import check_tool_class
 from reenact.runtime.gates.verdict import Refusal
 from reenact.runtime.steps import PlannedStep
@@ -52,35 +54,29 @@ def by_registry(step: PlannedStep, context: Context, parameters: Mapping[str, ob
 
 
 def by_host(parameters: Mapping[str, object], hosts: list[str] | None) -> Refusal | None:
-    """An agent with a list of hosts names no other one in its arguments. `host`, `host:port`, `*.example.com`."""
+    """An agent with a list of hosts names no other one in its arguments.
+
+    What is a secret is looked at when it is known, right before the call is sent; where our own skills really go, when
+    they connect.
+    """
     if hosts is None:
         return None
-    for name in ("url", "base_url", "host"):
-        value = parameters.get(name)
-        if not isinstance(value, str):
-            continue
-        wanted = hosts_in(value)
-        if not any(fits(host.lower(), wanted) for host in hosts):
-            shown = min(wanted, default="what it names")
-            return Refusal(
-                "permission", "ERR_BLOCKED_HOST", f"{shown} is not among the hosts of this agent", {"hosts": hosts}
-            )
+    allowed = HostList(hosts)
+    for field, value, target in named_targets(parameters, parameters.get):
+        if not (is_secret(value) or is_sealed(value)) and (target is None or not allowed.may_allow(target)):
+            return Refusal("permission", "ERR_BLOCKED_HOST", not_among(field, target), {"hosts": hosts})
     return None
 
 
-def hosts_in(address: str) -> set[str]:
-    """The host of an address, alone and with its port; nothing where there is none to be read."""
-    try:
-        parts = urlsplit(address if "//" in address else f"//{address}")
-        return {parts.hostname or "", parts.netloc.rpartition("@")[2].lower()}
-    except ValueError:
-        return set()
+def refuse_hosts(parameters: Mapping[str, object], hosts: HostList, argument: Callable[[str], object]) -> None:
+    """The same once secrets are known; SkillError says which field, and never what stands in it."""
+    for field, _, target in named_targets(parameters, argument):
+        if target is None or not hosts.allows(*target):
+            raise SkillError.of("ERR_BLOCKED_HOST", not_among(field, None), field=field)
 
 
-def fits(pattern: str, wanted: set[str]) -> bool:
-    if pattern.startswith("*."):
-        return any(name.partition(":")[0].endswith(pattern[1:]) for name in wanted)
-    return pattern in wanted
+def not_among(field: str, target: Target | None) -> str:
+    return f"{f'what {field} names' if target is None else target} is not among the hosts of this agent"
 
 
 def named(step: PlannedStep, skills: list[str]) -> bool:
