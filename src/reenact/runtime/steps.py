@@ -48,10 +48,10 @@ class PlannedStep(Struct, frozen=True, kw_only=True):
 
     def tool_class(self, parameters: Mapping[str, object]) -> ToolClass:
         """A skill that declares no class, or that nobody knows, counts as a write."""
-        return "write" if self.skill is None else self.skill.metadata.class_of(parameters)
+        return "write" if self.skill is None else self.skill.tool_class_of(parameters)
 
     def risk_level(self, parameters: Mapping[str, object]) -> RiskLevel:
-        return "HIGH_RISK" if self.skill is None else self.skill.metadata.risk_of(parameters)
+        return "HIGH_RISK" if self.skill is None else self.skill.risk_level_of(parameters)
 
     def resources(self, parameters: Mapping[str, object]) -> list[Resource]:
         declared = None if self.skill is None else self.skill.metadata.resources
