@@ -16,8 +16,12 @@ def steps_of(store: Store, run_id: str) -> dict[str, RecordedStep]:
 
 
 def in_order(steps: Iterable[RecordedStep]) -> dict[str, RecordedStep]:
-    """Calls of a session may end in any order, and so may those of the run that replays it."""
-    return {step.step_id: step for step in sorted(steps, key=lambda step: step.trace.step_index)}
+    """Calls of a session may end in any order, and so may those of the run that replays it.
+
+    They began in the order of their commits, and ids of traces grow; the place that the plan gives them is not asked.
+    """
+    begun = sorted(steps, key=lambda step: (step.commits.get("action_request", 0), step.trace.trace_id))
+    return {step.step_id: step for step in begun}
 
 
 def content(expected: Mapping[str, RecordedStep], got: Mapping[str, RecordedStep]) -> tuple[ContentDifference, ...]:
