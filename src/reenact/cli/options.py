@@ -29,6 +29,14 @@ SkillsOption = Annotated[
     typer.Option("--skills", metavar="FILE|MODULE", help="Skills besides the built-in ones; may be given again."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+ToolRegistryOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--tool-registry",
+        metavar="FILE",
+        help="A server's registry of tools by class, which becomes part of the plan; may be given again.",
+    ),
+]
 UnrecordedReadsOption = Annotated[
     bool,
     typer.Option(
@@ -45,13 +53,20 @@ def open_runtime(
     listeners: tuple[Listener, ...] = (),
     *,
     unrecorded_reads: bool = False,
+    tool_registries: list[Path] | None = None,
 ) -> Runtime:
     """A runtime on a store that is made if there is none. Skills are loaded first: a mistake in them makes no store."""
     from reenact.replay.replaying import Runtime
 
     registry = load_registry(skills)
     everybody = (*listeners, *log_listener())
-    return Runtime(url, skills=registry, listeners=everybody, unrecorded_reads=unrecorded_reads)
+    return Runtime(
+        url,
+        skills=registry,
+        listeners=everybody,
+        unrecorded_reads=unrecorded_reads,
+        tool_registries=tool_registries or (),
+    )
 
 
 def log_listener() -> tuple[Listener, ...]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from reenact.cli.options import JsonOption, SkillsOption
+from reenact.cli.options import JsonOption, SkillsOption, ToolRegistryOption
 
 
 def pin(
@@ -16,6 +16,7 @@ def pin(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it. Default: stdout.")
     ] = None,
     skills: SkillsOption = None,
+    tool_registry: ToolRegistryOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Pin a plan: skill versions and definitions, retry policies, prices, taxonomy and a salt.
@@ -33,10 +34,12 @@ def pin(
     from reenact.runtime.pinning import pin as pin_plan
     from reenact.runtime.plan_secrets import refuse_secrets
     from reenact.runtime.secrets import Secrets
+    from reenact.runtime.tool_registries import load_registries, with_registries
     from reenact.values.clock import SystemDoor
 
-    file, registry = read_plan(plan), load_registry(skills)
-    pinned = file.located(lambda: pin_plan(file.document, registry, SystemDoor(), source=str(plan)))
+    file, registry, tools = read_plan(plan), load_registry(skills), load_registries(tool_registry or ())
+    whole = file.located(lambda: with_registries(file.document, tools, source=str(plan)))
+    pinned = file.located(lambda: pin_plan(whole, registry, SystemDoor(), source=str(plan)))
     file.located(lambda: refuse_secrets(pinned, registry, Secrets(), source=str(plan)))
     digest = plan_hash(pinned)
     text = msgspec.json.format(msgspec.json.encode(pinned), indent=2) + b"\n"

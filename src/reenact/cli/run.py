@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from reenact.cli.options import JsonOption, SkillsOption, StoreOption, UnrecordedReadsOption
+from reenact.cli.options import JsonOption, SkillsOption, StoreOption, ToolRegistryOption, UnrecordedReadsOption
 
 
 def run(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a JSON file.")],
     store: StoreOption = None,
     skills: SkillsOption = None,
+    tool_registry: ToolRegistryOption = None,
     unrecorded_reads: UnrecordedReadsOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -34,7 +35,7 @@ def run(
 
     file = read_plan(plan)
     progress = choose_progress(as_json=as_json, steps=file.steps)
-    runtime = open_runtime(store, skills, (progress,), unrecorded_reads=unrecorded_reads)
+    runtime = open_runtime(store, skills, (progress,), unrecorded_reads=unrecorded_reads, tool_registries=tool_registry)
     pinned = file.located(lambda: runtime.pin(file.document, source=str(plan)))
     advice = Advice(store, skills or ())
     result = file.located(lambda: conduct(lambda: runtime.run(pinned), progress, advice))

@@ -46,9 +46,18 @@ class StandIn(Skill):
         problems = details_of(self._recorded).get("problems")
         return [str(item) for item in problems] if isinstance(problems, list) and problems else ["as recorded"]
 
+    @property
+    def declared_class(self) -> ToolClass | None:
+        """Where a registry refused the call for it, the refusal says it; else it need not be known."""
+        refused = refused_by(self._recorded.trace, "permission", "TOOL_CLASS_DECLARATION_MISMATCH")
+        said = None if refused is None else details_of(self._recorded).get("declared")
+        return "read" if said == "read" else "write" if said == "write" else None
+
     def tool_class_of(self, parameters: Mapping[str, Any]) -> ToolClass:  # noqa: ARG002  # the record knows
         call = self._recorded.trace.call
-        return "read" if call is not None and call.tool_class == "read" else "write"
+        if call is None:
+            return "read" if details_of(self._recorded).get("called_as") == "read" else "write"
+        return "read" if call.tool_class == "read" else "write"
 
     def risk_level_of(self, parameters: Mapping[str, Any]) -> RiskLevel:  # noqa: ARG002  # the record knows
         request = self._recorded.trace.request

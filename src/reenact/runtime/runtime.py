@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from reenact.contracts.plan import Plan, parse_plan, plan_from_document, plan_hash
 from reenact.contracts.records import RunMode, RunRecord, RunStatus
 from reenact.contracts.references import secret_names
-from reenact.contracts.tool_registry import read_tool_registry
 from reenact.errors import (
     ConcurrentExecution,
     PlanError,
@@ -48,6 +47,7 @@ from reenact.runtime.session_opening import SessionOpening, reopen_session
 from reenact.runtime.session_plan import SessionPlan
 from reenact.runtime.source import EffectSource
 from reenact.runtime.steps import PlannedStep, RunPlan
+from reenact.runtime.tool_registries import check_registries, load_registries, with_registries
 from reenact.runtime.writer import RunWriter
 from reenact.skills.drift import refuse_changed_skills
 from reenact.skills.registry import Registry, default_registry
@@ -72,7 +72,8 @@ class Runtime:
     `skills` are added to the built-in ones. `secrets` are looked up before the environment. `supervisor` is asked about
     every call, besides what a plan names; each has `supervisor_timeout_s` to answer. `listeners` hear every fact after
     it is durable. `unrecorded_reads` lets reads go on while the journal cannot be written, and they say so; everything
-    else fails closed.
+    else fails closed. `tool_registries`, files or documents, become part of every plan and session: tools of servers
+    are called as what they stand there for, or not at all.
     """
 
     def __init__(
@@ -85,10 +86,12 @@ class Runtime:
         supervisor_timeout_s: float = LONGEST_ANSWER_S,
         listeners: Iterable[Listener] = (),
         unrecorded_reads: bool = False,
+        tool_registries: Iterable[Mapping[str, object] | str | Path] = (),
         door: Door | None = None,
     ) -> None:
         if not supervisor_timeout_s > 0:
             raise UsageError("supervisor_timeout_s is a number of seconds above 0")
+        registries = load_registries(tool_registries)
         self.door: Door = door or SystemDoor()
         self.store: Store = open_store(store, self.door)
         self.registry = skills if isinstance(skills, Registry) else default_registry()
@@ -100,6 +103,7 @@ class Runtime:
         self._supervisor_timeout_s = supervisor_timeout_s
         self.listeners = tuple(listeners)
         self.unrecorded_reads = unrecorded_reads
+        self.tool_registries = registries
         self.owner = owner_name(self.door.random_bytes(8).hex())
         self.mint = Mint(self.store.signing_key, self.store.store_id)
         self.heartbeat = Heartbeat(self.store)
@@ -217,8 +221,8 @@ class Runtime:
     def pin(self, document: dict[str, object], *, source: str) -> dict[str, object]:
         """The plan pinned; PlanError where a secret stands in it, or a skill is not what it was pinned with."""
         plan, _ = plan_from_document(document, source=source)
-        for number, registry in enumerate(plan.context.tool_registries):
-            read_tool_registry(registry, source=f"{source}: $.context.tool_registries[{number}]")
+        check_registries(plan.context.tool_registries, source=source)
+        document = with_registries(document, self.tool_registries, source=source)
         if plan.context.pins is not None:
             refuse_changed_skills(plan.context.pins.skills, self.registry, source=source)
         pinned = pin(document, self.registry, self.door, source=source)

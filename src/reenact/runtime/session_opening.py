@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Event, RunRecord, RunStatus
 from reenact.contracts.references import secret_names
-from reenact.contracts.tool_registry import read_tool_registry
 from reenact.errors import EvidenceError, UsageError, WaitingForPerson
 from reenact.journal.run_fold import RunFold
 from reenact.runtime import session_history
@@ -25,6 +24,7 @@ from reenact.runtime.recovery import refuse_ended
 from reenact.runtime.sealing import Sealer
 from reenact.runtime.session import Session
 from reenact.runtime.session_plan import Document, SessionPlan, opening
+from reenact.runtime.tool_registries import check_registries, with_host_registries
 from reenact.runtime.writer import RunWriter
 from reenact.store.base import NewRun
 from reenact.values.ids import project_uuid7
@@ -155,10 +155,10 @@ class SessionOpening:
         run_id = runtime.door.uuid7()
         refuse_secrets_in_session(self._agent_id, self._context, runtime.secrets)
         goal = Sealer(runtime.secrets).redact_text(self._goal)
-        document = opening(run_id, goal=goal, agent_id=self._agent_id, context=self._context, door=runtime.door)
+        context = with_host_registries(self._context, runtime.tool_registries)
+        document = opening(run_id, goal=goal, agent_id=self._agent_id, context=context, door=runtime.door)
         plan = SessionPlan(document, runtime.registry.freeze())
-        for number, registry in enumerate(plan.plan.context.tool_registries):
-            read_tool_registry(registry, source=f"session: $.context.tool_registries[{number}]")
+        check_registries(plan.plan.context.tool_registries, source="session")
         dedupe_key = runtime.door.random_bytes(32)
         fold = RunFold(run_id)
         book = PayloadBook(runtime.store, run_id, runtime.door, dedupe_key, runtime.sealer(plan))

@@ -70,6 +70,11 @@ class Skill:
         """Keyword arguments of the hinted types, without the context."""
         return self._signature.bind(parameters)
 
+    @property
+    def declared_class(self) -> ToolClass | None:
+        """What its author says; None where nothing was said."""
+        return self.metadata.tool_class
+
     def tool_class_of(self, parameters: Mapping[str, Any]) -> ToolClass:
         """`read` or `write` for this call: an http_call with GET reads, with POST it writes."""
         return self.metadata.class_of(parameters)

@@ -9,16 +9,18 @@ from reenact.contracts.references import is_sealed, is_secret
 from reenact.contracts.tool_registry import read_tool_registry
 from reenact.errors import SkillError
 from reenact.policy.hosts import HostList, Target, named_targets
-from reenact.policy.tool_class import check_tool_class
+from reenact.policy.tool_class import ToolClassCode, check_tool_class
 from reenact.runtime.gates.verdict import Refusal
 from reenact.runtime.steps import PlannedStep
+
+OUR_OWN = "local"
 
 
 def check(step: PlannedStep, context: Context, parameters: Mapping[str, object]) -> Refusal | None:
     """All but the number of external calls, which is counted over the run: see `external`."""
     if context.allowed_skills is not None and not named(step, context.allowed_skills):
         return refuse(f"{step.skill_id} is not among the plan's allowed_skills", {"allowed": context.allowed_skills})
-    refusal = by_registry(step, context, parameters)
+    refusal = by_registry(step, context, parameters) if context.tool_registries else None
     if refusal is not None:
         return refusal
     profile = context.profile
@@ -39,18 +41,39 @@ def check(step: PlannedStep, context: Context, parameters: Mapping[str, object])
 
 
 def by_registry(step: PlannedStep, context: Context, parameters: Mapping[str, object]) -> Refusal | None:
-    """A server that has a registry offers what stands in it, as what it stands there for. Our calls have a key."""
-    for document in context.tool_registries:
-        registry = read_tool_registry(document)
-        if registry.server_id != step.server:
-            continue
-        declared = step.tool_class(parameters)
+    """Where there are registries, a tool of a server stands in that server's, and is called as what it is there.
+
+    Skills without a server are our own: what they are, they say themselves, unless there is a registry of `local`.
+    """
+    registries = [read_tool_registry(document) for document in context.tool_registries]
+    of_server = [registry for registry in registries if registry.server_id == step.server]
+    if not of_server and step.server != OUR_OWN:
+        return unregistered(step, "TOOL_UNCLASSIFIED_DENIED", None)
+    declared = None if step.skill is None else step.skill.declared_class
+    called_as = step.tool_class(parameters)
+    for registry in of_server:
+        tool = registry.find(step.tool)
+        needs_callers_key = tool is not None and tool.requires_idempotency_key
         code = check_tool_class(
-            registry, step.tool, declared=declared, read_only=declared == "read", idempotency_key=step.step_id
+            registry,
+            step.tool,
+            declared=declared,
+            read_only=called_as == "read",
+            idempotency_key=step.caller_key if needs_callers_key else step.step_id,  # a call always has one of its own
         )
         if code is not None:
-            return Refusal("permission", code, f"{step.skill_id} is not registered as a {declared} of {step.server}")
+            return unregistered(step, code, declared, called_as)
     return None
+
+
+def unregistered(step: PlannedStep, code: ToolClassCode, declared: str | None, called_as: str = "write") -> Refusal:
+    message = {
+        "TOOL_UNCLASSIFIED_DENIED": f"no registry of tools knows {step.skill_id}",
+        "TOOL_CLASS_DECLARATION_MISMATCH": f"{step.skill_id} says that it is a {declared}, its registry says otherwise",
+        "TOOL_CLASS_MISMATCH": f"this call of {step.skill_id} may only read, and its registry says that it writes",
+        "IDEMPOTENCY_KEY_REQUIRED": f"{step.skill_id} is registered as one that needs a key: give an idempotency_key",
+    }[code]
+    return Refusal("permission", code, message, {"declared": declared, "called_as": called_as})
 
 
 def by_host(parameters: Mapping[str, object], hosts: list[str] | None) -> Refusal | None:
