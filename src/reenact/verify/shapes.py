@@ -8,7 +8,14 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 Uuid7 = Annotated[str, Meta(pattern=r"\A[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")]
-Time = Annotated[str, Meta(pattern=r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z\Z")]
+_LEAP_YEAR = r"(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
+_DAY = (
+    r"(?:[0-9]{4}-(?:"
+    r"(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8])"
+    rf")|{_LEAP_YEAR}-02-29)"
+)
+Time = Annotated[str, Meta(pattern=rf"\A(?!0000){_DAY}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{{3}}Z\Z")]
+"""A day that was or will be, and a time of that day."""
 Hex64 = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 PlanHash = Annotated[str, Meta(pattern=r"\Asha256:[0-9a-f]{64}\Z")]
 Kid = Annotated[str, Meta(pattern=r"\A[0-9a-f]{16}\Z")]
@@ -382,10 +389,14 @@ class Outcome(Shape):
     observability: Observability
 
 
+OnError = Literal["abort", "continue"]
+
+
 class PlanStep(msgspec.Struct, frozen=True):
     step_id: StepId
     skill_id: SkillId
     skill_version: str | None = None
+    on_error: OnError | None = None
 
 
 class Pins(msgspec.Struct, frozen=True):
@@ -395,6 +406,7 @@ class Pins(msgspec.Struct, frozen=True):
 
 class PlanContext(msgspec.Struct, frozen=True):
     pins: Pins
+    on_error: OnError | None = None
 
 
 class Plan(msgspec.Struct, frozen=True):
