@@ -315,7 +315,23 @@ def sealed_open(run: Run, trace: Trace) -> None:
 
 
 def cancelled_open(run: Run, trace: Trace) -> None:
+    run.event("cancel")
     run.seal("cancelled")
+
+
+def cancelled_by_nobody(run: Run, trace: Trace) -> None:
+    run.seal("cancelled")
+
+
+def cancelled_and_completed(run: Run, trace: Trace) -> None:
+    run.event("cancel")
+    finish(run, trace)
+    run.seal()
+
+
+def failed_without_a_failure(run: Run, trace: Trace) -> None:
+    finish(run, trace)
+    run.seal("failed")
 
 
 def line_after_seal(run: Run, trace: Trace) -> None:
@@ -376,6 +392,9 @@ GOOD_RUN_RECORD = {
     [
         (sealed_open, ["SEAL_STATUS"]),
         (cancelled_open, []),
+        (cancelled_by_nobody, ["SEAL_STATUS"]),
+        (cancelled_and_completed, ["SEAL_STATUS"]),
+        (failed_without_a_failure, ["SEAL_STATUS"]),
         (line_after_seal, ["LINE_ORDER", "LINE_ORDER"]),
         (second_run_record, ["RUN_MISPLACED"]),
         (checkpoint_ahead, ["STATE_CHECKSUM_MISMATCH"]),

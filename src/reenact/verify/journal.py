@@ -26,9 +26,21 @@ from reenact.verify.lines import (
 )
 from reenact.verify.order import CommitOrder
 from reenact.verify.payloads import PayloadCheck
-from reenact.verify.plan import call_list, check_run_plan, plan_hash, read_plan
+from reenact.verify.plan import aborts, call_list, check_parent, check_run_plan, plan_hash, read_plan
 from reenact.verify.report import Findings, Problem, Where, first_difference
-from reenact.verify.shapes import ActionRequest, Attempt, Checkpoint, Event, Plan, Run, RunCheckpoint, Seal, Vote
+from reenact.verify.shapes import (
+    ActionRequest,
+    AnyArtifact,
+    Attempt,
+    Checkpoint,
+    Event,
+    Plan,
+    Run,
+    RunCheckpoint,
+    Seal,
+    SupervisorDecision,
+    Vote,
+)
 from reenact.verify.traces import Scene, Trace
 from reenact.verify.tree import Tree
 
@@ -54,6 +66,8 @@ class JournalCheck:
         self._open: dict[str, Trace] = {}
         self._votes: dict[str, Vote] = {}
         self._turns = 0
+        self._cancelled = False
+        self._not_completed: list[int] = []
         self._spent = 0
         self._attempt_tree = Tree()
         # Heads of the first traces, as long as all of them have ended; the rest waits in `_later`.
@@ -185,7 +199,7 @@ class JournalCheck:
         if named != (planned, planned, planned) or not (planned or run.plan_id == run.run_id):
             what = f"a run of kind {run.kind} names its plan as another kind would"
             difference = Problem("PLAN_MISMATCH", what)
-        self._report(difference)
+        self._report(difference or check_parent(run))
         if run.plan is not None:
             self._report(self._load_plan(run.plan))
             if self.plan is not None:
@@ -205,6 +219,7 @@ class JournalCheck:
         assert self._order is not None
         self._report(self._order.event(event.ts))
         self._turns += event.type == "turn"
+        self._cancelled |= event.type == "cancel"
         trace = self.traces.get(event.trace_id) if event.trace_id else None
         if event.type in ("resolve", "late") and trace is not None:
             trace.overruled = True
@@ -272,10 +287,13 @@ class JournalCheck:
             meta = line.artifact.meta
             self._calls.update(canonicalize([meta.step_id, meta.skill_id, meta.skill_version]))
         if trace.chain.terminal:
-            self._end_trace(trace)
+            self._end_trace(trace, line.artifact)
 
-    def _end_trace(self, trace: Trace) -> None:
+    def _end_trace(self, trace: Trace, last: AnyArtifact) -> None:
         self._open.pop(trace.trace_id, None)
+        is_duplicate = isinstance(last, SupervisorDecision) and last.meta.code == "DENIED_DUPLICATE"
+        if trace.chain.state != "COMPLETED" and not is_duplicate:
+            self._not_completed.append(trace.index)
         while self._later and self._later[0].chain.terminal and not self._later[0].damaged:
             self._ended.append(self._later.popleft().leaf())
 
@@ -366,6 +384,7 @@ class JournalCheck:
         self._report(self._seal_plan(seal, session=session))
 
     def _seal_status(self, seal: Seal, *, session: bool) -> None:
+        """Step 5.1: the status follows from how the traces ended, and from whether somebody cancelled the run."""
         for trace in self._open.values():
             if not trace.damaged and seal.status != "cancelled":
                 what = f"the run is sealed while a trace is {trace.chain.state}"
@@ -373,6 +392,23 @@ class JournalCheck:
         if seal.status == "completed" and not session and seal.traces != seal.steps_planned:
             what = "the traces of a completed run"
             self._report(Problem("SEAL_STATUS", what, seal.steps_planned, seal.traces))
+        told = seal.status != "cancelled" and bool(self._open)
+        if told or self.run is None or any(trace.damaged for trace in self.traces.values()):
+            return
+        expected = self._expected_status(session=session)
+        if seal.status not in expected:
+            what = "the status does not follow from how the traces ended"
+            self._report(Problem("SEAL_STATUS", what, " or ".join(expected), seal.status))
+
+    def _expected_status(self, *, session: bool) -> tuple[str, ...]:
+        if self._cancelled:
+            return ("cancelled",)
+        if session:
+            return ("completed",)  # its calls fail, and it goes on
+        if self.plan is None and self._not_completed:
+            return ("completed", "failed")  # only the plan says which steps end the run
+        ended = any(self.plan is not None and aborts(self.plan, index) for index in self._not_completed)
+        return ("failed",) if ended else ("completed",)
 
     def _seal_plan(self, seal: Seal, *, session: bool) -> Problem | None:
         if not session:

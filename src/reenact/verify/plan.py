@@ -57,6 +57,20 @@ def check_step(plan: Plan, meta: RequestMeta) -> Iterator[Problem]:
         yield difference
 
 
+def aborts(plan: Plan, step_index: int) -> bool:
+    """Whether the run ends when this step fails."""
+    step = plan.steps[step_index] if step_index < len(plan.steps) else None
+    return ((step and step.on_error) or plan.context.on_error or "abort") == "abort"
+
+
+def check_parent(run: Run) -> Problem | None:
+    """A replay or a fork names the run that it repeats; a live run names none; a dry run may do either."""
+    if run.mode != "dry_run" and (run.mode == "live") != (run.parent_run is None):
+        what = f"a run of mode {run.mode} {'names' if run.parent_run else 'does not name'} a parent_run"
+        return Problem("RUN_MISMATCH", what, None, run.parent_run)
+    return None
+
+
 def call_list(plan: Plan) -> Iterator[list[str | None]]:
     """Step id, skill and version of each step: what a session's requests are compared with."""
     for step in plan.steps:

@@ -36,7 +36,7 @@ CODES: Final[dict[str, tuple[Aspect, str]]] = {
     "COMMIT_NUMBER": ("integrity", "a commit is missing, repeated or out of order"),
     "COMMIT_PREV": ("integrity", "the commit before this one is not the one that it names"),
     "RUN_MISPLACED": ("integrity", "the run record is missing, repeated or not in the first commit"),
-    "RUN_MISMATCH": ("integrity", "a record belongs to another run"),
+    "RUN_MISMATCH": ("integrity", "a record belongs to another run, or the run's mode and parent do not fit"),
     "HEAD_MISMATCH": ("integrity", "the last commit is not the one that its keeper remembers"),
     "STATE_SEQUENCE_GAP": ("integrity", "an entry is missing, repeated or out of order"),
     "STATE_CHECKSUM_MISMATCH": ("integrity", "an entry or checkpoint does not recompute"),
@@ -65,7 +65,7 @@ CODES: Final[dict[str, tuple[Aspect, str]]] = {
     "SEAL_MISSING": ("completeness", "a seal is known for this run, and the journal does not end with it"),
     "SEAL_COUNT": ("completeness", "the seal counts other commits, traces or steps"),
     "SEAL_ROOT": ("completeness", "the seal's tree is over other traces or attempts"),
-    "SEAL_STATUS": ("completeness", "the seal's status does not fit the traces"),
+    "SEAL_STATUS": ("completeness", "the seal's status does not follow from how the traces ended"),
 }
 
 
