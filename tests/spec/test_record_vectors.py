@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 import rfc8785
-from tools.vectors.writer import b64, key_of, kid_of, public_bytes
+from tools.vectors.pieces import b64, key_of, kid_of, public_bytes
 
 from reenact.verify import shapes, verify_lines
 from reenact.verify.attempts import AttemptChain

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.vectors.pieces import b64, key_of, kid_of, public_bytes
 from tools.vectors.scenarios import refusals, session, three_steps
-from tools.vectors.writer import ZERO_DIGEST, Run, b64, bundle_files, erasure, key_of, kid_of, public_bytes
+from tools.vectors.writer import Run, bundle_files, erasure
 
 from reenact.errors import StoreUnavailable
+from reenact.values.digest import ZERO_DIGEST
 from reenact.verify import verify_bundle
 from tests.conftest import ROOT
 from tests.verify.changing import changed_files, read_folder, remade, write_folder

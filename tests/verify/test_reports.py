@@ -6,8 +6,8 @@ import ast
 import json
 
 import msgspec
+from tools.vectors.pieces import b64, kid_of, public_bytes
 from tools.vectors.scenarios import three_steps
-from tools.vectors.writer import b64, kid_of, public_bytes
 
 import reenact.verify
 from reenact.verify import CODES, Finding, Report, Where, human, verify_lines

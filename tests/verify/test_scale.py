@@ -5,8 +5,9 @@ from __future__ import annotations
 import tracemalloc
 from typing import Any
 
+from tools.vectors.pieces import b64, kid_of, public_bytes
 from tools.vectors.scenarios import FETCH, plan
-from tools.vectors.writer import Run, b64, kid_of, public_bytes
+from tools.vectors.writer import Run
 
 from reenact.verify import Report, verify_lines
 from tests.verify.test_tampering import Kept

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.vectors.pieces import b64, kid_of, public_bytes, uid
 from tools.vectors.scenarios import CHANGES, FETCH, plan, refusals, session
-from tools.vectors.writer import Run, b64, kid_of, public_bytes, uid
+from tools.vectors.writer import Run
 
 from reenact.runtime.runtime import Runtime
 from reenact.store.export import export_run

@@ -7,8 +7,9 @@ from functools import cache
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tools.vectors.pieces import b64, kid_of, public_bytes
 from tools.vectors.scenarios import refusals, session, three_steps
-from tools.vectors.writer import Run, b64, kid_of, public_bytes
+from tools.vectors.writer import Run
 
 from reenact.values.canonical import canonicalize
 from reenact.verify import Report, verify_lines

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, sha256_hex
+from tools.vectors.pieces import Json, b64, key_of, kid_of, public_bytes
 from tools.vectors.scenarios import refusals, session, three_steps
-from tools.vectors.writer import Json, Run, b64, bundle_files, canonicalize, key_of, kid_of, public_bytes
+from tools.vectors.writer import Run, bundle_files
 
 
 def good_bundles() -> dict[str, Run]:

@@ -14,8 +14,9 @@ from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, sha256_hex
 from reenact.values.ids import project_uuid7
 from reenact.verify import CODES
+from tools.vectors.pieces import Json, plan_hash, salt, tree_root
 from tools.vectors.scenarios import SKILLS, refusals, session, three_steps
-from tools.vectors.writer import Json, Run, bundle_files, erasure, plan_hash, salt, tree_root
+from tools.vectors.writer import Run, bundle_files, erasure
 
 BLOCK = re.compile(r"<!-- (bytes: ([a-z_-]+)|steps|codes) -->\n.*?<!-- /(?:bytes|steps|codes) -->", re.DOTALL)
 

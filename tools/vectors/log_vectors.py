@@ -9,8 +9,8 @@ import msgspec
 
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, digest
+from tools.vectors.pieces import DROP, Json, at, changed, uid, with_digest
 from tools.vectors.scenarios import three_steps
-from tools.vectors.writer import DROP, Json, at, changed, uid, with_digest
 
 Step = tuple[str, str, str]
 REQUEST: Step = ("PENDING", "PENDING", "action_request")

@@ -9,8 +9,9 @@ import msgspec
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, digest, sha256_hex
 from reenact.values.envelope import make_envelope
+from tools.vectors.pieces import DROP, Json, changed, salt, tree_root, uid, with_digest
 from tools.vectors.scenarios import refusals, session, three_steps
-from tools.vectors.writer import DROP, Json, Run, changed, erasure, salt, tree_root, uid, with_digest
+from tools.vectors.writer import Run, erasure
 
 VALUES: list[Any] = [
     None,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from reenact.values.digest import digest
-from tools.vectors.writer import Json, Run, at, salt
+from tools.vectors.pieces import Json, at, salt
+from tools.vectors.writer import Run
 
 
 def definition(skill_id: str, version: str, **declared: Any) -> Json:
