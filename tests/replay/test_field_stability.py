@@ -21,7 +21,7 @@ from reenact.replay.breakers import find_breakers
 from reenact.replay.compare import Comparison, compare
 from reenact.replay.timeline import ASPECT_OF_FIELD, behaviour_of
 from reenact.runtime.reader import RecordedStep
-from tests.replay.mutations import recording
+from tests.replay.mutating import recording
 
 STEP = "fetch"
 

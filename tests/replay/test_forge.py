@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.replay.forge import Forge
-from tests.replay.mutations import crashed_recording, recording
+from tests.replay.mutating import crashed_recording, recording
 from tests.replay.recording import mocked
 
 

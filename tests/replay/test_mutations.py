@@ -10,7 +10,8 @@ from unittest.mock import patch
 import pytest
 
 from reenact.replay.timeline import ASPECTS, Aspect
-from tests.replay.mutations import MUTATIONS, Mutation, crashed_recording, recording
+from tests.replay import mutations  # noqa: F401 - makes them
+from tests.replay.mutating import MUTATIONS, Mutation, crashed_recording, recording
 from tests.replay.recording import mocked
 
 

@@ -18,7 +18,8 @@ from reenact.telemetry.endpoint import serving
 from reenact.telemetry.metrics import ReplayMetrics, RuntimeMetrics
 from reenact.telemetry.store_metrics import exposition
 from reenact.values.clock import FixedDoor
-from tests.replay.mutations import MUTATIONS, PLAN, recording
+from tests.replay import mutations  # noqa: F401 - makes them
+from tests.replay.mutating import MUTATIONS, PLAN, recording
 from tests.replay.recording import mocked
 from tests.replay.skills import SKILLS
 

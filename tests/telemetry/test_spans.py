@@ -17,7 +17,7 @@ from reenact.store.sqlite import SqliteStore
 from reenact.telemetry import spans
 from reenact.telemetry.spans import Spans
 from reenact.values.clock import FixedDoor
-from tests.replay.mutations import PLAN
+from tests.replay.mutating import PLAN
 from tests.replay.skills import SKILLS
 
 
