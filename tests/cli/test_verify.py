@@ -75,8 +75,8 @@ def test_a_changed_row_in_the_store_is_found_and_located(recorded: Command, tmp_
     target.close()
     done = recorded("verify", "last", "--store", copy)
     assert done.code == 1
-    assert "first break   commits, commit 4" in done.out
-    assert "COMMIT_NUMBER" in done.out
+    assert "first break   commits, commit 3" in done.out
+    assert "COMMIT_NUMBER: commit 3 is missing" in done.out
 
 
 def test_a_changed_derived_table_is_reported_apart_from_the_evidence(recorded: Command, tmp_path: Path) -> None:
