@@ -349,6 +349,61 @@ def test_ctrl_c_ends_a_run_whose_skill_does_not_want_to(deaf_skills: Path, tmp_p
     assert reenact("verify", "last").code == 4
 
 
+BUSY_SKILLS = textwrap.dedent(
+    """
+    import asyncio, sys, time
+    from reenact import skill
+
+    @skill("busy", version="1.0.0", tool_class="read")
+    async def busy() -> str:
+        print("begun", file=sys.stderr, flush=True)
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until:
+            pass
+        await asyncio.sleep(3600)
+        return "not reached"
+    """
+)
+
+OWN_LOOP = textwrap.dedent(
+    """
+    import asyncio, sys
+    sys.path.insert(0, sys.argv[1])
+    from reenact import Runtime
+    from busy_skills import busy
+
+    runtime = Runtime(sys.argv[2], skills=[busy])
+    asyncio.run(runtime.run_async({"plan_id": "p", "agent_id": "a", "steps": [{"step_id": "s", "skill_id": "busy"}]}))
+    """
+)
+
+
+def interrupted_while_busy(process: subprocess.Popen[str]) -> str:
+    assert process.stderr is not None
+    while process.stderr.readline() != "begun\n":
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    return process.communicate(timeout=60)[1]
+
+
+def test_ctrl_c_in_the_midst_of_a_skills_work_is_not_taken_for_its_own(tmp_path: Path) -> None:
+    (tmp_path / "busy_skills.py").write_text(BUSY_SKILLS)
+    reenact = Command(tmp_path)
+    process = reenact.start("run", reenact.plan({"skill_id": "busy"}), "--skills", tmp_path / "busy_skills.py")
+    err = interrupted_while_busy(process)
+    assert process.returncode == 130, err
+    assert "interrupted; go on with: reenact resume" in err
+
+
+def test_nor_is_it_in_a_loop_of_the_host(tmp_path: Path) -> None:
+    (tmp_path / "busy_skills.py").write_text(BUSY_SKILLS)
+    arguments = [sys.executable, "-c", OWN_LOOP, str(tmp_path), f"sqlite:///{tmp_path / 'store.db'}"]
+    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as process:
+        err = interrupted_while_busy(process)
+    assert process.returncode != 0
+    assert err.rstrip().endswith("KeyboardInterrupt")
+
+
 # -- threads ---------------------------------------------------------------------------------------------------------
 
 

@@ -10,15 +10,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Generator
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import suppress
 from functools import partial
+from types import FrameType
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 log = logging.getLogger("reenact.skills")
 
 GRACE_S = 5.0
 """What a coroutine has to clean up after itself once it is cancelled."""
+
+OUR_LOOPS: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+"""Loops in which nothing cancels a run within a step, but the skill that runs in it."""
 
 T = TypeVar("T")
 
@@ -35,7 +42,7 @@ async def within(work: Coroutine[Any, Any, object], limit_s: float, name: str) -
         async with asyncio.timeout_at(ends):
             return await rest
     finally:
-        if rest.own_cancels:
+        if rest.own_cancels and task.get_loop() in OUR_LOOPS:
             await rest.take_back()
 
 
@@ -50,7 +57,8 @@ class Rest:
         self._before = task.cancelling()
         """How often the task had been cancelled when the coroutine began."""
         self.own_cancels = 0
-        """How often the coroutine itself has cancelled the task that it runs in, which is not its own."""
+        """How often the task was cancelled in a step of the coroutine: by itself in a loop of ours; in one of the host
+        a signal may have done it."""
         self._first: asyncio.CancelledError | None = None
         self._patience: asyncio.TimerHandle | None = None
         self._is_over = False
@@ -150,7 +158,8 @@ def run_to_its_end(work: Coroutine[Any, Any, T]) -> T:
         begun.append(task)
         return await to_its_end(work)
 
-    with asyncio.Runner() as runner:
+    with asyncio.Runner() as runner, Interrupts(runner.get_loop(), begun):
+        OUR_LOOPS.add(runner.get_loop())
         try:
             return runner.run(whole())
         except RuntimeError:
@@ -161,6 +170,39 @@ def run_to_its_end(work: Coroutine[Any, Any, T]) -> T:
             with suppress(RuntimeError):
                 runner.get_loop().run_until_complete(begun[0])
         return begun[0].result()
+
+
+class Interrupts:
+    """Ctrl-C in a loop of ours: the first cancels the run between two steps, the second ends everything at once.
+
+    As `asyncio.run` does it, but for "between two steps": there it may come within a step of a skill, and could not be
+    told from a cancellation of the skill's own making.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, begun: Sequence[asyncio.Task[Any]]) -> None:
+        self._loop = loop
+        self._begun = begun
+        self._count = 0
+        self._is_ours = False
+
+    def __enter__(self) -> None:
+        in_main = threading.current_thread() is threading.main_thread()
+        if in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._heard)
+            self._is_ours = True
+
+    def _heard(self, _number: int, _frame: FrameType | None) -> None:
+        self._count += 1
+        if self._count == 1 and self._begun and not self._begun[0].done():
+            self._loop.call_soon_threadsafe(self._begun[0].cancel)
+        else:
+            raise KeyboardInterrupt
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: object) -> None:
+        if self._is_ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._count and isinstance(error, asyncio.CancelledError):
+            raise KeyboardInterrupt from None
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:

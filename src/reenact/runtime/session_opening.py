@@ -14,7 +14,7 @@ from reenact.contracts.references import secret_names
 from reenact.errors import EvidenceError, UsageError, WaitingForPerson
 from reenact.journal.run_fold import RunFold
 from reenact.runtime import session_history
-from reenact.runtime.coroutines import GRACE_S, leave_none_behind
+from reenact.runtime.coroutines import GRACE_S, OUR_LOOPS, leave_none_behind
 from reenact.runtime.execution import Execution, Fact, Parked
 from reenact.runtime.kept_state import Past, encoded, fresh_gate, read_past
 from reenact.runtime.keys import StoredPayloads
@@ -279,6 +279,7 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        OUR_LOOPS.add(self._loop)  # signals come to the main thread
         self._ends = False
         self._thread = threading.Thread(target=self._run, daemon=True, name="reenact-session")
         self._thread.start()
