@@ -56,10 +56,10 @@ def test_the_run_is_cancelled(waiting: Runtime) -> None:
     assert waiting.store.find_run("last").status == "cancelled"
 
 
-def test_a_run_that_nobody_voted_about_is_held_and_its_lease_given_back(waiting: Runtime) -> None:
+def test_a_run_that_nobody_voted_about_goes_on_waiting_and_its_lease_is_given_back(waiting: Runtime) -> None:
     for _ in range(2):
-        held = waiting.resume("last")
-        assert held.status == "held"
+        assert waiting.resume("last").status == "waiting"
+    assert SENT == []
 
 
 def test_a_new_run_is_refused_without_its_function(tmp_path: Path) -> None:

@@ -260,8 +260,12 @@ class Call:
             return served
         mode, host = self.ex.context.supervisor, self.ex.host_supervisor
         vote = self.ex.fold.votes.get(self.trace.trace_id)
-        if mode == "auto" and host is None and vote is None:
-            return Approval("auto")
+        if vote is None and host is None:
+            if self.trace.trace_id in self.ex.fold.parked:
+                # Whoever asked may not be here; the question stands until it is answered.
+                return NeedsApproval("a person was asked about it and has not answered")
+            if mode == "auto":
+                return Approval("auto")
         named = None if vote is not None else self.ex.supervisor
         request = self.trace.request
         assert request is not None
@@ -376,8 +380,8 @@ def resume(ex: Execution, trace: TraceFold, step: PlannedStep, *, near: int | No
 
 
 def mark_parked(ex: Execution, trace: TraceFold) -> None:
-    """A checkpoint for a trace that stops before an end. Approved ones need none: nothing was sent, they go on."""
-    if trace.state in ("PENDING", "EXECUTING"):
+    """A checkpoint for a call that was sent and is left open. One in PENDING says that a person was asked."""
+    if trace.state == "EXECUTING":
         ex.writer.checkpoint(trace)
 
 

@@ -35,7 +35,8 @@ class Session:
         self._finished = False
         self._confidence: float | None = None
         self._passed_before = 0
-        self._in_flight: dict[str, asyncio.Future[None]] = {}
+        self._in_flight: dict[str, tuple[asyncio.Future[None], asyncio.Task[object] | None]] = {}
+        """Until when each call is under way, and in whose task."""
         self._names = StepNames(lambda: ex.store.step_ids(ex.run_id) if ex.fold.requested else ())
         self._closing = False
 
@@ -79,7 +80,8 @@ class Session:
 
     async def _driven(self, call: drive.Call) -> StructuredOutcome:
         """The outcome of a call, durable. While this goes on the call is nobody else's."""
-        ended = self._in_flight[call.trace.trace_id] = asyncio.get_running_loop().create_future()
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._in_flight[call.trace.trace_id] = (ended, asyncio.current_task())
         try:
             outcome = await call.drive()
             await call.make_durable()
@@ -173,10 +175,10 @@ class Session:
         return await self._drive_open(list(self._ex.fold.open.values()))
 
     async def settle_voted(self) -> list[StructuredOutcome]:
-        """Drive the calls that a person has approved or denied meanwhile."""
+        """Drive the calls that a person has approved or denied meanwhile. One that was sent is no longer about that."""
         self._hear()
-        votes_cast = self._ex.fold.votes
-        return await self._drive_open([trace for trace in self._ex.fold.open.values() if trace.trace_id in votes_cast])
+        voted = [trace for trace in self._ex.fold.open.values() if trace.trace_id in self._ex.fold.votes]
+        return await self._drive_open([trace for trace in voted if trace.state != "EXECUTING"])
 
     def _hear(self) -> None:
         votes.hear(self._ex)
@@ -213,7 +215,13 @@ class Session:
     async def quiet(self) -> None:
         """Until no call is under way. Whoever leaves a block while tasks of his still call waits for what they get."""
         while self._in_flight:
-            await asyncio.wait(list(self._in_flight.values()))
+            await asyncio.wait([ended for ended, _ in self._in_flight.values()])
+
+    def cancel_calls(self) -> None:
+        """Cancel what is under way in other tasks."""
+        for _, task in self._in_flight.values():
+            if task is not None and task is not asyncio.current_task():
+                task.cancel()
 
     async def close(self) -> RunStatus:
         """Assemble the plan, seal the run. A call that was given up on ends as in doubt: a seal leaves none open."""

@@ -53,10 +53,8 @@ def remembered_gate(ex: Execution, plan: SessionPlan, turn: int, past: Past) -> 
 
 
 def may_wait(ex: Execution, trace: TraceFold) -> bool:
-    """Whether a person may be about to decide this call; under `auto` only one that was parked for that."""
-    if trace.state != "PENDING" or trace.trace_id in ex.fold.votes:
-        return False
-    return ex.context.supervisor != "auto" or trace.trace_id in ex.fold.parked
+    """Whether a person was asked about this call and has not answered. Any other that is PENDING was given up on."""
+    return trace.state == "PENDING" and trace.trace_id in ex.fold.parked and trace.trace_id not in ex.fold.votes
 
 
 async def synthesize(ex: Execution, plan: SessionPlan, trace: TraceFold) -> None:

@@ -102,10 +102,10 @@ class SessionOpening:
         assert self._session is not None
         status: RunStatus | None = None
         try:
+            await self._until_quiet(self._session, error)
             if isinstance(error, WaitingForPerson):
                 status = self._stopped_as(error)
             elif error is None:
-                await self._session.quiet()
                 await self._session.settle_voted()
                 status = "waiting" if self._session.waiting else await self._session.close()
         except WaitingForPerson as waiting:
@@ -113,6 +113,20 @@ class SessionOpening:
             raise
         finally:
             self._leave(status)
+
+    async def _until_quiet(self, session: Session, error: BaseException | None) -> None:
+        """The lease is not given back while a call is under way: whoever took it would send that call again.
+
+        Where the block was cancelled its calls are too; otherwise they may end.
+        """
+        if isinstance(error, asyncio.CancelledError | KeyboardInterrupt):
+            session.cancel_calls()
+        try:
+            await session.quiet()
+        except asyncio.CancelledError:
+            session.cancel_calls()
+            await session.quiet()
+            raise
 
     def _stopped_as(self, error: WaitingForPerson) -> RunStatus:
         """What was answered meanwhile no longer waits: somebody may go on with it."""
