@@ -57,7 +57,7 @@ def result_lines(result: RunResult, advice: Advice) -> list[list[Segment]]:
     )
     if result.reason:
         lines.append([(f"why  {one_line(result.reason)}", "")])
-    lines += [[(line, "")] for line in next_steps(result.run_id, result.status, advice)]
+    lines += [[(line, "")] for line in next_steps(result, advice)]
     return lines
 
 
@@ -82,9 +82,12 @@ def said(outcome: StructuredOutcome) -> str:
     return reason if isinstance(reason, str) and reason and "gate" in (outcome.details or {}) else outcome.message
 
 
-def next_steps(run_id: str, status: str, advice: Advice) -> list[str]:
+def next_steps(result: RunResult, advice: Advice) -> list[str]:
     """What to do about a run that has not ended well."""
+    run_id, status = result.run_id, result.status
     see, go_on = f"see  {advice.read('show', run_id)}", f"then {advice.go_on(run_id)}"
+    if status == "pending" and result.store.find_run(run_id).kind == "session":
+        return [see]  # only its host goes on with it, and the reason says so
     if status == "failed":
         return [see]
     if status == "waiting":

@@ -20,10 +20,13 @@ def cast_vote(
         raise UsageError("say why, with --reason: it is recorded beside your name")
     existing_store(store).close()
     runtime = open_runtime(store, None)
-    run_id = runtime.store.find_run(run).run_id
+    row = runtime.store.find_run(run)
+    run_id = row.run_id
     step_id = asyncio.run(vote(runtime, run_id, step, approve=approved, reason=reason, who=who))
     decision = "approved" if approved else "denied"
     if as_json:
         print_json({"run_id": run_id, "step_id": step_id, "decision": decision})
     else:
-        typer.echo(f"step {step_id} of run {run_id} is {decision}; go on with: {Advice(store).go_on(run_id)}")
+        who_goes_on = f"its host goes on with session(resume={run_id!r}), or " if row.kind == "session" else ""
+        go_on = f"{who_goes_on}go on with: {Advice(store).go_on(run_id)}"
+        typer.echo(f"step {step_id} of run {run_id} is {decision}; {go_on}")
