@@ -259,7 +259,7 @@ def test_a_run_that_is_killed_keeps_its_agent_from_nothing_and_counts_again_when
     lease = bench.store.acquire(killed, "somebody")
     assert bench.store.set_apart(today(bench), "agent") == {"": 4 * CENT}
     bench.store.release(lease)
-    assert bench.runtime.resume(killed).outcomes[0].code == OK  # it had been approved
+    assert bench.runtime.resume(killed).outcomes[0].code == TOO_MUCH  # its doubt counts, and the day is spent
     assert bench.store.set_apart(today(bench), "agent") == {}
     bench.check(killed)
 

@@ -61,7 +61,7 @@ class Dispatch:
             number = self.trace.made  # what is recorded of a doubt is none
             result = await doubt.known_result(self, number) if self.was_in_doubt else None
             if not isinstance(result, AttemptResult):
-                refusal = self.out_of_money() or await self.record_doubt()
+                refusal = await self.record_doubt() or self.out_of_money()
                 if refusal is not None:
                     return self.end_without_money(refusal)
                 said = self.ex.source.person_said(self.trace)
@@ -97,15 +97,13 @@ class Dispatch:
     async def record_doubt(self) -> Refusal | None:
         """A call that may have been sent already is recorded as such, and charged, before it is sent again.
 
-        Why not, where the money does not reach for another: a run that crashed several times asks each time.
+        Why not, where the money does not reach for another: then the record is staged, to be written with the end.
         """
         trace_id = self.trace.trace_id
         recovered = trace_id in self.ex.recovered
-        for count in range(self.ex.source.redispatches(self.trace, recovered=recovered)):
-            refusal = self.out_of_money() if count > 0 else None
-            if refusal is not None:
-                return refusal
+        for _ in range(self.ex.source.redispatches(self.trace, recovered=recovered)):
             reach("before_redispatch_record")
+            self.spend(self.reserved)
             self.ex.writer.attempt(
                 Attempt(
                     attempt=self.trace.made,
@@ -126,6 +124,9 @@ class Dispatch:
                     trace_id=trace_id,
                 )
             )
+            refusal = self.out_of_money()
+            if refusal is not None:
+                return refusal
             await self.ex.writer.flush()
             reach("after_redispatch_record")
             if self.ex.listeners:
@@ -235,8 +236,7 @@ class Dispatch:
         cost = result.cost_exact
         if cost is None:
             cost = settle(self.rate, self.ex.prices, self.reserved, code, result.facts).exact
-        if cost > 0 and self.ex.source.is_live(self.step):
-            self.ex.writer.spend(self.ex.today(), self.ex.plan.plan.agent_id, self.rate.model or "", cost)
+        self.spend(cost)
         self.ex.writer.attempt(
             Attempt(
                 attempt=number,
@@ -269,6 +269,11 @@ class Dispatch:
             )  # fmt: skip
         return output
 
+    def spend(self, exact: int) -> None:
+        """What the agent's other runs count too; a replay spends nothing."""
+        if exact > 0 and self.ex.source.is_live(self.step):
+            self.ex.writer.spend(self.ex.today(), self.ex.plan.plan.agent_id, self.rate.model or "", exact)
+
     def shown_facts(self, facts: Facts) -> Facts:
         """Facts stand in the chain; the words in them are another's."""
         if not facts.exceptions and facts.finish_reason is None:
@@ -295,7 +300,11 @@ class Dispatch:
 
     def out_of_money(self) -> Refusal | None:
         """Why nothing more may be dispatched; the first dispatch was the gate's business."""
-        if not self.trace.attempts or self.ex.budget.has_no_limit:
+        return self.not_affordable() if self.trace.attempts else None
+
+    def not_affordable(self) -> Refusal | None:
+        """Why a dispatch may not be made, by what is spent and set apart now."""
+        if self.ex.budget.has_no_limit:
             return None
         live = self.ex.source.is_live(self.step)
         day, on_model = self.ex.outside_spent(self.rate.model, self.trace.trace_id) if live else (NOTHING, NOTHING)
