@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +165,42 @@ def test_reads_without_a_record_are_charged(bench: Bench, disk: Disk) -> None:
     day = bench.runtime.door.timestamp()[:10]
     assert bench.store.spent(day, "agent") == {"": 8 * CENT}
     assert bench.store.set_apart(day, "agent") == {}
+
+
+LIMITS = ({"per_day_cents": 10}, {"per_model_cents": {"m": 10}})
+
+
+@skill("ask", version="1.0.0", tool_class="read", cost_model="tokens")
+async def ask(ctx: SkillContext, model: str = "m", max_tokens: int = 4) -> None:
+    """Costs four cents."""
+    CALLED.append(ctx.step_id)
+    ctx.usage(0, 4)
+
+
+@pytest.mark.parametrize("budget", LIMITS)
+@pytest.mark.parametrize("together", [False, True])
+def test_reads_without_a_record_do_not_spend_more_than_a_day_or_a_model_has(
+    budget: dict[str, Any], together: bool, tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, ask, unrecorded_reads=True)
+    disk.under(bench, monkeypatch)
+    context = {"budget": budget, "prices": {"models": {"m": {"input": "0", "output": str(CENT)}}}}
+
+    async def scene() -> str:
+        async with bench.runtime.session(context=context) as session:
+            disk.is_full = True
+            if together:
+                await asyncio.gather(*(session.call("ask") for _ in range(5)), return_exceptions=True)
+            for _ in range(0 if together else 5):
+                with suppress(StoreError):
+                    await session.call("ask")
+            assert len(CALLED) == 2
+            disk.is_full = False
+            assert (await session.call("ask")).code == "ERR_BUDGET_EXCEEDED"
+        return session.run_id
+
+    asyncio.run(scene())
+    assert bench.store.spent(bench.runtime.door.timestamp()[:10], "agent") == {"m": 8 * CENT}
 
 
 def test_a_result_that_cannot_be_recorded_is_handed_over_and_not_asked_for_again(bench: Bench, disk: Disk) -> None:

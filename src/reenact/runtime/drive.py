@@ -100,6 +100,9 @@ class Call:
         except StoreError as error:
             if self.trace.state != "EXECUTING":
                 raise
+            # No transaction has set its money apart: calls that were approved side by side count each other here.
+            if make_dispatch(self.ex, self.trace, self.step, self.parameters).not_affordable() is not None:
+                raise
             self.go_on(error)  # the call is staged all the same
             return None
 

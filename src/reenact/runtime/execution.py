@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -194,14 +195,16 @@ class Execution:
     def outside_spent(self, model: str | None, besides: str = "") -> tuple[Spent, Spent]:
         """What this agent spent today and may still spend on calls in flight, in all and on a model.
 
-        Leaves out what is set apart for the trace `besides`. It is an input from outside, recorded with the decision.
+        What this run has staged counts as if it were written. What is set apart for the trace `besides` is left out.
+        It is an input from outside, recorded with the decision.
         """
         if not self.budget.reaches_beyond_the_run:
             return NOTHING, NOTHING
         whose, name = (self.today(), self.plan.plan.agent_id), model or ""
-        settled, apart = self.store.spent(*whose), self.store.set_apart(*whose, besides)
-        in_all = Spent(sum(settled.values()), sum(apart.values()))
-        return in_all, Spent(settled.get(name, 0), apart.get(name, 0))
+        staged = self.writer.staged_money(*whose, besides)
+        settled = Counter(self.store.spent(*whose)) + staged.spent
+        apart = Counter(self.store.set_apart(*whose, {besides, *staged.ended})) + staged.apart
+        return Spent(settled.total(), apart.total()), Spent(settled[name], apart[name])
 
     def today(self) -> str:
         return self.door.timestamp()[:10]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from operator import attrgetter, itemgetter
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -124,6 +125,15 @@ class Staged:
         return found
 
 
+class StagedMoney(NamedTuple):
+    """What no transaction has counted yet, by model, of one agent on one day."""
+
+    spent: Counter[str]
+    apart: Counter[str]
+    ended: set[str]
+    """Traces for which nothing is set apart any more, whatever the store still says."""
+
+
 class Group:
     """Enough for a commit, with its payloads: nothing is added to it any more."""
 
@@ -215,6 +225,19 @@ class RunWriter:
 
     def spend(self, day: str, agent: str, model: str, exact: int) -> None:
         self._staged.spent.append((day, agent, model, exact))
+
+    def staged_money(self, day: str, agent: str, besides: str) -> StagedMoney:
+        """Leaves out what is set apart for the trace `besides`, and what is on its way to the store just now."""
+        spent, apart = Counter[str](), Counter[str]()
+        waiting = [*(group.staged for group in self._full), self._staged]
+        ended = {trace_id for staged in waiting for trace_id in staged.ended}
+        for staged in waiting:
+            for of_day, of_agent, model, exact in staged.spent:
+                spent[model] += exact if (of_day, of_agent) == (day, agent) else 0
+            for each in staged.earmarks:
+                counts = (each.day, each.agent_id) == (day, agent) and each.trace_id not in (besides, *ended)
+                apart[each.model] += each.exact if counts else 0
+        return StagedMoney(spent, apart, ended)
 
     def status(self, status: RunStatus) -> None:
         self._staged.status = status

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from reenact.errors import FundsTaken
 from reenact.policy.budget import over_limit
@@ -17,8 +17,8 @@ from reenact.store.base import Earmark
 from reenact.store.owner import owner_is_gone
 
 LIVE = (
-    "SELECT e.model, e.exact, r.owner FROM earmarks e JOIN runs r ON r.run_no = e.run_no "
-    "WHERE e.day = ? AND e.agent_id = ? AND r.owner IS NOT NULL AND r.expires_ms > ? AND e.trace_id <> ?"
+    "SELECT e.model, e.exact, r.owner, e.trace_id FROM earmarks e JOIN runs r ON r.run_no = e.run_no "
+    "WHERE e.day = ? AND e.agent_id = ? AND r.owner IS NOT NULL AND r.expires_ms > ?"
 )
 SPENT = "SELECT model, exact FROM spending WHERE day = ? AND agent_id = ?"
 
@@ -32,11 +32,13 @@ def spend(db: sqlite3.Cursor, rows: Iterable[tuple[str, str, str, int]]) -> None
         db.execute("INSERT OR REPLACE INTO spending VALUES (?, ?, ?, ?)", (*whose, str(total)))
 
 
-def by_model(rows: Iterable[tuple[str, str, str]]) -> dict[str, int]:
-    """The rows of `LIVE`, without those whose owner is gone."""
+def by_model(rows: Iterable[tuple[str, str, str, str]], besides: Collection[str]) -> dict[str, int]:
+    """The rows of `LIVE`, without those whose owner is gone and those of the traces `besides`."""
     found: Counter[str] = Counter()
     gone: dict[str, bool] = {}
-    for model, exact, owner in rows:
+    for model, exact, owner, trace_id in rows:
+        if trace_id in besides:
+            continue
         if owner not in gone:
             gone[owner] = owner_is_gone(owner)
         if not gone[owner]:
@@ -49,7 +51,7 @@ def set_apart(db: sqlite3.Cursor, earmark: Earmark, run_no: int, now_ms: int) ->
     whose = (earmark.day, earmark.agent_id)
     if earmark.binding:
         totals = Counter({model: int(exact) for model, exact in db.execute(SPENT, whose).fetchall()})
-        totals.update(by_model(db.execute(LIVE, (*whose, now_ms, earmark.trace_id)).fetchall()))
+        totals.update(by_model(db.execute(LIVE, (*whose, now_ms)).fetchall(), {earmark.trace_id}))
         reason = over_limit("day", earmark.day_limit, sum(totals.values()), earmark.exact) or over_limit(
             "model", earmark.model_limit, totals[earmark.model], earmark.exact
         )

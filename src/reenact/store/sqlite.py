@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -437,12 +437,12 @@ class SqliteStore:
         """Picodollars that an agent spent on a day, by model; "" stands for what no model did."""
         return {model: int(exact) for model, exact in self._reader().query(money.SPENT, (day, agent_id))}
 
-    def set_apart(self, day: str, agent_id: str, besides: str = "") -> dict[str, int]:
-        """Picodollars, by model, that an agent's calls in flight, but for the trace `besides`, may still cost.
+    def set_apart(self, day: str, agent_id: str, besides: Collection[str] = ()) -> dict[str, int]:
+        """Picodollars, by model, that an agent's calls in flight, but for the traces `besides`, may still cost.
 
         Only of runs with a limit that other runs count against.
         """
-        return money.by_model(self._reader().query(money.LIVE, (day, agent_id, self.door.now_ms(), besides)))
+        return money.by_model(self._reader().query(money.LIVE, (day, agent_id, self.door.now_ms())), besides)
 
     def key_record(self, server: str, tool: str, key: str) -> KeyRecord | None:
         rows = self._reader().query(
