@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from reenact import Registry, SkillContext, skill
+from reenact.errors import SkillError
 from reenact.replay import load_recording
 from reenact.runtime import execution
 from reenact.values.clock import FixedDoor, SystemDoor
@@ -50,6 +51,22 @@ def test_a_run_that_is_cancelled_in_its_back_off_sends_nothing_more(tmp_path: Pa
     bench.check(result)
     recording = load_recording(bench.store, result.run_id)
     for skills in (Registry([shaky]), Registry()):
+        replayed = mocked(recording, skills)
+        assert replayed.verdict == "matched", replayed.divergence
+
+
+def test_a_run_that_is_cancelled_with_its_money_gone_replays_as_cancelled(tmp_path: Path) -> None:
+    @skill("dear", version="1.0.0", tool_class="read", cost_estimate_cents=4)
+    def dear() -> None:
+        raise SkillError.of("ERR_HTTP_503", "later")
+
+    door = Cancelling()
+    bench = door.bench = Bench(tmp_path, dear, door=door)
+    result = bench.run(step(dear, retry={"max_retries": 9, "backoff_base_ms": 1}), budget_cents=9)
+    outcome = outcome_of(result)
+    assert (outcome.code, outcome.cost_cents) == ("ERR_CANCELLED", 8)
+    recording = load_recording(bench.store, result.run_id)
+    for skills in (Registry([dear]), Registry()):
         replayed = mocked(recording, skills)
         assert replayed.verdict == "matched", replayed.divergence
 

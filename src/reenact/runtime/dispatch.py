@@ -300,7 +300,9 @@ class Dispatch:
 
     def out_of_money(self) -> Refusal | None:
         """Why nothing more may be dispatched; the first dispatch was the gate's business."""
-        return self.not_affordable() if self.trace.attempts else None
+        if not self.trace.attempts or self.ex.source.person_said(self.trace) is not None:
+            return None  # where the record tells of another end, money was not asked about
+        return self.not_affordable()
 
     def not_affordable(self) -> Refusal | None:
         """Why a dispatch may not be made, by what is spent and set apart now."""
