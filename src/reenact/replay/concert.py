@@ -24,10 +24,10 @@ LONGEST_QUIET = 200
 
 
 class Moment(NamedTuple):
-    """A call begins, is decided, or one of its attempts has its result."""
+    """A call begins, is decided, has the result of an attempt, or ends, with an attempt or without one."""
 
     step_id: str
-    kind: Literal["begins", "decided", "result"]
+    kind: Literal["begins", "decided", "result", "ended"]
     made: str = ""
     """The id of what records it, or as much of one as the time gives: ids of a process grow."""
 
@@ -56,6 +56,8 @@ def score(recording: Recording) -> list[Moment]:
             elif line.attempt is not None and line.attempt.kind == "attempt":
                 last[line.attempt.trace_id] = len(then)
                 then.append(Moment(names[line.attempt.trace_id], "result", begin_of_ids(line.attempt.ended_at)))
+            if line.entry is not None and line.entry.artifact_type == "tool_effect":
+                then.append(Moment(names[line.entry.trace_id], "ended", line.entry.artifact_id))
         moments += [*begun, *as_made(then)]
     return moments
 
@@ -78,6 +80,7 @@ class Concert:
         self._ex = ex
         self._plan = plan
         self._begun: dict[str, drive.Call] = {}
+        self._source = source
         self._held: dict[str, asyncio.Event] = {}
         self._tasks: dict[str, asyncio.Task[StructuredOutcome]] = {}
         source.in_turn = self._wait
@@ -109,7 +112,10 @@ class Concert:
         self._begun[step_id] = drive.start(self._ex, step)
 
     async def _decide(self, step_id: str) -> None:
-        self._tasks[step_id] = asyncio.create_task(self._begun.pop(step_id).drive())
+        call = self._begun.pop(step_id)
+        if call.gate is not None and self._source.passed_duplicates(step_id):
+            call.gate.release_equal(call.step, call.parameters)
+        self._tasks[step_id] = asyncio.create_task(call.drive())
         await self._quiet(step_id)
 
     async def _wait(self, step_id: str) -> None:

@@ -21,7 +21,7 @@ from reenact.replay.recording import Recording
 from reenact.replay.result import Estimate, ReplayResult, StepEstimate, StepReport
 from reenact.replay.stand_in import NO_SIGNATURE, ReplayPlan, never_called
 from reenact.replay.steps import nobody, steps_of
-from reenact.runtime.gates.verdict import Approval, Verdict
+from reenact.runtime.gates.verdict import Approval, Refusal, Verdict
 from reenact.runtime.plan_run import run_plan
 from reenact.runtime.reader import RecordedStep
 from reenact.runtime.runtime import Runtime
@@ -85,6 +85,9 @@ class SimulatedSource:
     def missing_secret(self, step: PlannedStep, parameters: dict[str, object]) -> str | None:  # noqa: ARG002
         return None
 
+    def given_up(self, step: PlannedStep) -> Refusal | None:  # noqa: ARG002  # nobody gives it up
+        return None
+
     def served_decision(self, step: PlannedStep) -> Verdict | None:  # noqa: ARG002  # nobody is asked
         return Approval("auto")
 
@@ -100,10 +103,10 @@ class SimulatedSource:
     def no_money_left(self, trace: TraceFold) -> str | None:  # noqa: ARG002  # nothing was spent
         return None
 
-    def person_said(self, trace: TraceFold) -> PersonSaid | None:  # noqa: ARG002  # nobody
+    async def person_said(self, trace: TraceFold) -> PersonSaid | None:  # noqa: ARG002  # nobody
         return None
 
-    def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:  # noqa: ARG002  # no key is looked up or marked
+    async def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:  # noqa: ARG002  # no key is looked up or marked
         return KeyVerdict()
 
 

@@ -13,7 +13,7 @@ from reenact.journal.fold import TraceFold
 from reenact.policy.budget import Spent
 from reenact.replay.actions import Action
 from reenact.replay.recorded_source import NothingRecorded, RecordedSource, other_details, recorded_output
-from reenact.runtime.gates.verdict import Verdict
+from reenact.runtime.gates.verdict import Refusal, Verdict
 from reenact.runtime.source import AttemptCall, AttemptResult, EffectSource, KeyVerdict, PersonSaid
 from reenact.runtime.steps import PlannedStep
 from reenact.values.clock import Door
@@ -66,6 +66,9 @@ class FullReplaySource:
     def missing_secret(self, step: PlannedStep, parameters: dict[str, object]) -> str | None:
         return None if self.action(step) == "skip" else self.live.missing_secret(step, parameters)
 
+    def given_up(self, step: PlannedStep) -> Refusal | None:
+        return self.recorded.given_up(step) if self.action(step) == "skip" else None
+
     def served_decision(self, step: PlannedStep) -> Verdict | None:
         """Nobody is asked about a call that is not made."""
         if self.action(step) != "skip":
@@ -84,10 +87,10 @@ class FullReplaySource:
     def no_money_left(self, trace: TraceFold) -> str | None:  # noqa: ARG002  # what is not live is not sent again
         return None
 
-    def person_said(self, trace: TraceFold) -> PersonSaid | None:  # noqa: ARG002  # people speak anew
+    async def person_said(self, trace: TraceFold) -> PersonSaid | None:  # noqa: ARG002  # people speak anew
         return None
 
-    def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
+    async def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
         action = self.action(step)
         if action == "execute":
             return None
@@ -137,6 +140,9 @@ class ForkSource:
     def missing_secret(self, step: PlannedStep, parameters: dict[str, object]) -> str | None:
         return self.source(step.step_id).missing_secret(step, parameters)
 
+    def given_up(self, step: PlannedStep) -> Refusal | None:
+        return self.source(step.step_id).given_up(step)
+
     def served_decision(self, step: PlannedStep) -> Verdict | None:
         return self.source(step.step_id).served_decision(step)
 
@@ -149,8 +155,8 @@ class ForkSource:
     def no_money_left(self, trace: TraceFold) -> str | None:
         return self.source(trace.step_id).no_money_left(trace)
 
-    def person_said(self, trace: TraceFold) -> PersonSaid | None:
-        return self.source(trace.step_id).person_said(trace)
+    async def person_said(self, trace: TraceFold) -> PersonSaid | None:
+        return await self.source(trace.step_id).person_said(trace)
 
-    def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
-        return self.source(step.step_id).key_verdict(step)
+    async def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
+        return await self.source(step.step_id).key_verdict(step)

@@ -86,6 +86,18 @@ class RecordedSource:
             return None
         return str(details_of(recorded).get("secret", "as recorded"))
 
+    def given_up(self, step: PlannedStep) -> Refusal | None:
+        recorded = self.recording.steps.get(step.step_id)
+        if recorded is None or refused_by(recorded.trace, "supervisor", "ERR_CANCELLED") is None:
+            return None
+        return refusal_of(recorded)
+
+    def passed_duplicates(self, step_id: str) -> bool:
+        """Whether no equal call was under way when this one was decided, or its host had given up on that one."""
+        recorded = self.recording.steps[step_id]
+        given_up = refused_by(recorded.trace, "supervisor", "ERR_CANCELLED") is not None
+        return decision_meta(recorded.trace).get("gate") in ("budget", "supervisor") and not given_up
+
     def served_decision(self, step: PlannedStep) -> Verdict:
         """Never None: whoever supervises where this is replayed is not asked."""
         recorded = self.recording.steps.get(step.step_id)
@@ -126,7 +138,7 @@ class RecordedSource:
         limit = (outcome.details or {}).get("refused_by", "day")  # where that was erased, the run's is computed again
         return outcome.message if outcome.code == "ERR_BUDGET_EXCEEDED" and limit in ("day", "model") else None
 
-    def person_said(self, trace: TraceFold) -> PersonSaid | None:
+    async def person_said(self, trace: TraceFold) -> PersonSaid | None:
         """The recorded call ended here although no attempt ended it: somebody did."""
         recorded = self.recording.steps.get(trace.step_id)
         if recorded is None or recorded.trace.effect is None or len(trace.attempts) < len(recorded.trace.attempts):
@@ -134,13 +146,22 @@ class RecordedSource:
         outcome = recorded.outcome()
         if recorded.trace.trace_id not in self.recording.resolved and outcome.code != "ERR_CANCELLED":
             return None
+        await self.ended_in_turn(trace.step_id)
         return PersonSaid(outcome.ok, recorded_output(recorded)[1], outcome.code)
 
-    def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
+    async def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
         recorded = self.recording.steps.get(step.step_id)
         if recorded is None or recorded.trace.effect is None:
             return KeyVerdict()
-        return recorded_key_verdict(recorded)
+        verdict = recorded_key_verdict(recorded)
+        if not verdict.is_free:
+            await self.ended_in_turn(step.step_id)
+        return verdict
+
+    async def ended_in_turn(self, step_id: str) -> None:
+        """Until the time of an end that no attempt made: what the call has reserved is reserved until then."""
+        if self.in_turn is not None:
+            await self.in_turn(step_id)
 
 
 def attempt_result(recorded: RecordedStep, attempt: Attempt) -> AttemptResult:
@@ -206,9 +227,14 @@ def supervisor_said(recorded: RecordedStep, step: PlannedStep) -> Verdict:
         return Approval("auto" if decided.rationale == "Approved by auto" else "policy")
     if meta.get("gate") != "supervisor":
         raise NothingRecorded(step, f"a decision; the recorded run was refused by the gate {meta.get('gate')} before")
+    return refusal_of(recorded)
+
+
+def refusal_of(recorded: RecordedStep) -> Refusal:
+    """The supervisor's recorded no."""
     details = details_of(recorded)
     message = str(details.pop("message", ""))
-    return Refusal("supervisor", str(meta["code"]), message, details)
+    return Refusal("supervisor", str(decision_meta(recorded.trace)["code"]), message, details)
 
 
 def recorded_key_verdict(recorded: RecordedStep) -> KeyVerdict:

@@ -64,7 +64,7 @@ class Dispatch:
                 refusal = await self.record_doubt() or self.out_of_money()
                 if refusal is not None:
                     return self.end_without_money(refusal)
-                said = self.ex.source.person_said(self.trace)
+                said = await self.ex.source.person_said(self.trace)
                 if said is not None:
                     return end_as_told(self.ex, self.trace, self.step, said)
                 result = await self.attempt(number)

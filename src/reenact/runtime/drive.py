@@ -144,7 +144,8 @@ class Call:
     async def ask_gates(self) -> Verdict:
         """validate → permission → duplicate → budget → supervisor, and the first no counts."""
         refusal = (
-            self.misspoken()
+            self.ex.source.given_up(self.step)
+            or self.misspoken()
             or validate.check(self.step, self.unescaped(), self.ex.plan.registry, self.unresolved)
             or self.literal_secret()
             or self.missing_secret()

@@ -51,7 +51,7 @@ async def reserved_call(
     ex: Execution, trace: TraceFold, step: PlannedStep, parameters: dict[str, object]
 ) -> StructuredOutcome | None:
     key = building.idempotency_key(ex, trace, step)
-    told = ex.source.key_verdict(step)
+    told = await ex.source.key_verdict(step)
     is_told = told is not None and not told.is_free
     money = None if is_told else earmark(ex, trace, step, parameters)
     if money is not None and step.caller_key is None:

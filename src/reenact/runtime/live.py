@@ -18,7 +18,7 @@ from reenact.policy.hosts import hosts_of
 from reenact.runtime import reports
 from reenact.runtime.coroutines import within
 from reenact.runtime.gates.permission import refuse_hosts
-from reenact.runtime.gates.verdict import Verdict
+from reenact.runtime.gates.verdict import Refusal, Verdict
 from reenact.runtime.processes import call_in_process
 from reenact.runtime.sealing import KEY_VARIABLE
 from reenact.runtime.secrets import Secrets
@@ -64,6 +64,9 @@ class LiveSource:
                 return name
         return KEY_VARIABLE if has_sealed(parameters) else None
 
+    def given_up(self, step: PlannedStep) -> Refusal | None:  # noqa: ARG002  # nobody has given it up yet
+        return None
+
     def served_decision(self, step: PlannedStep) -> Verdict | None:  # noqa: ARG002  # a live run decides for itself
         return None
 
@@ -76,10 +79,10 @@ class LiveSource:
     def no_money_left(self, trace: TraceFold) -> str | None:  # noqa: ARG002  # the store knows
         return None
 
-    def person_said(self, trace: TraceFold) -> PersonSaid | None:  # noqa: ARG002  # people speak through the journal
+    async def person_said(self, trace: TraceFold) -> PersonSaid | None:  # noqa: ARG002  # people speak through the journal
         return None
 
-    def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:  # noqa: ARG002  # the store knows
+    async def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:  # noqa: ARG002  # the store knows
         return None
 
     async def attempt(self, call: AttemptCall) -> AttemptResult:

@@ -11,7 +11,7 @@ from reenact.contracts.facts import Facts
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import Spent
-from reenact.runtime.gates.verdict import Verdict
+from reenact.runtime.gates.verdict import Refusal, Verdict
 from reenact.runtime.steps import PlannedStep
 
 SAME = object()
@@ -94,6 +94,12 @@ class EffectSource(Protocol):
     def missing_secret(self, step: PlannedStep, parameters: dict[str, object]) -> str | None:
         """The name of a secret that the parameters need and nobody has; None where all is there."""
 
+    def given_up(self, step: PlannedStep) -> Refusal | None:
+        """The end in the record of a call that its host gave up on before anybody had decided it.
+
+        It stood before any of the gates then, so none of them is asked.
+        """
+
     def served_decision(self, step: PlannedStep) -> Verdict | None:
         """The supervisor's word where a person or a function gave it, to be taken from the record."""
 
@@ -109,10 +115,10 @@ class EffectSource(Protocol):
         Asked where a step is not live: otherwise the store knows.
         """
 
-    def person_said(self, trace: TraceFold) -> PersonSaid | None:
+    async def person_said(self, trace: TraceFold) -> PersonSaid | None:
         """What ended the call here in the record, where that was no attempt."""
 
-    def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
+    async def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
         """What the call's key decides; None where the store knows."""
 
     async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | None:

@@ -126,6 +126,12 @@ class DuplicateGate:
         if claim.ended is not None and not claim.ended.done():
             claim.ended.set_result(None)
 
+    def release_equal(self, step: PlannedStep, parameters: Mapping[str, object]) -> None:
+        """Where it is known that an equal call is no longer under way, though not since when."""
+        held = self._claimed.get(self.signature(step, parameters)) if is_idempotent(step) else None
+        if held is not None:
+            self.release(held)
+
     def stale_traces(self) -> list[str]:
         """Calls under way whose success will not count."""
         return sorted(claim.trace_id for claim in self._claimed.values() if claim.stale)
