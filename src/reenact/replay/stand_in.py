@@ -12,7 +12,7 @@ from reenact.contracts.artifacts import SupervisorDecision
 from reenact.contracts.facts import Facts
 from reenact.contracts.plan import Step, plan_from_document
 from reenact.contracts.references import has_references
-from reenact.contracts.skill import RiskLevel, SkillMetadata, ToolClass
+from reenact.contracts.skill import Resources, RiskLevel, SkillMetadata, ToolClass
 from reenact.errors import ReenactError, UnknownPrice
 from reenact.journal.fold import TraceFold
 from reenact.policy.classify import classify
@@ -80,6 +80,7 @@ class ReplayPlan(RunPlan):
         self._recording = recording
         self.literal = self.by_turn = recording.record.kind == "session"
         self._repeated = repeated_traces(recording)
+        self._repetitions = repetitions(recording)
         self._only: set[str] | None = None
         self._cancelled = recording.status == "cancelled" and document is recording.document
 
@@ -128,10 +129,25 @@ class ReplayPlan(RunPlan):
             cost_model=price.cost_model,
             honours_key=self._was_repeatable(step, recorded.trace),
             idempotent=recorded.trace.trace_id in self._repeated,
+            resources=self._touched(recorded.trace),
             side_effects=refused_side_effects(recorded),
             tool_class="write",
         )
         return StandIn(metadata, recorded, fixed)
+
+    def _touched(self, trace: TraceFold) -> Resources:
+        """What a call reads or writes, as far as it stands in its request: that does not say which of the two.
+
+        So a write counts as one of all it names, but for what was left out later as read before the write already.
+        """
+        names = recorded_resources(trace)
+        if not names or trace.call is None or trace.call.tool_class == "read":
+            return Resources(reads=literally(names))
+        kept = (
+            recorded_resources(first) for first, again in self._repetitions.get(trace.meta("turn"), ())
+            if first.step_index < trace.step_index < again.step_index
+        )  # fmt: skip
+        return Resources(writes=literally(names.difference(*kept)))
 
     def _was_repeatable(self, step: Step, trace: TraceFold) -> bool:
         """False where an attempt ended its step although the retry policy would have gone on."""
@@ -193,6 +209,28 @@ def refused_side_effects(step: RecordedStep) -> tuple[str, ...]:
         return ("as_recorded",)
     named = details_of(step).get("side_effects") if code == "ERR_PERMISSION_DENIED" else None
     return tuple(str(item) for item in named) if isinstance(named, list) else ()
+
+
+def recorded_resources(trace: TraceFold) -> frozenset[str]:
+    """The resources that a call's skill declared; where it declared none, a request names the skill alone."""
+    named = frozenset() if trace.request is None else frozenset(item.id for item in trace.request.resources)
+    return named - {str(trace.meta("skill_id"))}
+
+
+def literally(names: frozenset[str]) -> tuple[str, ...]:
+    """As templates that hold nothing to fill in."""
+    return tuple(name.replace("{", "{{").replace("}", "}}") for name in sorted(names))
+
+
+def repetitions(recording: Recording) -> dict[object, list[tuple[TraceFold, TraceFold]]]:
+    """By turn: (the call that was made, the one that was left out as its repetition)."""
+    made = {step.trace.trace_id: step.trace for step in recording.steps.values()}
+    found: dict[object, list[tuple[TraceFold, TraceFold]]] = {}
+    for again in made.values():
+        first = made.get(str(decision_meta(again).get("duplicate_of")))
+        if first is not None:
+            found.setdefault(again.meta("turn"), []).append((first, again))
+    return found
 
 
 def repeated_traces(recording: Recording) -> frozenset[str]:
