@@ -185,3 +185,15 @@ def test_a_call_that_is_served_by_its_key_keeps_its_money_until_then() -> None:
         await session.call("ask", {"name": "b"})
 
     replays_as(recorded(work, budget_cents=10), "OK", "OK", "ERR_BUDGET_EXCEEDED", "OK")
+
+
+def test_given_up_while_it_was_made_and_made_again_before_it_is_settled() -> None:
+    async def work(session: Session) -> None:
+        close("a")
+        await give_up(await begun(session, "look", "a"))
+        OPEN["a"].set()
+        await session.call("look", {"name": "a"})
+        await session.settle()
+        await session.call("look", {"name": "a"})
+
+    replays_as(recorded(work), "OK", "OK", "DENIED_DUPLICATE")
