@@ -103,7 +103,7 @@ class SimulatedSource:
     def no_money_left(self, trace: TraceFold) -> str | None:  # noqa: ARG002  # nothing was spent
         return None
 
-    async def person_said(self, trace: TraceFold) -> PersonSaid | None:  # noqa: ARG002  # nobody
+    def person_said(self, trace: TraceFold) -> PersonSaid | None:  # noqa: ARG002  # nobody
         return None
 
     async def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:  # noqa: ARG002  # no key is looked up or marked

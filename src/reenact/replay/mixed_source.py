@@ -87,7 +87,7 @@ class FullReplaySource:
     def no_money_left(self, trace: TraceFold) -> str | None:  # noqa: ARG002  # what is not live is not sent again
         return None
 
-    async def person_said(self, trace: TraceFold) -> PersonSaid | None:  # noqa: ARG002  # people speak anew
+    def person_said(self, trace: TraceFold) -> PersonSaid | None:  # noqa: ARG002  # people speak anew
         return None
 
     async def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
@@ -155,8 +155,8 @@ class ForkSource:
     def no_money_left(self, trace: TraceFold) -> str | None:
         return self.source(trace.step_id).no_money_left(trace)
 
-    async def person_said(self, trace: TraceFold) -> PersonSaid | None:
-        return await self.source(trace.step_id).person_said(trace)
+    def person_said(self, trace: TraceFold) -> PersonSaid | None:
+        return self.source(trace.step_id).person_said(trace)
 
     async def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
         return await self.source(step.step_id).key_verdict(step)

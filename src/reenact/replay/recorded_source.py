@@ -138,7 +138,7 @@ class RecordedSource:
         limit = (outcome.details or {}).get("refused_by", "day")  # where that was erased, the run's is computed again
         return outcome.message if outcome.code == "ERR_BUDGET_EXCEEDED" and limit in ("day", "model") else None
 
-    async def person_said(self, trace: TraceFold) -> PersonSaid | None:
+    def person_said(self, trace: TraceFold) -> PersonSaid | None:
         """The recorded call ended here although no attempt ended it: somebody did."""
         recorded = self.recording.steps.get(trace.step_id)
         if recorded is None or recorded.trace.effect is None or len(trace.attempts) < len(recorded.trace.attempts):
@@ -146,22 +146,16 @@ class RecordedSource:
         outcome = recorded.outcome()
         if recorded.trace.trace_id not in self.recording.resolved and outcome.code != "ERR_CANCELLED":
             return None
-        await self.ended_in_turn(trace.step_id)
-        return PersonSaid(outcome.ok, recorded_output(recorded)[1], outcome.code)
+        return PersonSaid(outcome.ok, recorded_output(recorded)[1], outcome.code, self.in_turn)
 
     async def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
         recorded = self.recording.steps.get(step.step_id)
         if recorded is None or recorded.trace.effect is None:
             return KeyVerdict()
         verdict = recorded_key_verdict(recorded)
-        if not verdict.is_free:
-            await self.ended_in_turn(step.step_id)
+        if not verdict.is_free and self.in_turn is not None:
+            await self.in_turn(step.step_id)  # what it has reserved is reserved until then
         return verdict
-
-    async def ended_in_turn(self, step_id: str) -> None:
-        """Until the time of an end that no attempt made: what the call has reserved is reserved until then."""
-        if self.in_turn is not None:
-            await self.in_turn(step_id)
 
 
 def attempt_result(recorded: RecordedStep, attempt: Attempt) -> AttemptResult:

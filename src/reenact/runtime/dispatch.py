@@ -64,8 +64,10 @@ class Dispatch:
                 refusal = await self.record_doubt() or self.out_of_money()
                 if refusal is not None:
                     return self.end_without_money(refusal)
-                said = await self.ex.source.person_said(self.trace)
+                said = self.ex.source.person_said(self.trace)
                 if said is not None:
+                    if said.in_turn is not None:
+                        await said.in_turn(self.trace.step_id)  # what it has reserved is reserved until then
                     return end_as_told(self.ex, self.trace, self.step, said)
                 result = await self.attempt(number)
             code = self.code_of(result)

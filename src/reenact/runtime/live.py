@@ -79,7 +79,7 @@ class LiveSource:
     def no_money_left(self, trace: TraceFold) -> str | None:  # noqa: ARG002  # the store knows
         return None
 
-    async def person_said(self, trace: TraceFold) -> PersonSaid | None:  # noqa: ARG002  # people speak through the journal
+    def person_said(self, trace: TraceFold) -> PersonSaid | None:  # noqa: ARG002  # people speak through the journal
         return None
 
     async def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:  # noqa: ARG002  # the store knows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -75,6 +76,8 @@ class PersonSaid:
     output: object
     code: str = "ERR_IN_DOUBT"
     """Where it did not succeed."""
+    in_turn: Callable[[str], Awaitable[None]] | None = None
+    """Where calls overlapped: given the step's id, waits until the time of that end has come."""
 
 
 class EffectSource(Protocol):
@@ -115,7 +118,7 @@ class EffectSource(Protocol):
         Asked where a step is not live: otherwise the store knows.
         """
 
-    async def person_said(self, trace: TraceFold) -> PersonSaid | None:
+    def person_said(self, trace: TraceFold) -> PersonSaid | None:
         """What ended the call here in the record, where that was no attempt."""
 
     async def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
