@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from reenact.contracts.references import SCALARS
 from reenact.errors import UsageError
 from reenact.policy.redaction import SECRET_NAMES, forms, plain
 from reenact.values.canonical import canonicalize
@@ -25,7 +26,6 @@ PLAIN_TEXT: Final = re.compile(r"[ !#-\[\]-~]*")
 """What JSON writes as it is."""
 MOST_SHAPES: Final = 1024
 LARGEST_SHAPE: Final = 64
-SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
 class Screen:
