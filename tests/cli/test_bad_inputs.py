@@ -30,8 +30,10 @@ def test_a_plan_that_is_not_there_is_named(reenact: Command) -> None:
         ('{"plan_id": "p",\n "agent_id": 7, "steps": []}', "(line 2, column 14)"),
         ('{"plan_id": "p", "plan_id": "q"}', "(line 1, column 18)"),
         ("[]", "a plan is a JSON object"),
+        ('{"plan_id": "p", "agent_id": "a", "steps": [],\n "context": {"$.steps": 1}}', "(line 2, column 25)"),
+        ('{"plan_id": "p", "agent_id": "a", "steps": [],\n "`$.goal`": 1}', "(line 2, column 14)"),
     ],
-    ids=["syntax", "unknown-field", "bad-step-id", "wrong-type", "duplicate-key", "no-object"],
+    ids=["syntax", "unknown-field", "bad-step-id", "wrong-type", "duplicate-key", "no-object", "like-a-path", "quoted"],
 )  # fmt: skip
 def test_a_mistake_in_a_plan_is_told_with_line_and_column(reenact: Command, text: str, told: str) -> None:
     path = reenact.folder / "bad.json"

@@ -60,3 +60,13 @@ def test_a_terminal_that_cannot_move_its_cursor_gets_lines(reenact: Command) -> 
     assert code == 0
     assert "━" not in text
     assert "s0: OK" in text
+
+
+def test_each_run_that_is_recovered_has_a_bar_of_its_own(reenact: Command) -> None:
+    plan = reenact.plan({"skill_id": "steady"}, {"skill_id": "steady"})
+    for _ in range(2):
+        assert reenact("run", plan, "--skills", SKILLS, REENACT_CRASH_AT="after_dispatch:1").code != 0
+    code, text = on_a_terminal(reenact, "recover", "--skills", SKILLS)
+    assert code == 0
+    assert text.count("\x1b[?25l") == 2  # the cursor is hidden when a bar begins
+    assert text.count("completed") == 2

@@ -57,6 +57,7 @@ class Model(pydantic.BaseModel):
         (decimal.Decimal("1.10"), "1.10"),
         (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
         (2**53 - 1, 2**53 - 1),
+        ([0.5, 1e20], [0.5, 1e20]),
     ],
 )
 def test_what_stands_for_json_becomes_json(value: object, expected: object) -> None:
@@ -102,3 +103,10 @@ def test_endless_nesting_is_refused_before_the_interpreter_gives_up() -> None:
         deep = [deep]
     with pytest.raises(SkillError, match="nested more than"):
         to_plain(deep)
+
+
+@pytest.mark.parametrize(
+    ("value", "spelled"), [(2.0, "2"), (-0.0, "0"), (2.0**53, "9007199254740992.0"), (1e20, "1e+20")]
+)
+def test_a_number_is_what_a_record_gives_back(value: float, spelled: str) -> None:
+    assert repr(to_plain({"n": [value]})["n"][0]) == spelled

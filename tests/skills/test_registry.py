@@ -64,6 +64,24 @@ def test_the_same_definition_may_come_twice() -> None:
     assert Registry([first]).register(make("a", "1.0.0")) is first
 
 
+def test_two_functions_that_declare_the_same_are_not_taken_for_one() -> None:
+    @skill("send", version="1.0.0")
+    def first(to: str) -> str:
+        """Sends."""
+        return f"by post to {to}"
+
+    @skill("send", version="1.0.0")
+    def second(to: str) -> str:
+        """Sends."""
+        return f"by air to {to}"
+
+    assert first.digest == second.digest
+    with pytest.raises(
+        SkillDeclarationError, match=rf"send@1\.0\.0 is declared twice: {__file__}:\d+ and .*:\d+; give"
+    ):
+        Registry([first, second])
+
+
 def test_a_frozen_view_does_not_see_what_comes_later() -> None:
     registry = Registry([make("a", "1.0.0")])
     view = registry.freeze()

@@ -7,6 +7,7 @@ from typing import Final
 
 DONE: Final = 0
 FAILED: Final = 1
+USAGE: Final = 2
 UNUSABLE: Final = 3
 OPEN: Final = 4
 INTERRUPTED: Final = 130

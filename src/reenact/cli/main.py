@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from reenact.cli.exits import NOBODY_READS
+from reenact.cli.exits import INTERRUPTED, NOBODY_READS, UNUSABLE, USAGE
 from reenact.errors import ReenactError
 
 # name → (module, one line for --help). A module holds a function of the same name, `-` written as `_`, and may hold
@@ -72,6 +73,28 @@ def while_somebody_reads() -> Iterator[None]:
         sys.exit(NOBODY_READS)
 
 
+@contextmanager
+def in_one_line() -> Iterator[None]:
+    """A mistake in the command itself is told like any other, and so is an interrupt."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        interrupted()
+    except Exception as error:
+        say = getattr(error, "format_message", None)  # what marks the framework's own errors in all of its versions
+        if say is None or type(error).__name__ == "NoArgsIsHelpError":  # that one shows the help
+            raise
+        context = getattr(error, "ctx", None)
+        where = "reenact" if context is None else context.command_path
+        typer.echo(f"error: {one_line(say().rstrip('.'))}; see `{where} --help`", err=True)
+        sys.exit(getattr(error, "exit_code", USAGE))
+
+
+def interrupted() -> NoReturn:
+    typer.echo("interrupted", err=True)
+    sys.exit(INTERRUPTED)
+
+
 class LazyGroup(TyperGroup):
     """Lists commands from the table, and imports a command's module only to run it."""
 
@@ -90,14 +113,15 @@ class LazyGroup(TyperGroup):
             self.commands[name] = load_command(name)
         return super().resolve_command(ctx, args)
 
-    # The framework would call a closed pipe a failure, with exit code 1.
+    # The framework would call a closed pipe a failure with exit code 1, tell of a wrong option in three lines, and say
+    # nothing of an interrupt.
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        with while_somebody_reads():
+        with while_somebody_reads(), in_one_line():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
-        with while_somebody_reads():
+        with while_somebody_reads(), in_one_line():
             return super().invoke(ctx)
 
 
@@ -139,6 +163,8 @@ def options(
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point: a user's mistake ends as one line on stderr and a documented exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what its encoding cannot say is spelled out, as on stderr
+        sys.stdout.reconfigure(errors="backslashreplace")
     with while_somebody_reads():
         run_command(argv)
 
@@ -153,14 +179,13 @@ def run_command(argv: list[str] | None) -> None:
         typer.echo(f"error: {one_line(str(error))}", err=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        typer.echo("interrupted", err=True)
-        sys.exit(130)
+        interrupted()
     except BrokenPipeError:
         raise
     except OSError as error:  # a full disk behind stdout, a folder that may not be entered
         about = f"{error.filename}: " if error.filename else ""
         typer.echo(f"error: {one_line(f'{about}{error.strerror or error}')}", err=True)
-        sys.exit(3)
+        sys.exit(UNUSABLE)
 
 
 def one_line(text: str) -> str:

@@ -48,7 +48,7 @@ def pin(
     if as_json:
         print_json({"plan_hash": digest, "output": None if output is None else str(output), "plan": pinned})
     elif output is None:
-        typer.echo(text.decode(), nl=False)
+        typer.echo(text, nl=False)
         typer.echo(digest, err=True)
     else:
         typer.echo(f"{output} {digest}")

@@ -14,7 +14,8 @@ from reenact.errors import PlanError
 # Where the checks of a plan say that something is: `$.steps[2].retry`, or `$.context.pins.skills['http_call@1.2.0']`.
 _PATH: Final = re.compile(r"\$(?:\.\w+|\[\d+\]|\['[^']*'\])*")
 _PART: Final = re.compile(r"\.(\w+)|\[(\d+)\]|\['([^']*)'\]")
-_UNKNOWN_FIELD: Final = re.compile(r"unknown field `([^`]*)`")
+_DECODER_SAYS: Final = re.compile(r" - at `(?=\$)")
+_UNKNOWN_FIELD: Final = re.compile(r"unknown field `(.*)` - at `\$", re.DOTALL)
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _DECODER: Final = json.JSONDecoder()
 T = TypeVar("T")
@@ -36,7 +37,7 @@ class PlanFile:
         except PlanError as error:
             said = str(error)
             named = said if said.startswith(f"{self.path}:") else f"{self.path}: {said}"
-            raise PlanError(with_place(named, self.text)) from None
+            raise PlanError(with_place(named, self.text, self.path)) from None
 
 
 def read_plan(path: Path) -> PlanFile:
@@ -50,17 +51,22 @@ def read_plan(path: Path) -> PlanFile:
     try:
         plan, document = parse_plan(data, source=str(path))
     except PlanError as error:
-        raise PlanError(with_place(str(error), data.decode())) from None
+        raise PlanError(with_place(str(error), data.decode(), path)) from None
     return PlanFile(path, data.decode(), document, len(plan.steps))
 
 
-def with_place(message: str, text: str) -> str:
-    """The message of a mistake in a JSON text, with the line and column that its path leads to."""
-    path = _PATH.search(message)
+def with_place(message: str, text: str, source: Path) -> str:
+    """The message of a mistake in a JSON text, with the line and column that its path leads to.
+
+    Names in the file may look like a path too: where the decoder speaks, its own comes last, else ours comes first.
+    """
+    said = message.removeprefix(f"{source}: ")
+    ends = [found.end() for found in _DECODER_SAYS.finditer(said)]
+    path = _PATH.search(said, ends[-1] if ends else 0)
     if path is None:
         return message
     parts: list[str | int] = [int(number) if number else name or key for name, number, key in _PART.findall(path[0])]
-    unknown = _UNKNOWN_FIELD.search(message)
+    unknown = _UNKNOWN_FIELD.search(said)
     at = place_of(text, [*parts, unknown[1]] if unknown else parts)
     line = text.count("\n", 0, at) + 1
     return f"{message} (line {line}, column {at - text.rfind(chr(10), 0, at)})"

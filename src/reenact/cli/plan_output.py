@@ -65,7 +65,7 @@ def print_plan(document: Document, output: Path | None, planner: Planner, *, as_
         print_json({"plan_hash": digest, "output": str(output) if output else None, "planner": maker, "plan": document})
         return
     if output is None:
-        typer.echo(text.decode(), nl=False)
+        typer.echo(text, nl=False)
         typer.echo(digest, err=True)
     else:
         typer.echo(f"{output} {digest}")

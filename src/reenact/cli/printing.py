@@ -15,10 +15,10 @@ Segment = tuple[str, str]
 
 
 def print_json(value: object) -> None:
-    """One JSON document on stdout, indented."""
+    """One JSON document on stdout, indented, in UTF-8 whatever the locale says."""
     import msgspec
 
-    typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
 
 
 def print_lines(lines: Iterable[list[Segment]], *, err: bool = False) -> None:

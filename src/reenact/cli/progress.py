@@ -57,16 +57,19 @@ class LiveProgress(PlainProgress):
         self._steps = steps
         self._bar: Any = None
         self._task: Any = None
+        self._is_over = False
 
     def show(self, fact: Fact) -> None:
+        if self._is_over:
+            return
         if self._bar is None:
             self._start()
         if fact.kind == "step_started":
             self._bar.update(self._task, description=str(fact.step_id))
         elif fact.kind == "step_ended":
             self._bar.update(self._task, completed=(fact.step_index or 0) + 1)
-        if fact.kind == "run_ended":
-            self.close()
+        if fact.kind in ("run_ended", "run_parked"):
+            self._stop()  # another run gets a bar of its own
         elif told_above(fact):
             self._bar.console.print(fact_line(fact), markup=False, highlight=False, soft_wrap=True)
 
@@ -85,9 +88,14 @@ class LiveProgress(PlainProgress):
         self._task = self._bar.add_task("starting", total=self._steps)
         self._bar.start()
 
-    def close(self) -> None:
+    def _stop(self) -> None:
         if self._bar is not None:
             self._bar.stop()
+            self._bar = None
+
+    def close(self) -> None:
+        self._is_over = True
+        self._stop()
 
 
 def told_above(fact: Fact) -> bool:

@@ -169,7 +169,7 @@ def explained(message: str, document: dict[str, object]) -> str:
         if key is not None:
             named = f".{key}" if _PLAIN_KEY.match(key) else f"[{key!r}]"
             message = message.replace("[...]", named, 1)
-    if "`$" not in message:
+    if " - at `$" not in message:
         message += " - at `$`"  # the decoder says nothing of the top level
     return f"{message}; {PIN_AGAIN}" if "`$.context.pins" in message else message
 

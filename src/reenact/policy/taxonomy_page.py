@@ -31,14 +31,13 @@ An attempt leaves *facts*: an HTTP status, the types and errnos of a chain of ex
 computed from them, in a run and in a replay alike, in this order:
 
 1. A skill that raises `SkillError` names its code itself.
-2. A status of 400 or more: by the tables below. Where the SDK of a model's provider raised it, its table goes first,
-   and every 5xx is `ERR_LLM_API_ERROR`.
+2. A status that is not 2xx: by the tables below, and `ERR_UNKNOWN` where it is no error either. Where the SDK of a
+   model's provider raised it, its table goes first, and every 5xx is `ERR_LLM_API_ERROR`.
 3. Anywhere in the chain of causes, looked for in this order: TLS, name resolution, timeout, broken connection. A
    timeout is `ERR_HTTP_TIMEOUT` where an HTTP library took part, else `ERR_TIMEOUT`.
 4. Other types that are known, from the outermost exception inwards.
 5. Any other exception is the skill's own: `ERR_INTERNAL`; without a type: `ERR_UNKNOWN`.
-6. The reason why a model stopped.
-7. A status that is neither 2xx nor an error: `ERR_UNKNOWN`. Else `OK`.
+6. The reason why a model stopped. Else `OK`.
 
 A subclass counts as the nearest of its bases that is known. Errnos are Linux's numbers on every system.
 """
@@ -80,7 +79,7 @@ def _aliases() -> str:
 
 def _statuses() -> str:
     http = [(str(status), f"`{code}`") for status, code in HTTP_STATUS.items()]
-    http += [("other 4xx", "`ERR_HTTP_4XX`"), ("other 5xx", "`ERR_HTTP_5XX`")]
+    http += [("other 4xx", "`ERR_HTTP_4XX`"), ("other 5xx", "`ERR_HTTP_5XX`"), ("1xx, 3xx", "`ERR_UNKNOWN`")]
     model = [(str(status), f"`{code}`") for status, code in MODEL_STATUS.items()]
     model += [("5xx", "`ERR_LLM_API_ERROR`")]
     head = ("status", "code")

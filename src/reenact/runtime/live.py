@@ -130,7 +130,7 @@ class LiveSource:
             side_effects=reports.side_effects(report),
             request_id=None if report.request_id is None else reports.text(report.request_id),
             retry_after_ms=reports.whole(report.retry_after_ms),
-            message=None if error is None else reports.describe(error, call.step.timeout_ms),
+            message=None if error is None else reports.describe(error, call.step.timeout_ms, latency_ms),
             details=reports.details_of(error),
         )
 

@@ -6,22 +6,29 @@ from typing import cast
 
 from msgspec import to_builtins
 
-from reenact.contracts.plan import PIN_AGAIN, Plan, plan_from_document
+from reenact.contracts.plan import PIN_AGAIN, Plan, Step, plan_from_document
 from reenact.contracts.plan_rules import PinnedPrices, Pins, SkillPrice, TokenPrice
 from reenact.contracts.skill import SkillMetadata
-from reenact.errors import PlanError, SkillNotFound, UnknownPrice
+from reenact.errors import CanonicalizationError, PlanError, SkillNotFound, UnknownPrice
 from reenact.policy.cost import DEFAULT_PRICES, PriceTable, price_from_genai
 from reenact.policy.retry import merge_retry, policy_to_dict
 from reenact.policy.settle import tariff_of
 from reenact.policy.taxonomy import TAXONOMY_VERSION
 from reenact.skills.registry import Registry
 from reenact.values.clock import Door
+from reenact.values.recorded import as_recorded
 from reenact.version import __version__
 
 
 def pin(document: dict[str, object], registry: Registry, door: Door, *, source: str = "plan") -> dict[str, object]:
-    """The plan's document with versions, policies, prices, taxonomy and salt. A pinned plan is returned as it is."""
+    """The plan's document with versions, policies, prices, taxonomy and salt. To a pinned plan nothing is added.
+
+    Parameters are what a record of the plan gives back.
+    """
     plan, _ = plan_from_document(document, source=source)
+    recorded = with_recorded_parameters(document, plan, source)
+    if recorded is not document:
+        plan, document = plan_from_document(recorded, source=source)
     if plan.context.pins is not None:
         check_pins(plan, plan.context.pins, registry, source)
         return document
@@ -29,7 +36,7 @@ def pin(document: dict[str, object], registry: Registry, door: Door, *, source: 
     used = sorted({(step["skill_id"], step.get("skill_version")) for step in steps if step.get("skill_version")})
     pins: dict[str, object] = {
         "taxonomy": TAXONOMY_VERSION,
-        "prices": prices_for(plan, steps, registry, used),
+        "prices": prices_for(plan, steps, registry, used, door.now_ms()),
         "retry": retry_for(registry, used),
         "skills": digests_for(registry, used),
         "salt": door.random_bytes(32).hex(),
@@ -42,6 +49,23 @@ def pin(document: dict[str, object], registry: Registry, door: Door, *, source: 
         "steps": steps,
         "context": {**(context if isinstance(context, dict) else {}), "pins": pins},
     }
+
+
+def with_recorded_parameters(document: dict[str, object], plan: Plan, source: str) -> dict[str, object]:
+    """A skill gets the same values from a plan in memory as from the plan's record, after a crash or in a replay."""
+    parameters = [parameters_as_recorded(step, index, source) for index, step in enumerate(plan.steps)]
+    if all(new is step.parameters for new, step in zip(parameters, plan.steps, strict=True)):
+        return document
+    steps = cast("list[dict[str, object]]", document["steps"])
+    changed = [{**step, "parameters": new} for step, new in zip(steps, parameters, strict=True)]
+    return {**document, "steps": changed}
+
+
+def parameters_as_recorded(step: Step, index: int, source: str) -> object:
+    try:
+        return as_recorded(step.parameters)
+    except CanonicalizationError as error:
+        raise PlanError(f"{source}: $.steps[{index}].parameters: {error}") from None
 
 
 def check_pins(plan: Plan, pins: Pins, registry: Registry, source: str) -> None:
@@ -108,9 +132,9 @@ def digests_for(registry: Registry, used: list[tuple[object, object]]) -> dict[s
 
 
 def prices_for(
-    plan: Plan, steps: list[dict[str, object]], registry: Registry, used: list[tuple[object, object]]
+    plan: Plan, steps: list[dict[str, object]], registry: Registry, used: list[tuple[object, object]], at_ms: int
 ) -> dict[str, object]:
-    """Token prices of the models that the steps ask, and the fixed price of each skill."""
+    """Token prices of the models that the steps ask, as of `at_ms`, and the fixed price of each skill."""
     skills: dict[str, SkillPrice] = {}
     for skill_id, version in used:
         reference = f"{skill_id}@{version}"
@@ -123,7 +147,7 @@ def prices_for(
         model = None if row is None else tariff_of(row, step.parameters).model
         models |= {model} if model is not None else set()
     table = DEFAULT_PRICES.extended(plan.context.prices)
-    named = {model: price for model in sorted(models) if (price := price_of(model, table)) is not None}
+    named = {model: price for model in sorted(models) if (price := price_of(model, table, at_ms)) is not None}
     pinned: dict[str, object] = to_builtins(PinnedPrices(models=named, version=table.version, skills=skills))
     return pinned
 
@@ -138,12 +162,12 @@ def price_row(meta: SkillMetadata) -> SkillPrice:
     )
 
 
-def price_of(model: str, table: PriceTable) -> TokenPrice | None:
+def price_of(model: str, table: PriceTable, at_ms: int) -> TokenPrice | None:
     """The plan's price, ours, or the maintained list's. None stays unknown: the step that needs it is refused."""
     if model in table.models:
         price = table.models[model]
         return TokenPrice(input=str(price.input), output=str(price.output))
     try:
-        return TokenPrice(**price_from_genai(model))
+        return TokenPrice(**price_from_genai(model, at_ms=at_ms))
     except UnknownPrice:
         return None

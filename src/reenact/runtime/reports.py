@@ -70,9 +70,10 @@ def text(value: object) -> str:
     return clean if len(clean) <= LONGEST_TEXT else clean[: LONGEST_TEXT - 1] + "…"
 
 
-def describe(error: BaseException, timeout_ms: int) -> str:
+def describe(error: BaseException, timeout_ms: int, latency_ms: int) -> str:
+    """What an error says; its type where it says nothing, and the step's limit where that is what passed."""
     said = text(error)
-    if isinstance(error, TimeoutError) and not said:
+    if isinstance(error, TimeoutError) and not said and latency_ms + 1 >= timeout_ms:
         return f"no answer within {timeout_ms} ms"
     return said or type(error).__name__
 

@@ -22,6 +22,7 @@ from reenact.runtime.steps import DEFAULT_TIMEOUT_MS, PlannedStep, RunPlan
 from reenact.skills.registry import Registry
 from reenact.skills.skill import Skill
 from reenact.values.clock import Door
+from reenact.values.ids import uuid7_ms
 
 Document = dict[str, object]
 
@@ -116,7 +117,7 @@ class SessionPlan(RunPlan):
     def pin_model(self, model: object) -> None:
         models = self.pins.prices.models
         if isinstance(model, str) and model not in models:
-            price = price_of(model, self._prices)
+            price = price_of(model, self._prices, uuid7_ms(self.plan.plan_id))  # as of its opening
             if price is not None:
                 models[model] = price
 

@@ -14,6 +14,7 @@ import msgspec
 
 from reenact.errors import SkillError
 from reenact.values.canonical import MAX_DEPTH, MAX_SAFE_INTEGER
+from reenact.values.recorded import number_as_recorded
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _TEXTUAL = (datetime.datetime, datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, uuid.UUID)
@@ -28,8 +29,8 @@ class _Refused(Exception):
 def to_plain(value: object) -> Any:
     """Dictionaries, lists, strings, numbers, booleans and None, and nothing else.
 
-    Structs, dataclasses, TypedDicts, enums and pydantic models become what they stand for. Whatever JSON
-    cannot express raises `ERR_SERIALIZATION_FAILED` with a JSON Pointer to it.
+    Structs, dataclasses, TypedDicts, enums and pydantic models become what they stand for, and numbers what a record
+    gives back: 2.0 is 2. Whatever JSON cannot express raises `ERR_SERIALIZATION_FAILED` with a JSON Pointer to it.
     """
     try:
         return _plain(value, [])
@@ -123,7 +124,7 @@ def _scalar(value: object) -> Any:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise _Refused(f"{value} is not a JSON number")
-        return float(value)
+        return number_as_recorded(float(value))
     if isinstance(value, _TEXTUAL):
         return msgspec.to_builtins(value)
     raise _Refused(f"a {type(value).__qualname__} is not a JSON value")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Iterable, Iterator, Mapping
 
 from reenact.contracts.skill import version_key
@@ -24,7 +25,7 @@ class Registry:
             self.register(skill)
 
     def register(self, skill: Skill) -> Skill:
-        """Adds the skill. The same definition may come twice; another one under the same version may not.
+        """Adds the skill. The same one may come twice; another one under the same version may not.
 
         One with isolation="process" must be at the top level of a module other than the script that runs.
         """
@@ -38,6 +39,11 @@ class Registry:
             raise SkillDeclarationError(
                 f"{skill.metadata.reference} is declared twice and differently: {_origin(known)}"
                 f" ({known.digest[:12]}) and {_origin(skill)} ({skill.digest[:12]}); give one another version"
+            )
+        if _place(known) != _place(skill):  # they declare the same, and nobody knows which of them was meant
+            raise SkillDeclarationError(
+                f"{skill.metadata.reference} is declared twice: {_place(known)} and {_place(skill)}; "
+                "give one another version"
             )
         return known
 
@@ -112,6 +118,12 @@ def default_registry() -> Registry:
     load_skills(BUILTIN_MODULE, registry)
     load_entry_points(registry)
     return registry
+
+
+def _place(skill: Skill) -> str:
+    """`file:line` of the function: the same however often, and under whatever name, its module is imported."""
+    code = getattr(inspect.unwrap(skill.function), "__code__", None)
+    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def _origin(skill: Skill) -> str:

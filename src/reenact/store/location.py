@@ -12,13 +12,21 @@ MEMORY = "sqlite://:memory:"
 
 
 def default_path() -> Path:
-    if sys.platform == "darwin":
-        base = Path.home() / "Library" / "Application Support"
-    elif os.name == "nt":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    else:
-        base = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    return base / "reenact" / "reenact.db"
+    """In the data directory; UsageError for a user who has none, as in many containers."""
+    return data_directory() / "reenact" / "reenact.db"
+
+
+def data_directory() -> Path:
+    try:
+        if sys.platform == "darwin":
+            return Path.home() / "Library" / "Application Support"
+        if os.name == "nt":
+            return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        named = os.environ.get("XDG_DATA_HOME", "")
+        # A relative path is to be ignored, says the specification: it would be another store in every folder.
+        return Path(named) if Path(named).is_absolute() else Path.home() / ".local" / "share"
+    except RuntimeError:
+        raise UsageError("you have no home directory; name a store with --store or REENACT_STORE") from None
 
 
 def sqlite_path(url: str | None) -> str:

@@ -14,6 +14,11 @@ def is_uuid7(text: str) -> bool:
     return _UUID7.fullmatch(text) is not None
 
 
+def uuid7_ms(text: str) -> int:
+    """The Unix milliseconds at which a UUIDv7 was made."""
+    return int(text[:8] + text[9:13], 16)
+
+
 def format_uuid(value: int) -> str:
     """The text of a 128-bit UUID."""
     text = f"{value:032x}"
