@@ -164,3 +164,12 @@ def test_wrong_and_good_calls_side_by_side_leave_no_gap(runtime: Runtime) -> Non
     run_id, codes = asyncio.run(work())
     assert codes == ["OK", "ERR_SKILL_NOT_FOUND", "ERR_VALIDATION_FAILED", "OK"]
     check(runtime, run_id)
+
+
+def test_a_model_reads_in_its_history_why_its_call_was_refused(runtime: Runtime, world: World) -> None:
+    with runtime.session() as session:
+        session.call("search", {})
+        session.call("serach", {"q": "x"})
+        refused, unknown = (message["content"] for message in session.history() if message["role"] == "tool")
+    assert refused == "ERR_VALIDATION_FAILED: search@1.0.0: /q: is required"
+    assert unknown.startswith("ERR_SKILL_NOT_FOUND: no skill serach")
