@@ -253,8 +253,25 @@ def not_a_number(ctx: SkillContext, n: int) -> object:
     return {"done": True, "output": float("nan")}
 
 
-@pytest.mark.parametrize("hook", [leaves, leaves_later, not_a_number])
-def test_a_read_back_that_exits_or_says_what_json_cannot_has_not_told(tmp_path: Path, hook: Any) -> None:
+def raises(ctx: SkillContext, n: int) -> object:
+    raise ConnectionError("the bank\nis closed")
+
+
+def says_yes(ctx: SkillContext, n: int) -> object:
+    return "yes"
+
+
+@pytest.mark.parametrize(
+    ("hook", "why"),
+    [
+        (leaves, "raised SystemExit"),
+        (leaves_later, "raised SystemExit"),
+        (not_a_number, "it raised "),
+        (raises, "it raised ConnectionError: the bank\nis closed)"),
+        (says_yes, "this was none of them)"),
+    ],
+)
+def test_a_read_back_that_fails_has_not_told_and_the_person_hears_why(tmp_path: Path, hook: Any, why: str) -> None:
     @skill("odd", version="1.0.0", tool_class="write", in_doubt="reconcile", reconcile=hook)
     async def odd(n: int) -> int:
         return n
@@ -268,4 +285,5 @@ def test_a_read_back_that_exits_or_says_what_json_cannot_has_not_told(tmp_path: 
     bank.door.advance(60)
     (held,) = bank.runtime.recover()
     assert held.status == "held"
-    assert "could not tell" in str(held.reason)
+    assert "could not tell whether it happened (" in str(held.reason)
+    assert why in str(held.reason)

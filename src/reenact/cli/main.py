@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from reenact.cli.exits import INTERRUPTED, NOBODY_READS, UNUSABLE, USAGE
+from reenact.cli.printing import one_line
 from reenact.errors import ReenactError
 
 # name → (module, one line for --help). A module holds a function of the same name, `-` written as `_`, and may hold
@@ -186,8 +187,3 @@ def run_command(argv: list[str] | None) -> None:
         about = f"{error.filename}: " if error.filename else ""
         typer.echo(f"error: {one_line(f'{about}{error.strerror or error}')}", err=True)
         sys.exit(UNUSABLE)
-
-
-def one_line(text: str) -> str:
-    """Foreign text cannot forge a second line, or speak to the terminal."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

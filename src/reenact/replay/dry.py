@@ -76,8 +76,8 @@ class SimulatedSource:
             side_effects=effects,
         )
 
-    async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | None:  # noqa: ARG002  # nothing is in doubt
-        return None
+    async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | str:  # noqa: ARG002  # nothing is in doubt
+        return ""
 
     def redispatches(self, trace: TraceFold, *, recovered: bool) -> int:  # noqa: ARG002  # nothing is in doubt
         return 0

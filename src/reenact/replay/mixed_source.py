@@ -48,6 +48,7 @@ class FullReplaySource:
         if isinstance(answer, AttemptResult):
             return answer
         said = "the effect is not there" if answer is False else "reading back could not tell whether it is there"
+        said += f": {answer}" if isinstance(answer, str) and answer else ""
         return AttemptResult(
             facts=Facts(exceptions=(ExceptionFact(errno=None, type=IN_DOUBT),)),
             started_at=started,
@@ -57,7 +58,7 @@ class FullReplaySource:
             details={"check": said},
         )
 
-    async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | None:
+    async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | str:
         return await self.live.reconcile(call)
 
     def redispatches(self, trace: TraceFold, *, recovered: bool) -> int:
@@ -131,7 +132,7 @@ class ForkSource:
     async def attempt(self, call: AttemptCall) -> AttemptResult:
         return await self.source(call.step.step_id).attempt(call)
 
-    async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | None:
+    async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | str:
         return await self.source(call.step.step_id).reconcile(call)
 
     def redispatches(self, trace: TraceFold, *, recovered: bool) -> int:

@@ -72,8 +72,8 @@ class RecordedSource:
             return structs.replace(result, output=self.outputs[call.step.step_id], response=SAME)
         return result
 
-    async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | None:  # noqa: ARG002  # nothing is in doubt
-        return None
+    async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | str:  # noqa: ARG002  # nothing is in doubt
+        return ""
 
     def redispatches(self, trace: TraceFold, *, recovered: bool) -> int:  # noqa: ARG002  # the record knows
         recorded = self.recording.trace(trace.step_id)

@@ -98,7 +98,8 @@ async def reconcile(dispatch: Dispatch, number: int) -> AttemptResult | bool:
         return answer
     if answer is False:
         return False
-    raise held(dispatch, "its read-back could not tell whether it happened")
+    why = f" ({dispatch.ex.book.sealer.redact_text(answer)})" if isinstance(answer, str) and answer else ""
+    raise held(dispatch, f"its read-back could not tell whether it happened{why}")
 
 
 def end_undispatched(

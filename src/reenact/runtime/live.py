@@ -134,7 +134,7 @@ class LiveSource:
             details=reports.details_of(error),
         )
 
-    async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | None:
+    async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | str:
         """The hook says {"done": True, "output": …}, {"done": False}, or None; a hook that fails has not told."""
         skill = call.step.skill
         assert skill is not None
@@ -146,17 +146,20 @@ class LiveSource:
         started_at, began = self._door.timestamp(), self._door.monotonic()
         try:
             answer = await self._ask(hook, ctx, skill.bind(parameters), call.step.timeout_ms / 1000)
+            if answer is None:
+                return ""
             if not isinstance(answer, dict) or not isinstance(answer.get("done"), bool):
-                return None
+                return 'it answers {"done": True, "output": …}, {"done": False} or None, and this was none of them'
             output = without_seals(to_plain(answer.get("output")))
         except asyncio.CancelledError:
             if being_cancelled():
                 raise
-            return None
+            return "it was cancelled"
         except KeyboardInterrupt:
             raise
-        except BaseException:  # noqa: BLE001  # whatever went wrong, exits too: nobody knows, so a person is asked
-            return None
+        except BaseException as error:  # noqa: BLE001  # whatever went wrong, exits too: a person is asked, and told
+            took_ms = int((self._door.monotonic() - began) * 1000)
+            return f"it raised {type(error).__name__}: {reports.describe(error, call.step.timeout_ms, took_ms)}"
         if not answer["done"]:
             return False
         return AttemptResult(

@@ -124,5 +124,8 @@ class EffectSource(Protocol):
     async def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
         """What the call's key decides; None where the store knows."""
 
-    async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | None:
-        """What the skill's read-back says of a dispatch in doubt: its result, False if not done, None if unknown."""
+    async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | str:
+        """What the skill's read-back says of a dispatch in doubt: its result, False if not done.
+
+        A text where it could not tell: why, or nothing.
+        """
