@@ -23,6 +23,10 @@ FREE: Final = SkillPrice(cost_estimate_cents=0, cost_model=None)
 """Of a skill that nobody knows: it is refused before it could cost anything."""
 
 
+REFUSED: Final = frozenset({"ERR_LLM_AUTH_FAILURE", "ERR_LLM_INVALID_MODEL"})
+"""No model works for somebody it does not know, and no model that does not exist works at all."""
+
+
 class Settlement(NamedTuple):
     exact: int
     estimated: bool
@@ -44,13 +48,13 @@ def tariff_of(row: SkillPrice, parameters: Mapping[str, object]) -> Tariff:
 
 def settle(rate: Tariff, prices: PriceTable, reserved: int, code: str, facts: Facts) -> Settlement:
     """Charge what was billed. Usage that nobody told us is settled at the reservation, and says so."""
-    if never_sent(code, facts):
+    if never_sent(code, facts) or code == "ERR_SKILL_DISABLED":
         return Settlement(0, estimated=False)
     if not rate.by_tokens:
         return Settlement(rate.fixed_cents * PICODOLLARS_PER_CENT, estimated=False)
     if facts.usage is not None and rate.model is not None:
         exact = cost_exact(rate.model, facts.usage.input_tokens, facts.usage.output_tokens, prices)
         return Settlement(exact, estimated=False)
-    if facts.http_status is not None and facts.http_status >= 400:
+    if (facts.http_status is not None and facts.http_status >= 400) or code in REFUSED:
         return Settlement(0, estimated=False)  # a provider does not bill what it refused
     return Settlement(reserved, estimated=reserved > 0)
