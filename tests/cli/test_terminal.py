@@ -62,6 +62,12 @@ def test_a_terminal_that_cannot_move_its_cursor_gets_lines(reenact: Command) -> 
     assert "s0: OK" in text
 
 
+def test_a_terminal_whose_width_nobody_knows_shows_all_the_same(recorded: Command) -> None:
+    code, text = on_a_terminal(recorded, "show", "last", COLUMNS="0")
+    assert code == 0
+    assert "COMPLETED" in text
+
+
 def test_each_run_that_is_recovered_has_a_bar_of_its_own(reenact: Command) -> None:
     plan = reenact.plan({"skill_id": "steady"}, {"skill_id": "steady"})
     for _ in range(2):

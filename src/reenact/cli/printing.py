@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 PICODOLLARS: Final = 10**12
 MOST_SHOWN: Final = 500
+USUAL_WIDTH: Final = 80
 Segment = tuple[str, str]
 """Text and the style that it has on a terminal with colours."""
 
@@ -28,12 +32,21 @@ def print_lines(lines: Iterable[list[Segment]], *, err: bool = False) -> None:
         for line in lines:
             typer.echo("".join(text for text, _ in line), err=err)
         return
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(stderr=err, highlight=False)
+    console = terminal(err=err)
     for line in lines:
         console.print(Text.assemble(*line), soft_wrap=True)
+
+
+def terminal(*, err: bool = False) -> Console:
+    """The terminal behind stdout or stderr."""
+    from rich.console import Console
+
+    console = Console(stderr=err, highlight=False)
+    if console.width < 1:  # COLUMNS=0 says that nobody knows; taken at its word, nothing at all would be shown
+        console.width = USUAL_WIDTH
+    return console
 
 
 def one_line(text: str) -> str:

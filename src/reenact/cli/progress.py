@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from reenact.cli.outcome_lines import said
-from reenact.cli.printing import brief, one_line
+from reenact.cli.printing import brief, one_line, terminal
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -74,7 +74,6 @@ class LiveProgress(PlainProgress):
             self._bar.console.print(fact_line(fact), markup=False, highlight=False, soft_wrap=True)
 
     def _start(self) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
         columns = (
@@ -84,7 +83,7 @@ class LiveProgress(PlainProgress):
             MofNCompleteColumn(),
             TimeElapsedColumn(),
         )
-        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._bar = Progress(*columns, console=terminal(err=True), transient=True)
         self._task = self._bar.add_task("starting", total=self._steps)
         self._bar.start()
 
@@ -140,6 +139,4 @@ def choose_progress(*, as_json: bool, steps: int | None = None) -> PlainProgress
 def can_animate() -> bool:
     if not sys.stderr.isatty():
         return False
-    from rich.console import Console
-
-    return not Console(stderr=True).is_dumb_terminal
+    return not terminal(err=True).is_dumb_terminal

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from reenact.cli.printing import terminal
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -101,11 +103,10 @@ class _Progress:
 
     def update(self, done: int, total: int) -> None:
         if self._bar is None and total > 1 and sys.stderr.isatty():
-            from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
             columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn())
-            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar = Progress(*columns, console=terminal(err=True), transient=True)
             self._task = self._bar.add_task("", total=total)
             self._bar.start()
         if self._bar is not None:

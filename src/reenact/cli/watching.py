@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from reenact.cli.exits import DONE, INTERRUPTED
-from reenact.cli.printing import Segment, brief, one_line, print_json, print_lines
+from reenact.cli.printing import Segment, brief, one_line, print_json, print_lines, terminal
 from reenact.cli.timeline_events import event_line
 from reenact.cli.timeline_lines import attempt_line, code_text, ending, heading, step_head, timeline_lines
 
@@ -152,10 +152,9 @@ class Redrawn(Quiet):
     """The end of the timeline, as much as the terminal holds; the whole of it stays behind."""
 
     def __init__(self) -> None:
-        from rich.console import Console
         from rich.live import Live
 
-        self._console = Console(highlight=False)
+        self._console = terminal()
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._remark: list[list[Segment]] = []
 
@@ -199,6 +198,4 @@ def choose_screen(*, as_json: bool) -> Quiet:
         return Quiet()
     if not sys.stdout.isatty():
         return Growing()
-    from rich.console import Console
-
-    return Growing() if Console().is_dumb_terminal else Redrawn()
+    return Growing() if terminal().is_dumb_terminal else Redrawn()
