@@ -9,6 +9,8 @@ import pytest
 
 from reenact import skill
 from reenact.errors import PlanError
+from reenact.replay.api import load
+from reenact.replay.changes import apply_changes
 from tests.runtime.running import Bench, plan, step
 
 
@@ -55,6 +57,14 @@ def test_a_host_gets_now_what_it_gets_when_the_answer_is_served_again(bench: Ben
         now, later = (session.call("measure", {}, idempotency_key="once").output for _ in range(2))
     assert repr(now) == "{'two': 2, 'nothing': 0, 'large': 1e+20, 'half': 0.5}"
     assert {name: repr(value) for name, value in later.items()} == {name: repr(value) for name, value in now.items()}
+
+
+def test_a_fork_gets_what_its_changed_plan_will_say(bench: Bench) -> None:
+    first = bench.run(step(spell, {"value": "as it was"}))
+    recording = load(bench.runtime, first.run_id)
+    changes = apply_changes(recording, {"steps.s0.parameters.value": [1.0, 0.5]})
+    forked = bench.runtime.fork(first.run_id, "s0", changes=changes, live=True)
+    assert forked.get_step("s0").outcome.output == "[1, 0.5]"
 
 
 @pytest.mark.parametrize("value", [b"bytes", float("nan"), 2**60, {1: 2}, "\ud800"])

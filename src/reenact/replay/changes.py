@@ -11,6 +11,7 @@ from reenact.errors import JsonSyntaxError, UsageError
 from reenact.policy.cost import PriceTable
 from reenact.replay.recording import Recording
 from reenact.values.canonical import parse_json
+from reenact.values.recorded import as_recorded
 
 POLICY_FIELDS = tuple(name for name in Context.__struct_fields__ if name != "pins")
 
@@ -34,7 +35,8 @@ def apply_changes(
     outputs: dict[str, object] = {}
     if policy is not None:
         merge_policy(document, policy)
-    for path, value in sets.items():
+    for path, given in sets.items():
+        value = as_recorded(given)
         head, _, rest = path.partition(".")
         if head == "outputs":
             change_output(recording, outputs, rest, value)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from reenact.provenance.hashing import hash_raw, hash_structured
 from tests.provenance.verify.repository import TOKEN, Repository, fields, raw
 
-SECRET = "id: secret-4711\n"
+SECRET = "id: secret-xyzzy\n"
 FORGERY = (
     "x\n  ok    token: tokens/t.yml\nverdict: holds\r\x1b[2K\x1b]0;title\x07\u009b31m\u2028\u202e\x00\ud800"
     "##[error]`$(id)`::error::"
@@ -78,7 +78,7 @@ def test_nothing_outside_the_root_is_opened(path: str, mode: str, repository: Re
     assert done.returncode == 1
     assert "FAIL  token" in done.stdout
     assert hash_structured(SECRET) not in done.stdout.replace(f"expected {hash_structured(SECRET)}", "")
-    assert "4711" not in done.stdout + done.stderr
+    assert "xyzzy" not in done.stdout + done.stderr
     assert not [name for name in opened if name.endswith("secret.yml")]
 
 
@@ -137,7 +137,7 @@ def test_a_report_or_sidecar_that_is_no_ordinary_file_is_not_read(
             file.truncate(2 << 30)
     done = repository.verify()
     assert done.returncode == (1 if suffix == ".md" else 2)
-    assert "4711" not in done.stdout + done.stderr
+    assert "xyzzy" not in done.stdout + done.stderr
     assert repository.verify("--compat", "docs/r.md").returncode == (0 if suffix == ".md" else 2)
 
 
