@@ -106,8 +106,9 @@ def existing_store(url: str | None, *, to_write: bool = False) -> SqliteStore:
 
 
 def missing_store(url: str | None) -> str | None:
-    """The path of a store that is not there; None when there is something to open."""
+    """The path of a store that is not there; None when there is something to open, if only a log without its file."""
     from reenact.store.location import sqlite_path
 
     path = sqlite_path(url)
-    return path if path != ":memory:" and not Path(path).exists() else None
+    is_there = path == ":memory:" or Path(path).exists() or Path(f"{path}-wal").exists()
+    return None if is_there else path

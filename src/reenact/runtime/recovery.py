@@ -12,7 +12,9 @@ from reenact.journal.chain import sha
 from reenact.journal.lines import decode_line, split_body
 from reenact.journal.run_fold import RunFold
 from reenact.runtime.trace_history import load_trace
-from reenact.store.base import Store
+from reenact.store.base import RunRow, Store
+
+SEAL_START = b'{"kind":"seal"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,16 @@ def refuse_ended(fold: RunFold) -> None:
     """To be asked once the lease is held: whoever had it before may have ended the run."""
     if fold.seal is not None:
         raise RunEnded(f"run {fold.run_id} has ended ({fold.seal.status}); nothing is appended to it")
+
+
+def refuse_unsealed(store: Store, row: RunRow) -> None:
+    """A run has ended when its journal says so, whatever the table of runs says."""
+    body = store.body(row.run_id, row.commits)
+    if body is None or not body.splitlines()[-1].startswith(SEAL_START):
+        raise DamagedRecord(
+            f"run {row.run_id} is called {row.status}, and its journal does not end with a seal; see `reenact verify "
+            f"{row.run_id}`"
+        )
 
 
 def restore(store: Store, run_id: str, n: int, data: bytes) -> RunFold:

@@ -38,7 +38,7 @@ from reenact.runtime.pinning import pin
 from reenact.runtime.plan_run import leave_parked, run_plan
 from reenact.runtime.plan_secrets import refuse_secrets
 from reenact.runtime.reader import RunReader
-from reenact.runtime.recovery import load_fold, refuse_ended
+from reenact.runtime.recovery import load_fold, refuse_ended, refuse_unsealed
 from reenact.runtime.result import RunResult
 from reenact.runtime.sealing import Sealer
 from reenact.runtime.secrets import Secrets
@@ -164,6 +164,7 @@ class Runtime:
     async def resume_async(self, run_id: str) -> RunResult:
         row = self.store.find_run(run_id)
         if row.status not in UNFINISHED:
+            refuse_unsealed(self.store, row)
             return RunResult(row.run_id, row.status, self.store)
         try:
             if row.kind == "session":

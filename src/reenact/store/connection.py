@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from reenact.errors import DamagedRecord, StoreBusy, StoreError, StoreUnavailable
 from reenact.store.compression import Codec
+from reenact.store.damage import blob, no_text
 from reenact.store.deltas import DEEPEST, SALT, base_of, put_together
 from reenact.store.migrations import migrate, refuse_foreign
 from reenact.store.turnstile import Turnstile
@@ -38,6 +39,8 @@ class Connection:
         self.codec = Codec()
         self.lock = threading.RLock()
         self._pid = os.getpid()
+        self._place = Path(path).absolute()  # wherever the process goes
+        self._file = None if path == ":memory:" else file_of(self._place)
         self._turnstile: Turnstile | None = None
 
     def transaction(self) -> Transaction:
@@ -67,22 +70,30 @@ class Connection:
         if self._pid != os.getpid():
             raise StoreUnavailable(f"{self.path} was opened before this process was forked; open it again here")
 
+    def check_place(self) -> None:
+        """A file that was moved or replaced is written to no more: its log stays behind, and nobody else sees it."""
+        if self._file is not None and file_of(self._place) != self._file:
+            raise StoreUnavailable(
+                f"{self.path} was moved, replaced or deleted while it was in use; put the file back beside its log "
+                f"{self.path}-wal, which has the last commits"
+            )
+
     def query(self, sql: str, parameters: tuple[object, ...] = ()) -> list[Any]:
         self.check_process()
         with self.lock:
             try:
                 return wait_for(lambda: self.db.execute(sql, parameters).fetchall())
             except sqlite3.Error as error:
-                raise translate(error, self.path) from error
+                raise no_text(error, self.path) or translate(error, self.path) from error
 
     def envelope(self, stored: bytes) -> bytes:
         """An envelope as it was given, whatever rows it has to be put together from."""
-        chain = [stored]
+        chain = [blob(stored, "payloads")]
         while (base := base_of(chain[-1])) is not None:
             rows = self.query("SELECT body FROM payloads WHERE id = ?", (base,))
             if not rows or len(chain) > DEEPEST + 1:
                 raise DamagedRecord(f"stored bytes build on payload {base}, which is not there")
-            chain.append(bytes(rows[0][0]))
+            chain.append(blob(rows[0][0], "payloads"))
         envelope = self.codec.unpack(chain.pop())
         while chain:
             envelope = put_together(self.codec, chain.pop(), envelope[SALT:])
@@ -130,23 +141,61 @@ class Transaction:
 
 
 def open_database(path: str) -> sqlite3.Connection:
+    if path != ":memory:":
+        prepare_folder(path)
+        refuse_lone_log(path)
+        make_private(path)
     try:
-        if path != ":memory:":
-            prepare_folder(path)
-            make_private(path)
         db = sqlite3.connect(
             path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=64
         )
-        refuse_foreign(db, path)
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = FULL")
-        db.execute("PRAGMA secure_delete = ON")  # an erased value leaves no bytes behind in free pages
-        db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-        migrate(db, path)
-        db.execute("PRAGMA busy_timeout = 0")  # from here on we wait ourselves
     except sqlite3.Error as error:
         raise translate(error, path) from error
+    try:
+        set_up(db, path)
+    except BaseException as error:
+        db.close()
+        if isinstance(error, sqlite3.Error):
+            raise translate(error, path) from error
+        raise
     return db
+
+
+def set_up(db: sqlite3.Connection, path: str) -> None:
+    refuse_foreign(db, path)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute("PRAGMA secure_delete = ON")  # an erased value leaves no bytes behind in free pages
+    db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+    migrate(db, path)
+    db.execute("PRAGMA busy_timeout = 0")  # from here on we wait ourselves
+
+
+def size_of(path: str) -> int:
+    """0 where there is no such file."""
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0
+
+
+def file_of(path: Path) -> tuple[int, int] | None:
+    """By which a file is known whatever it is called; None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def refuse_lone_log(path: str) -> None:
+    """A log without its file holds commits that lie nowhere else, and SQLite deletes it when it opens a new one."""
+    log = f"{path}-wal"
+    if size_of(log) > 0 and size_of(path) == 0:  # in this order: a new store writes its file first
+        raise StoreUnavailable(
+            f"{path} is gone, and {log}, which has its last commits, is still there: put the file back beside it, or "
+            "move the log away to begin a new store"
+        )
 
 
 def make_private(path: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from reenact.errors import DamagedRecord, JsonSyntaxError, RunNotFound
 from reenact.store.base import PAYLOAD_BITS
+from reenact.store.damage import NO_BLOB
 from reenact.store.deltas import DEEPEST, HEAD, SALT, base_of, put_together
 from reenact.store.naming import read_lines
 from reenact.store.reading import open_to_read
@@ -22,7 +23,6 @@ COMMITS_PER_RUN = 1 << 24
 PAYLOADS_PER_COMMIT = 1 << PAYLOAD_BITS
 BATCH = 64
 LAST_ROW = 1 << 62
-NO_BLOB = "the cell is not a blob"
 KINDS: dict[type, str] = {bytes: NO_BLOB, str: "the cell is not a text", int: "the cell is not a whole number"}
 T = TypeVar("T", bytes, str, int)
 

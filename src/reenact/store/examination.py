@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from reenact.errors import ReenactError
+from reenact.errors import ReenactError, StoreUnavailable
 from reenact.store.compression import Codec
-from reenact.store.connection import translate
+from reenact.store.connection import refuse_lone_log, translate
 from reenact.store.findings import NAMED, Finding, command, flat
 from reenact.store.migrations import latest, refuse_foreign, version_of
 from reenact.store.owner import owner_is_gone
@@ -37,8 +37,11 @@ def examine(path: str, door: Door, *, store: str | None = None) -> list[Finding]
     file = Path(path)
     try:
         is_there, is_file = file.exists(), file.is_file()
+        refuse_lone_log(path)
     except OSError as error:
         return [Finding("store", "trouble", f"{path} cannot be looked at: {error.strerror}", "check its folders")]
+    except StoreUnavailable as error:
+        return [Finding("store", "trouble", str(error))]
     if not is_there:
         return [Finding("store", "note", f"{path} does not exist", "`reenact run PLAN` makes it")]
     if not is_file:

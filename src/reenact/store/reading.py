@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from reenact.errors import StoreUnavailable, StoreVersionError
-from reenact.store.connection import BUSY_TIMEOUT_S, Connection, translate
+from reenact.store.connection import BUSY_TIMEOUT_S, Connection, size_of, translate
 from reenact.store.migrations import latest, refuse_foreign, version_of
 
 UNWRITABLE = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")
@@ -108,10 +108,7 @@ def concerns_writing(error: BaseException | None) -> bool:
 
 
 def log_size(path: str) -> int:
-    try:
-        return Path(f"{path}-wal").stat().st_size
-    except OSError:
-        return 0
+    return size_of(f"{path}-wal")
 
 
 def looks(path: str) -> tuple[int, int, int]:

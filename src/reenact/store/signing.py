@@ -83,8 +83,10 @@ def sign_frontier(key: SigningKey, place: int, frontier: bytes) -> bytes:
     return bytes.fromhex(key.kid) + key.sign(frontier_message(place, frontier)) + frontier
 
 
-def signed_frontier(key: SigningKey, place: int, stored: bytes) -> bytes | None:
+def signed_frontier(key: SigningKey, place: int, stored: object) -> bytes | None:
     """The frontier that this key signed for this place; None under another key: then the journal is read instead."""
+    if not isinstance(stored, bytes):
+        raise ChecksumMismatch("what recovery starts from cannot be read; see `reenact verify`")
     kid, signature, frontier = stored[:8], stored[8:FRONTIER_HEAD], stored[FRONTIER_HEAD:]
     if kid != bytes.fromhex(key.kid):
         return None

@@ -33,6 +33,7 @@ from reenact.store.base import (
 )
 from reenact.store.compression import RAW
 from reenact.store.connection import Connection, translate
+from reenact.store.damage import blob, refuse_cut_tail, unchanged
 from reenact.store.deltas import DeltaBases, Row
 from reenact.store.idempotency import reserve_key
 from reenact.store.key_values import KeyValues
@@ -61,6 +62,8 @@ class SqliteStore:
 
     def __init__(self, url: str | None = None, *, door: Door | None = None, to_read: bool = False) -> None:
         path = sqlite_path(url)
+        if path != ":memory:":
+            path = str(Path(path).absolute())  # connections are opened later too, and the process may have moved
         self.path = path
         self.url = "sqlite:///" + path
         self.door: Door = door or SystemDoor()
@@ -247,6 +250,7 @@ class SqliteStore:
             if row is None:
                 raise RunNotFound(f"no run {run_id} in {self.url}")
             run_no, holder, token, expires, cancel = row
+            refuse_cut_tail(db, run_id, run_no)
             now = self.door.now_ms()
             if holder is not None and now < expires and not owner_is_gone(holder):
                 raise LockAcquireFailed(
@@ -263,6 +267,7 @@ class SqliteStore:
     def renew(self, leases: list[Lease]) -> list[Lease]:
         """Heartbeat: the leases that still hold, with their new ends. One that was lost is not among them."""
         kept = []
+        self._writer.check_place()
         with self._writer.transaction() as db:
             expires = self.door.now_ms() + LEASE_MS
             for lease in leases:
@@ -342,16 +347,17 @@ class SqliteStore:
         base = self._run_no(run_id) << 24
         reader, last = self._reader(), base + after
         while rows := reader.query(
-            "SELECT id, body FROM commits WHERE id > ? AND id < ? ORDER BY id LIMIT 64", (last, base + (1 << 24))
+            "SELECT id, body, digest FROM commits WHERE id > ? AND id < ? ORDER BY id LIMIT 64",
+            (last, base + (1 << 24)),
         ):
-            for row_id, body in rows:
-                yield reader.codec.unpack(body)
+            for row_id, body, digest in rows:
+                yield unchanged(reader.codec, body, digest, f"run {run_id}, commit {row_id - base}")
                 last = row_id
 
     def body(self, run_id: str, n: int) -> bytes | None:
         reader = self._reader()
-        rows = reader.query("SELECT body FROM commits WHERE id = ?", (self._run_no(run_id) << 24 | n,))
-        return reader.codec.unpack(rows[0][0]) if rows else None
+        rows = reader.query("SELECT body, digest FROM commits WHERE id = ?", (self._run_no(run_id) << 24 | n,))
+        return unchanged(reader.codec, rows[0][0], rows[0][1], f"run {run_id}, commit {n}") if rows else None
 
     def latest_frontier(self, run_id: str) -> tuple[int, bytes] | None:
         """(commit, frontier) of the run's last run checkpoint, as this store's key signed it."""
@@ -360,7 +366,7 @@ class SqliteStore:
             "SELECT id, frontier FROM run_checkpoints WHERE id BETWEEN ? AND ? ORDER BY id DESC LIMIT 1",
             (low, low + (1 << 24) - 1),
         )
-        frontier = signed_frontier(self.signing_key, rows[0][0], bytes(rows[0][1])) if rows else None
+        frontier = signed_frontier(self.signing_key, rows[0][0], rows[0][1]) if rows else None
         return None if frontier is None else (rows[0][0] - low, frontier)
 
     def trace(self, trace_id: str, *, run_id: str | None = None) -> TraceRow | None:
@@ -421,7 +427,7 @@ class SqliteStore:
             (last, low + (1 << 24 + PAYLOAD_BITS)),
         ):
             for row_id, commitment, body in rows:
-                yield commitment.hex(), reader.envelope(body)
+                yield blob(commitment, "payloads").hex(), reader.envelope(body)
                 last = row_id
 
     def find_content(self, run_id: str, content_key: bytes) -> tuple[str, int] | None:
