@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tools.vectors.writer import with_manifest
+from tools.vectors.writer import manifest_bytes, with_manifest
 
 JOURNAL = "journal.jsonl"
 COMMITMENT = re.compile(rb"[0-9a-f]{64}")
@@ -87,7 +87,8 @@ def changed_files(files: dict[str, bytes], changes: list[dict[str, Any]]) -> dic
             files[value[0]] = bytes.fromhex(value[1])
         elif kind == "replace_digest":
             manifest = json.loads(files["manifest.json"])
-            files["manifest.json"] = replaced(files["manifest.json"], manifest["files"][value[0]], value[1])
+            manifest["files"][value[0]] = value[1]
+            files["manifest.json"] = manifest_bytes(manifest)
         elif kind == "prune_payloads":
             named = {match.decode() for match in COMMITMENT.findall(files[JOURNAL])}
             files = {n: d for n, d in files.items() if "/" not in n or n.partition("/")[2] in named}

@@ -62,6 +62,18 @@ def test_the_manifest_alone_finds_every_change_that_nobody_covers_up(tmp_path: P
         assert "FILE_CHANGED" in {f.code for f in report.findings} or name.startswith("payloads/"), name
 
 
+def test_every_changed_byte_of_the_manifest_is_found_there(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, bundle_files(three_steps()))
+    manifest = folder / "manifest.json"
+    data = manifest.read_bytes()
+    for at in range(len(data)):
+        manifest.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        report = verify_bundle(folder)
+        assert report.exit_code == 1, data[at - 20 : at + 1]
+        assert report.first_break is not None
+        assert report.first_break.where.file == "manifest.json", data[at - 20 : at + 1]
+
+
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
 def test_a_run_without_a_seal_is_open_and_nothing_worse(name: str, tmp_path: Path) -> None:
     report = verify_bundle(write_folder(tmp_path, bundle_files(SCENARIOS[name](seal=False))))

@@ -424,6 +424,17 @@ def test_a_session_is_compared_with_the_plan_that_it_assembled() -> None:
     assert [finding.code for finding in judge(run).findings] == ["PLAN_MISMATCH"]
 
 
+@pytest.mark.parametrize("named", ["nowhere", "by an event of another type", "without its plan"])
+def test_a_sealed_session_has_named_the_plan_that_it_assembled(named: str) -> None:
+    run = session(seal=False)
+    if named == "by an event of another type":
+        run.event("verify", data=run.plan)
+    elif named == "without its plan":
+        run.event("finish")
+    run.seal(change={"plan_hash": plan_hash(run.plan)})
+    assert [finding.code for finding in judge(run).findings] == ["PLAN_MISMATCH"]
+
+
 def test_the_example_runs_show_every_kind_of_line() -> None:
     bodies = three_steps().bodies + session().bodies
     kinds = {json.loads(line)["kind"] for body in bodies for line in body.splitlines()}

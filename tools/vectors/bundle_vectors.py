@@ -78,6 +78,8 @@ def mutations() -> Json:
             case("the manifest removed", [{"delete_file": "manifest.json"}], "MANIFEST_MISSING", manifest=False),
             case("a digest in the manifest", [{"replace_digest": ["plan.json", ZERO_DIGEST]}], "FILE_CHANGED",
                  manifest=False, file="plan.json"),
+            case("the version in the manifest", [{"replace": ["manifest.json", '_version":"', '_version":"9']}],
+                 "MANIFEST_DIGEST", manifest=False, file="manifest.json"),
             case("a name that leads elsewhere", [{"replace": ["manifest.json", "plan.json", "../plan.j"]}],
                  "MANIFEST_MALFORMED", manifest=False),
             case("a vote removed", [{"delete_line_with": '"kind":"vote"'}], "COMMIT_EMPTY", bundle="session"),

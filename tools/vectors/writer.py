@@ -217,4 +217,10 @@ def with_manifest(files: Mapping[str, bytes], run_id: str, payloads: str = "full
         "payloads": payloads,
         "files": {name: sha256_hex(data) for name, data in others.items()},
     }
-    return {**others, "manifest.json": canonicalize(manifest) + b"\n"}
+    return {**others, "manifest.json": manifest_bytes(manifest)}
+
+
+def manifest_bytes(manifest: Mapping[str, Any]) -> bytes:
+    """With the digest that fits it."""
+    record = {key: value for key, value in manifest.items() if key != "digest"}
+    return canonicalize({**record, "digest": digest(record)}) + b"\n"

@@ -45,10 +45,16 @@ def compare_derived(evidence: Evidence, run_no: int, rebuilt: Rebuilt, envelopes
         *traces(evidence, run_no, rebuilt),
         *shared_payloads(evidence, run_no, rebuilt, envelopes),
         *contents(evidence, run_no, rebuilt, envelopes),
-        *idempotency(evidence, run_no, rebuilt, envelopes, document),
+        *idempotency(evidence, run_no, rebuilt, envelopes, document or opening(rebuilt, envelopes)),
         *seals(evidence, run_no, rebuilt),
         *run_checkpoints(evidence, run_no, rebuilt),
     ]
+
+
+def opening(rebuilt: Rebuilt, envelopes: StoredEnvelopes) -> dict[str, Any]:
+    """What a session knew when it began: its plan, before there were calls."""
+    kept = envelopes.value(rebuilt.opening)
+    return kept if isinstance(kept, dict) else {}
 
 
 def first_difference(table: str, row: str, columns: Iterable[tuple[str, object, object]]) -> list[Difference]:

@@ -15,6 +15,7 @@ from reenact.errors import DamagedRecord, StoreUnavailable, UsageError
 from reenact.store.evidence import Evidence, StoredEnvelopes
 from reenact.store.naming import named_by, part, read_lines
 from reenact.values.canonical import canonicalize
+from reenact.values.digest import digest
 from reenact.version import __version__
 
 PayloadMode = Literal["full", "none"]
@@ -99,13 +100,14 @@ class _Bundle:
         if self.seal is not None:
             self.put("seal.json", canonicalize(self.seal) + b"\n")
         self.put("keys.json", canonicalize(self.evidence.keys()) + b"\n")
-        manifest = {
+        manifest: dict[str, object] = {
             "schema": "reenact.bundle.v1",
             "run_id": self.run_id,
             "reenact_version": __version__,
             "payloads": self.mode,
             "files": self.files,
         }
+        manifest["digest"] = digest(manifest)
         (self.folder / "manifest.json").write_bytes(canonicalize(manifest) + b"\n")
         return Exported(
             run_id=self.run_id,

@@ -60,6 +60,8 @@ class Rebuilt:
     """commit → the commitments that it names first, as their envelopes must lie"""
     late: list[tuple[str, str]] = field(default_factory=list)
     """(trace id, commitment) of what a fenced-off executor left and a later one took over"""
+    opening: object = None
+    """commitment of what a session knew when it began"""
     _requests: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = field(default_factory=dict)
 
     def take(self, n: int, body: bytes) -> None:
@@ -107,9 +109,14 @@ class Rebuilt:
             self.run_checkpoints.add(n)
         elif kind == "entry":
             self._entry(n, line)
-        elif kind == "event" and part(line, "event").get("type") == "late":
-            event = part(line, "event")
+        elif kind == "event":
+            self._event(part(line, "event"))
+
+    def _event(self, event: Mapping[str, Any]) -> None:
+        if event.get("type") == "late":
             self.late.append((str(event.get("trace_id")), str(event.get("data"))))
+        elif event.get("type") == "turn":
+            self.opening = self.opening or event.get("data")
 
     @property
     def is_session(self) -> bool:

@@ -68,6 +68,7 @@ class JournalCheck:
         self._turns = 0
         self._cancelled = False
         self._not_completed: list[int] = []
+        self._assembled = 0  # the commit in which a session named its plan
         self._spent = 0
         self._attempt_tree = Tree()
         # Heads of the first traces, as long as all of them have ended; the rest waits in `_later`.
@@ -227,6 +228,7 @@ class JournalCheck:
         self.payloads.see(event.reason, where)
         self.payloads.see(event.data, where)
         if event.type == "finish" and event.data and self.run is not None and self.run.kind == "session":
+            self._assembled = self.commits
             self._report(self._load_plan(event.data))
 
     def _vote(self, vote: Vote, value: dict[str, Any]) -> None:
@@ -414,6 +416,8 @@ class JournalCheck:
         if not session:
             named = None if self.run is None else self.run.plan_hash
             return first_difference("PLAN_MISMATCH", (("the seal's plan_hash", named, seal.plan_hash),))
+        if self._assembled != self.commits:
+            return Problem("PLAN_MISMATCH", "the session is sealed, and no finish event with the seal names its plan")
         if self.plan is None or self.run is None:
             return None
         calls = sha256()

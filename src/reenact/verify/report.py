@@ -17,6 +17,7 @@ SHOWN_CHARACTERS: Final = 160
 CODES: Final[dict[str, tuple[Aspect, str]]] = {
     "MANIFEST_MISSING": ("integrity", "the bundle has no manifest.json"),
     "MANIFEST_MALFORMED": ("integrity", "manifest.json is not a canonical manifest"),
+    "MANIFEST_DIGEST": ("integrity", "the manifest's digest does not recompute"),
     "FILE_MISSING": ("integrity", "the manifest names a file that is not there"),
     "FILE_EXTRA": ("integrity", "something is there that neither manifest nor journal names"),
     "FILE_KIND": ("integrity", "a link, folder or device stands where a plain file must"),

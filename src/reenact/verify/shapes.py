@@ -327,6 +327,7 @@ class Manifest(Shape):
     reenact_version: VersionText
     payloads: Literal["full", "none"]
     files: dict[FileName, Hex64]
+    digest: Hex64
 
 
 class Constraints(Shape):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from reenact.values.canonical import canonicalize
+from reenact.values.digest import digest
 from reenact.verify.capability import KeyRing
 from reenact.verify.folder import PAYLOADS, Folder, FolderPayloads
 from reenact.verify.journal import GIVE_UP_AFTER, JournalCheck, feed_bodies
@@ -132,6 +133,10 @@ class _Bundle:
             self.findings.add(manifest, where)
             return
         self.manifest = manifest
+        recomputed = digest({key: item for key, item in value.items() if key != "digest"})
+        if manifest.digest != recomputed:
+            problem = Problem("MANIFEST_DIGEST", "the digest of the manifest", recomputed, manifest.digest)
+            self.findings.add(problem, where)
         valued = [name for name in manifest.files if name == "plan.json" or name.startswith(PAYLOADS)]
         if manifest.payloads == "none" and valued:
             what = "payloads are said to be left out, and files with values are named"
