@@ -58,13 +58,14 @@ def test_a_run_whose_tail_was_cut_is_left_as_it_is(also: str, open_run: Stage) -
     assert verify_run(str(path), "last").exit_code == 4, "what is left is no worse for the try"
 
 
-def test_a_commit_that_is_not_the_one_whose_digest_lies_beside_it_is_named(open_run: Stage) -> None:
-    """Here nothing else would tell: an event, or the time in a run record, has no digest of its own."""
-    path = Path(open_run.store_path)
-    first = commits(open_run)[0][0]
-    assert isinstance(first, int)
-    tamper(path, rewrite(path, first, lambda body: body.replace(b'"reenact_version":"0', b'"reenact_version":"9')))
-    assert "commit 1: the body is not the one" in str(refused(open_run))
+def test_a_last_commit_that_is_not_the_one_whose_digest_lies_beside_it_is_named(stage: Stage) -> None:
+    """Here nothing else would tell: a run record has no digest of its own, and no commit follows."""
+    assert in_child(lambda: stage.runtime().run(stage.plan()), crash_at="after_dispatch:1") == KILLED
+    path = Path(stage.store_path)
+    ((only, _),) = commits(stage)
+    assert isinstance(only, int)
+    tamper(path, rewrite(path, only, lambda body: body.replace(b'"reenact_version":"0', b'"reenact_version":"9')))
+    assert "commit 1: the body is not the one" in str(refused(stage))
 
 
 @pytest.mark.parametrize(

@@ -28,16 +28,11 @@ def no_text(error: sqlite3.Error, path: str) -> DamagedRecord | None:
     return None if found is None else DamagedRecord(f"{path}: {found[1]}: {NO_BLOB}; `reenact verify RUN` tells more")
 
 
-def unchanged(codec: Codec, stored: object, digest: object, where: str) -> bytes:
-    """A commit's body, provided that it is the one whose digest was written beside it."""
-    body = codec.unpack(blob(stored, where))
-    if sha256(body).digest() != digest:
-        raise DamagedRecord(f"{where}: the body is not the one whose digest lies beside it; see `reenact verify`")
-    return body
+def refuse_other_tail(db: sqlite3.Connection, codec: Codec, run_id: str, run_no: int) -> None:
+    """Go on only behind the commit that was written last: nothing in the journal pins it yet.
 
-
-def refuse_cut_tail(db: sqlite3.Connection, run_id: str, run_no: int) -> None:
-    """Whoever went on with a run that lost its last commits would do again what they tell of."""
+    Whoever went on with a run that lost its last commits would do again what they tell of.
+    """
     low = run_no << 24
     last, traced, stored = db.execute(
         "SELECT coalesce((SELECT max(id) FROM commits WHERE id > ?1 AND id < ?2), ?1) - ?1, "
@@ -50,4 +45,12 @@ def refuse_cut_tail(db: sqlite3.Connection, run_id: str, run_no: int) -> None:
         raise DamagedRecord(
             f"run {run_id}: its commits end with {last}, and other tables know of commit {known}: the tail was cut. "
             f"Nothing goes on with it; restore a backup, or see `reenact verify {run_id}`"
+        )
+    row = db.execute(
+        "SELECT CAST(body AS BLOB), CAST(digest AS BLOB) FROM commits WHERE id = ?", (low + last,)
+    ).fetchone()
+    if row is not None and sha256(codec.unpack(row[0])).digest() != row[1]:
+        raise DamagedRecord(
+            f"run {run_id}, commit {last}: the body is not the one whose digest lies beside it; see `reenact verify "
+            f"{run_id}`"
         )

@@ -33,7 +33,7 @@ from reenact.store.base import (
 )
 from reenact.store.compression import RAW
 from reenact.store.connection import Connection, translate
-from reenact.store.damage import blob, refuse_cut_tail, unchanged
+from reenact.store.damage import blob, refuse_other_tail
 from reenact.store.deltas import DeltaBases, Row
 from reenact.store.idempotency import reserve_key
 from reenact.store.key_values import KeyValues
@@ -250,7 +250,7 @@ class SqliteStore:
             if row is None:
                 raise RunNotFound(f"no run {run_id} in {self.url}")
             run_no, holder, token, expires, cancel = row
-            refuse_cut_tail(db, run_id, run_no)
+            refuse_other_tail(db, self._writer.codec, run_id, run_no)
             now = self.door.now_ms()
             if holder is not None and now < expires and not owner_is_gone(holder):
                 raise LockAcquireFailed(
@@ -347,17 +347,16 @@ class SqliteStore:
         base = self._run_no(run_id) << 24
         reader, last = self._reader(), base + after
         while rows := reader.query(
-            "SELECT id, body, digest FROM commits WHERE id > ? AND id < ? ORDER BY id LIMIT 64",
-            (last, base + (1 << 24)),
+            "SELECT id, body FROM commits WHERE id > ? AND id < ? ORDER BY id LIMIT 64", (last, base + (1 << 24))
         ):
-            for row_id, body, digest in rows:
-                yield unchanged(reader.codec, body, digest, f"run {run_id}, commit {row_id - base}")
+            for row_id, body in rows:
+                yield reader.codec.unpack(blob(body, f"run {run_id}, commit {row_id - base}"))
                 last = row_id
 
     def body(self, run_id: str, n: int) -> bytes | None:
         reader = self._reader()
-        rows = reader.query("SELECT body, digest FROM commits WHERE id = ?", (self._run_no(run_id) << 24 | n,))
-        return unchanged(reader.codec, rows[0][0], rows[0][1], f"run {run_id}, commit {n}") if rows else None
+        rows = reader.query("SELECT body FROM commits WHERE id = ?", (self._run_no(run_id) << 24 | n,))
+        return reader.codec.unpack(blob(rows[0][0], f"run {run_id}, commit {n}")) if rows else None
 
     def latest_frontier(self, run_id: str) -> tuple[int, bytes] | None:
         """(commit, frontier) of the run's last run checkpoint, as this store's key signed it."""
