@@ -24,6 +24,7 @@ from reenact.values.clock import FixedDoor
 from tests.replay.recording import Crash, armed
 
 CALLS: list[tuple[str, object]] = []
+READ_BACK: list[str] = []
 WORLD: dict[str, Any] = {"price": 5, "there": True, "answers": "ok"}
 
 
@@ -36,7 +37,8 @@ async def price(ctx: SkillContext, item: str) -> dict[str, Any]:
     return {"item": item, "cents": WORLD["price"]}
 
 
-async def read_back(_: SkillContext, cents: int) -> dict[str, Any]:
+async def read_back(ctx: SkillContext, cents: int) -> dict[str, Any]:
+    READ_BACK.append(ctx.idempotency_key)
     return {"done": WORLD["there"], "output": f"paid {cents}"}
 
 
@@ -147,6 +149,18 @@ def test_a_check_asks_whether_the_effect_still_stands(
         assert result.get_step("pay").final_code == "ERR_IN_DOUBT"
         assert result.divergence is not None
         assert (result.divergence.difference.step_id, result.divergence.difference.aspect) == ("pay", "status")
+
+
+def test_a_check_looks_for_the_effect_under_the_key_that_it_was_made_with(
+    runtime: Runtime, original: Recording
+) -> None:
+    READ_BACK.clear()
+    runtime.replay(original.run_id, mode="full_replay", check=["pay"])
+
+    made = original.trace("pay")
+    assert made is not None
+    assert made.call is not None
+    assert [made.call.idempotency_key] == READ_BACK
 
 
 def test_what_cannot_be_checked_is_refused_before_anything_runs(runtime: Runtime, original: Recording) -> None:

@@ -42,8 +42,14 @@ class FullReplaySource:
         return await self.live.attempt(call)
 
     async def check(self, call: AttemptCall) -> AttemptResult:
-        """What reading back says; an effect that is not there, or that nobody can tell, is in doubt."""
+        """What reading back says; an effect that is not there, or that nobody can tell, is in doubt.
+
+        It is asked under the recorded key: the effect that is looked for was made with that one.
+        """
         started = self.door.timestamp()
+        recorded = self.recorded.recording.trace(call.step.step_id)
+        if recorded is not None and recorded.call is not None:
+            call = replace(call, idempotency_key=recorded.call.idempotency_key)
         answer = await self.live.reconcile(call)
         if isinstance(answer, AttemptResult):
             return answer
