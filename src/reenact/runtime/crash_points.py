@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import signal
 
+from reenact.errors import UsageError
+
 CRASH_POINTS: dict[str, str] = {
     "before_commit": "records are staged, nothing of them is durable",
     "after_commit": "a commit is durable, nobody has been told",
@@ -29,6 +31,9 @@ class Trigger:
 
     def __init__(self, spec: str) -> None:
         name, _, count = spec.partition(":")
+        if name not in CRASH_POINTS or not (count or "1").isdecimal() or int(count or 1) < 1:
+            known = ", ".join(CRASH_POINTS)
+            raise UsageError(f"REENACT_CRASH_AT={spec!r} is no crash point; write NAME or NAME:3, of {known}")
         self.name = name
         self.left = int(count or 1)
 

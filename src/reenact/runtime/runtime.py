@@ -50,13 +50,14 @@ from reenact.runtime.steps import PlannedStep, RunPlan
 from reenact.runtime.tool_registries import check_registries, load_registries, with_registries
 from reenact.runtime.writer import RunWriter
 from reenact.skills.drift import refuse_changed_skills
-from reenact.skills.registry import Registry, default_registry
+from reenact.skills.registry import Registry, default_registry, register_all
 from reenact.skills.services import KV_SERVICE
 from reenact.skills.skill import Skill
 from reenact.store.base import NewRun, Store
 from reenact.store.owner import owner_name
 from reenact.store.sqlite import SqliteStore
 from reenact.values.clock import Door, SystemDoor
+from reenact.values.ids import is_uuid7
 from reenact.version import __version__
 
 T = TypeVar("T")
@@ -78,7 +79,7 @@ class Runtime:
 
     def __init__(
         self,
-        store: Store | str | None = None,
+        store: Store | str | Path | None = None,
         *,
         skills: Iterable[Skill] | Registry = (),
         secrets: Mapping[str, str] | None = None,
@@ -91,13 +92,17 @@ class Runtime:
     ) -> None:
         if not supervisor_timeout_s > 0:
             raise UsageError("supervisor_timeout_s is a number of seconds above 0")
+        if supervisor is not None and not callable(supervisor):
+            raise UsageError(
+                f"supervisor is a function, not {supervisor!r}; what a plan names, such as ask, stands in its context: "
+                'context={"supervisor": "ask"}'
+            )
         registries = load_registries(tool_registries)
         self.door: Door = door or SystemDoor()
         self.store: Store = open_store(store, self.door)
         self.registry = skills if isinstance(skills, Registry) else default_registry()
         if not isinstance(skills, Registry):
-            for skill in skills:
-                self.registry.register(skill)
+            register_all(self.registry, skills)
         self.secrets = Secrets(secrets)
         self._supervisor = supervisor
         self._supervisor_timeout_s = supervisor_timeout_s
@@ -244,6 +249,8 @@ class Runtime:
         """A new run, its run record staged with the first commit. `bound` is the plan where it is bound already."""
         run_plan_ = bound or RunPlan(plan_from_document(document)[0], document, self.registry.freeze())
         plan = run_plan_.plan
+        if run_id is not None and not is_uuid7(run_id):
+            raise UsageError(f"run_id {run_id!r} is not a lowercase UUIDv7; leave it out to get a new one")
         new_id = run_id or self.door.uuid7()
         dedupe_key = self.door.random_bytes(32)
         fold = RunFold(new_id)
@@ -393,9 +400,9 @@ class Runtime:
         self.store.close()
 
 
-def open_store(store: Store | str | None, door: Door) -> Store:
-    if store is None or isinstance(store, str):
-        return SqliteStore(store, door=door)
+def open_store(store: Store | str | Path | None, door: Door) -> Store:
+    if store is None or isinstance(store, str | Path):
+        return SqliteStore(None if store is None else str(store), door=door)
     return store
 
 

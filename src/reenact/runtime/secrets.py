@@ -16,6 +16,8 @@ class Secrets:
     """Looks a secret up by name. Its value goes to a skill, and is from then on taken out of whatever comes back."""
 
     def __init__(self, bound: Mapping[str, str] | None = None) -> None:
+        if bound is not None and not isinstance(bound, Mapping):
+            raise UsageError("secrets are given by name, {NAME: value}")
         self._bound = dict(bound or {})
         self._seen = {value for value in self._bound.values() if value}
 

@@ -39,6 +39,7 @@ class Session:
         """Until when each call is under way, and in whose task."""
         self._names = StepNames(lambda: ex.store.step_ids(ex.run_id) if ex.fold.requested else ())
         self._closing = False
+        self._left = False
 
     @property
     def run_id(self) -> str:
@@ -171,6 +172,7 @@ class Session:
 
         Raises WaitingForPerson, after all others, where one cannot go on yet.
         """
+        self._check_inside()
         self._hear()
         return await self._drive_open(list(self._ex.fold.open.values()))
 
@@ -247,8 +249,17 @@ class Session:
         ts = self._ex.door.timestamp()
         self._ex.writer.event(Event(data=data, reason=reason, trace_id=None, ts=ts, type=kind, who=None))
 
+    def leave(self) -> None:
+        """The lease is given back: whoever takes it next would not know of a call that is made from here on."""
+        self._left = True
+
+    def _check_inside(self) -> None:
+        if self._left:
+            raise UsageError(f"the block of session {self.run_id} has ended; open it again with resume=…")
+
     def _check_open(self) -> None:
         if self._closing or self._ex.fold.seal is not None:
             raise UsageError(f"session {self.run_id} has ended; open a new one")
+        self._check_inside()
         if self._finished:
             raise UsageError("finish() was the last word of this session: say it after the last call")

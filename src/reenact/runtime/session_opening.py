@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Event, RunRecord, RunStatus
@@ -27,6 +27,7 @@ from reenact.runtime.session_plan import Document, SessionPlan, opening
 from reenact.runtime.tool_registries import check_registries, with_host_registries
 from reenact.runtime.writer import RunWriter
 from reenact.store.base import NewRun
+from reenact.values.canonical import canonicalize
 from reenact.values.ids import project_uuid7
 from reenact.version import __version__
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from reenact.runtime.runtime import Runtime
 
 T = TypeVar("T")
+NOBODY: Final = "agent"
+"""The agent of a session that names none."""
 
 
 class SessionOpening:
@@ -44,7 +47,7 @@ class SessionOpening:
         runtime: Runtime,
         *,
         goal: str = "",
-        agent_id: str = "agent",
+        agent_id: str = NOBODY,
         budget_cents: int | None = None,
         context: Mapping[str, object] | None = None,
         resume: str | None = None,
@@ -54,6 +57,8 @@ class SessionOpening:
     ) -> None:
         if interrupted not in ("synthesize", "settle"):
             raise UsageError(f"interrupted={interrupted!r} is neither synthesize nor settle")
+        if budget_cents is not None and context is not None and context.get("budget_cents") not in (None, budget_cents):
+            raise UsageError("budget_cents is said twice, and differently in the context; say it once")
         self._runtime = runtime
         self._goal = goal
         self._agent_id = agent_id
@@ -136,6 +141,8 @@ class SessionOpening:
 
     def _leave(self, status: RunStatus | None) -> None:
         assert self._ex is not None
+        if self._session is not None:
+            self._session.leave()
         self._runtime.committer.active -= 1
         self._runtime.heartbeat.drop(self._ex.run_id)
         if self._ex.writer.lease is not None:
@@ -213,7 +220,28 @@ class SessionOpening:
             raise UsageError(f"run {row.run_id} is a plan; `reenact resume {row.run_id}` goes on with it")
         if row.status in ("completed", "failed", "cancelled"):
             raise UsageError(f"session {row.run_id} has ended ({row.status})")
+        self._refuse_another(row.run_id)
         return reopen_session(self._runtime, row.run_id)
+
+    def _refuse_another(self, run_id: str) -> None:
+        """A session goes on with what it began with: what is said otherwise would not hold, so it is refused."""
+        if not self._goal and self._agent_id == NOBODY and not self._context:
+            return
+        began = session_document(self._runtime, run_id)
+        context = began.get("context")
+        assert isinstance(context, dict)
+        asked: Document = {f"context.{name}": value for name, value in self._context.items()}
+        had: Document = {f"context.{name}": context.get(name) for name in self._context}
+        if self._goal:
+            asked["goal"], had["goal"] = Sealer(self._runtime.secrets).redact_text(self._goal), began.get("goal")
+        if self._agent_id != NOBODY:
+            asked["agent_id"], had["agent_id"] = self._agent_id, began.get("agent_id")
+        for name, value in asked.items():
+            if canonicalize(value) != canonicalize(had[name]):
+                raise UsageError(
+                    f"session {run_id} began with another {name}, and goes on with that; leave it out, "
+                    "or begin a new session"
+                )
 
     async def _repair(self, ex: Execution, plan: SessionPlan, session: Session) -> None:
         """What an earlier process left open is ended, so that the history is whole."""
@@ -305,6 +333,9 @@ class LoopThread:
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """What `work` gives. Ctrl-C cancels it, and comes through once it has ended."""
+        if self._ends:
+            work.close()
+            raise UsageError("the block of this session has ended; open another one, or this one again with resume=…")
         ended = threading.Event()
 
         async def whole() -> T:

@@ -21,14 +21,15 @@ class Registry:
     def __init__(self, skills: Iterable[Skill] = ()) -> None:
         self._skills: dict[str, dict[str, Skill]] = {}
         self._frozen = False
-        for skill in skills:
-            self.register(skill)
+        register_all(self, skills)
 
     def register(self, skill: Skill) -> Skill:
         """Adds the skill. The same one may come twice; another one under the same version may not.
 
         One with isolation="process" must be at the top level of a module other than the script that runs.
         """
+        if not isinstance(skill, Skill):
+            raise SkillDeclarationError(f"{_what(skill)} is no skill; a skill is a function under @skill(…)")
         if self._frozen:
             raise SkillDeclarationError(f"{skill.metadata.reference}: skills cannot be added while a run uses them")
         if skill.metadata.isolation == "process":
@@ -110,6 +111,14 @@ class Registry:
         return f"no skill {wanted}; {advice}"
 
 
+def register_all(registry: Registry, skills: Iterable[Skill]) -> None:
+    """Registers each of them; SkillDeclarationError where they are not a list of skills."""
+    if isinstance(skills, Skill | str) or not isinstance(skills, Iterable):
+        raise SkillDeclarationError(f"skills are a list of skills, not {_what(skills)}: write skills=[…]")
+    for skill in skills:
+        registry.register(skill)
+
+
 def default_registry() -> Registry:
     """The built-in skills and those of installed packages (entry points of the group `reenact.skills`)."""
     from reenact.skills.load import load_entry_points, load_skills
@@ -118,6 +127,14 @@ def default_registry() -> Registry:
     load_skills(BUILTIN_MODULE, registry)
     load_entry_points(registry)
     return registry
+
+
+def _what(given: object) -> str:
+    """What was given in the place of a skill, for a message."""
+    if isinstance(given, str):
+        return f"the text {given!r}"
+    name = getattr(given, "__name__", None)
+    return f"{type(given).__name__} {name}" if isinstance(name, str) else f"a value of type {type(given).__name__}"
 
 
 def _place(skill: Skill) -> str:

@@ -32,7 +32,8 @@ def data_directory() -> Path:
 def sqlite_path(url: str | None) -> str:
     """The file that a store's URL names; `:memory:` for the one that is never written.
 
-    `sqlite:///PATH` (so `sqlite:////var/lib/agents.db` is absolute), or a plain path.
+    `sqlite:///PATH` (so `sqlite:////var/lib/agents.db` is absolute), or a plain path. A shell expands `~/` only where a
+    word begins with it, so it is expanded here.
     """
     given = url or os.environ.get("REENACT_STORE")
     if not given:
@@ -42,7 +43,17 @@ def sqlite_path(url: str | None) -> str:
     if given.startswith("sqlite:///"):
         path = given.removeprefix("sqlite:///")
         if path:
-            return path
+            return at_home(path)
     elif "://" not in given:
-        return given
+        return at_home(given)
     raise UsageError(f"store {given!r} is not understood; write sqlite:///PATH")
+
+
+def at_home(path: str) -> str:
+    """`~/` at the beginning is the user's home directory."""
+    if not path.startswith("~/"):
+        return path
+    try:
+        return str(Path(path).expanduser())
+    except RuntimeError:
+        raise UsageError(f"you have no home directory for {path}; name the whole path") from None

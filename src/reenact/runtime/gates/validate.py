@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from reenact.contracts.misspoken import said_name, why_unusable
 from reenact.errors import SkillNotFound
 from reenact.runtime.gates.verdict import Refusal
 from reenact.runtime.steps import PlannedStep
 from reenact.skills.registry import Registry
+
+TOLD: Final = 3
+"""So many problems stand in the message; the outcome's details have the others."""
 
 
 def check(
@@ -22,7 +26,10 @@ def check(
     problems = step.skill.validate(parameters)
     if problems:
         return Refusal(
-            "validate", "ERR_VALIDATION_FAILED", f"{step.reference}: {problems[0]}", {"problems": list(problems[:20])}
+            "validate",
+            "ERR_VALIDATION_FAILED",
+            f"{step.reference}: {'; '.join(problems[:TOLD])}",
+            {"problems": list(problems[:20])},
         )
     return None
 
