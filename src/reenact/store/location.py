@@ -33,8 +33,14 @@ def sqlite_path(url: str | None) -> str:
     """The file that a store's URL names; `:memory:` for the one that is never written.
 
     `sqlite:///PATH` (so `sqlite:////var/lib/agents.db` is absolute), or a plain path. A shell expands `~/` only where a
-    word begins with it, so it is expanded here.
+    word begins with it, so it is expanded here. A link is followed: whatever name a store is opened by, its key and its
+    turnstile are the files beside it.
     """
+    path = named_path(url)
+    return os.path.realpath(path) if os.path.islink(path) else path  # noqa: PTH114 - where it may not look, it is none
+
+
+def named_path(url: str | None) -> str:
     given = url or os.environ.get("REENACT_STORE")
     if not given:
         return str(default_path())
