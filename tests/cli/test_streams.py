@@ -101,6 +101,7 @@ def test_a_relative_data_directory_is_ignored(reenact: Command, tmp_path: Path) 
         (["run"], "Missing argument 'PLAN'"),
         (["frobnicate"], "No such command 'frobnicate'"),
         (["ls", "--limit", "0"], "'--limit'"),
+        (["ls", "--limit", "99999999999999999999"], "'--limit'"),
         (["ls", "one too many"], "one too many"),
         (["--frobnicate"], "--frobnicate"),
     ],

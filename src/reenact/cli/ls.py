@@ -20,7 +20,9 @@ def ls(
         list[str] | None,
         typer.Option("--status", metavar="STATUS", help="Only runs of this status; repeatable."),
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most so many, the newest.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, max=1_000_000_000, help="At most so many, the newest.")
+    ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
