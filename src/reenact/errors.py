@@ -45,7 +45,10 @@ SkillError.<CODE>                what a skill raises to name its failure; become
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
+
+_CODE = re.compile(r"[A-Z0-9_]{1,64}")
 
 
 class ReenactError(Exception):
@@ -293,7 +296,9 @@ class SkillError(Exception):
 
     @classmethod
     def of(cls, code: str, message: str = "", **details: object) -> SkillError:
-        """An instance of the class that stands for `code`."""
+        """An instance of the class that stands for `code`: one of the taxonomy, or one of your own."""
+        if not _CODE.fullmatch(code) or code == "OK" or code.startswith("OK_"):
+            raise UsageError(f"{code!r} is no code of a failure: that is 1 to 64 of A-Z 0-9 _, and not OK")
         kind = cls._by_code.get(code)
         if kind is None:
             kind = type(

@@ -25,7 +25,7 @@ from reenact.policy.repeat import fate_unknown, may_repeat
 from reenact.policy.retry import calculate_backoff_ms, should_retry
 from reenact.policy.settle import Tariff, settle, tariff
 from reenact.policy.taxonomy import is_retryable
-from reenact.runtime import building, doubt, unrecorded
+from reenact.runtime import building, doubt, reports, unrecorded
 from reenact.runtime.crash_points import reach
 from reenact.runtime.execution import Execution, Fact, Parked
 from reenact.runtime.gates import budget
@@ -251,13 +251,12 @@ class Dispatch:
                 kind="attempt",
                 ordinal=len(self.trace.attempts),
                 prev=self.trace.attempts_head,
-                request_id=None if result.request_id is None else sealer.redact_text(result.request_id),
+                request_id=None
+                if result.request_id is None
+                else reports.fitting(sealer.redact_text(result.request_id), reports.LONGEST_REQUEST_ID),
                 response=response[0],
                 retry_after_ms=result.retry_after_ms,
-                side_effects=[
-                    SideEffect(attempt=number, target=sealer.redact_text(target), type=sealer.redact_text(kind))
-                    for kind, target in result.side_effects
-                ],
+                side_effects=reports.bounded([self.shown_side_effect(number, *each) for each in result.side_effects]),
                 started_at=result.started_at,
                 trace_id=self.trace.trace_id,
             )
@@ -280,10 +279,21 @@ class Dispatch:
         """Facts stand in the chain; the words in them are another's."""
         if not facts.exceptions and facts.finish_reason is None:
             return facts
-        mark = self.ex.book.sealer.redact_text
-        links = tuple(replace(link, type=mark(link.type)) for link in facts.exceptions)
-        reason = None if facts.finish_reason is None else mark(facts.finish_reason)
+        mark, fit = self.ex.book.sealer.redact_text, reports.fitting
+        links = tuple(
+            replace(link, type=fit(mark(link.type), reports.LONGEST_TYPE, empty="unknown")) for link in facts.exceptions
+        )
+        reason = facts.finish_reason
+        reason = None if reason is None else fit(mark(reason), reports.LONGEST_FINISH_REASON)
         return replace(facts, exceptions=links, finish_reason=reason) if links or reason is not None else facts
+
+    def shown_side_effect(self, number: int, kind: str, target: str) -> SideEffect:
+        mark, fit = self.ex.book.sealer.redact_text, reports.fitting
+        return SideEffect(
+            attempt=number,
+            target=fit(mark(target), reports.LONGEST_TARGET),
+            type=fit(mark(kind), reports.LONGEST_SIDE_EFFECT, empty="unknown"),
+        )
 
     async def wait(self, wait_ms: int) -> bool:
         """The failed attempt is durable before anybody sleeps. True when the run was cancelled by the end of it."""

@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from reenact.runtime.runtime import Runtime
 
 Resolution = Literal["succeeded", "failed", "redispatch"]
+LONGEST_NAME = 255
 MOST_WAITS = 20
 WAIT_S = 0.1
 
 
 def whoami(who: str | None) -> str:
+    if who and len(who) > LONGEST_NAME:
+        raise UsageError(f"who says so is a name of at most {LONGEST_NAME} characters; this one has {len(who)}")
     if who:
         return who
     try:

@@ -5,14 +5,28 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from reenact.contracts.facts import ExceptionFact, Facts, Usage
+from reenact.contracts.records import SideEffect
 from reenact.errors import SkillError
 from reenact.policy.classify import facts_of
 from reenact.policy.repeat import STILL_RUNNING
 from reenact.skills.context import Report
 from reenact.skills.plain import to_plain
+from reenact.values.canonical import canonicalize
 
 MOST = 2**53 - 1
 LONGEST_TEXT = 20_000
+# What the records of the chain may hold: docs/spec/attempts.md.
+LONGEST_TYPE = 255
+LONGEST_FINISH_REASON = 64
+LONGEST_REQUEST_ID = 255
+LONGEST_SIDE_EFFECT = 64
+LONGEST_TARGET = 1024
+FEW = 128
+"""So many side effects fit into a record, whatever they say."""
+MOST_BYTES = 700_000
+"""Of all side effects in one record; a line of the journal has at most a mebibyte."""
+INVALID_STATUS = 599
+"""A status that HTTP does not have is taken for one of the server's errors (RFC 9110, 15)."""
 
 
 class ChildFailure(Exception):  # carries what happened elsewhere
@@ -32,7 +46,7 @@ def facts(report: Report, error: BaseException | None, *, still_running: bool) -
     return replace(
         found,
         exceptions=exceptions,
-        http_status=found.http_status if found.http_status is not None else whole(report.http_status),
+        http_status=status(found.http_status if found.http_status is not None else report.http_status),
         usage=None if report.usage is None else Usage(
             input_tokens=whole(report.usage["input_tokens"]) or 0,
             output_tokens=whole(report.usage["output_tokens"]) or 0,
@@ -51,6 +65,29 @@ def number_of(link: ExceptionFact) -> int | None:
 
 def side_effects(report: Report) -> list[tuple[str, str]]:
     return [(text(kind), text(target)) for kind, target in report.side_effects]
+
+
+def status(value: object) -> int | None:
+    number = whole(value)
+    return number if number is None or 100 <= number <= 599 else INVALID_STATUS
+
+
+def fitting(value: str, longest: int, *, empty: str = "") -> str:
+    """A text of another that a record can hold. Secrets are taken out before: what is cut can no longer be found."""
+    return (value if len(value) <= longest else f"{value[: longest - 1]}…") or empty
+
+
+def bounded(touched: list[SideEffect]) -> list[SideEffect]:
+    """As many as a line of the journal holds; the last one then counts the others."""
+    if len(touched) <= FEW:
+        return touched
+    size = 0
+    for number, each in enumerate(touched):
+        size += len(canonicalize([each.type, each.target])) + 40
+        if size > MOST_BYTES:
+            rest = SideEffect(attempt=each.attempt, target=f"{len(touched) - number} more", type="more")
+            return [*touched[:number], rest]
+    return touched
 
 
 def whole(value: object) -> int | None:

@@ -22,6 +22,8 @@ from reenact.store.sqlite import SqliteStore
 from reenact.values.digest import ZERO_DIGEST
 
 ENDED = ("completed", "failed", "cancelled")
+LONGEST_NAME = 255
+LONGEST_REASON = 1000
 
 
 class Named:
@@ -105,6 +107,9 @@ def erase(store: SqliteStore, run_id: str, step_id: str | None, *, who: str, rea
     A run that has not ended is erased from only while nobody works on it (`LockAcquireFailed`): whoever did would go
     on with values, and with places to store others, that are gone.
     """
+    for what, said, longest in (("who says so", who, LONGEST_NAME), ("the reason", reason, LONGEST_REASON)):
+        if len(said) > longest:
+            raise UsageError(f"{what} stands in the record, with at most {longest} characters; this has {len(said)}")
     row = store.find_run(run_id)
     owner = owner_name(store.door.random_bytes(8).hex())
     lease = None if row.status in ENDED else store.acquire(row.run_id, owner)
