@@ -12,6 +12,7 @@ from reenact.contracts.facts import Facts
 from reenact.contracts.outcome import Observability, OutcomeMetadata, StructuredOutcome
 from reenact.contracts.records import Attempt
 from reenact.errors import FundsTaken
+from reenact.journal.chain import Logged
 from reenact.journal.fold import TraceFold
 from reenact.policy.repeat import may_repeat
 from reenact.policy.settle import tariff
@@ -33,14 +34,25 @@ from reenact.values.envelope import open_envelope
 IN_FLIGHT_WAIT_S = 20.0
 POLL_S = 0.05
 NO_FACTS = Facts()
+MINUTE = len("2026-01-01T00:00")
+
+
+class Lapsed(Exception):
+    """A call found in AUTHORIZED long after its approval, or by a clock that was set: it is not made any more."""
+
+    def __init__(self, call: Logged) -> None:
+        self.call = call
 
 
 async def persist_call(
     ex: Execution, trace: TraceFold, step: PlannedStep, parameters: dict[str, object]
 ) -> StructuredOutcome | None:
-    """Stage the tool_call; an outcome only where its key, or the money that is left, decides it without a dispatch."""
+    """Stage the tool_call; an outcome only where its key, the money that is left, or the time decides it."""
     try:
         return await reserved_call(ex, trace, step, parameters)
+    except Lapsed as lapsed:
+        ex.writer.entry(lapsed.call)
+        return refuse(ex, trace, step, "ERR_POLICY_VIOLATION", "its approval had lapsed before the call was made")
     except FundsTaken as taken:
         key = building.idempotency_key(ex, trace, step)
         ex.writer.entry(building.tool_call(ex, trace, step, parameters, key))
@@ -55,25 +67,25 @@ async def reserved_call(
     is_told = told is not None and not told.is_free
     money = None if is_told else earmark(ex, trace, step, parameters)
     if money is not None and step.caller_key is None:
-        await ex.writer.claim(building.tool_call(ex, trace, step, parameters, key), earmark=money)
+        await ex.writer.claim(call_in_time(ex, trace, step, parameters, key), earmark=money)
         return None
-    if is_told or step.caller_key is None:
+    if told is not None and is_told:
         ex.writer.entry(building.tool_call(ex, trace, step, parameters, key))
-        return None if told is None else follow(ex, trace, step, told)
-    if approval_lapsed(ex, trace):
-        ex.writer.entry(building.tool_call(ex, trace, step, parameters, key))
-        return refuse(ex, trace, step, "ERR_POLICY_VIOLATION", "its approval had lapsed before the call was made")
+        return follow(ex, trace, step, told)
+    if step.caller_key is None:
+        ex.writer.entry(call_in_time(ex, trace, step, parameters, key))
+        return None
     request_digest = digest_of(ex, step, parameters)
     reservation = KeyReservation(step.server, step.tool, key, request_digest, ex.plan.agent_id, trace.trace_id)
     if told is not None:
         await ex.writer.flush()
-        if not await ex.writer.claim(building.tool_call(ex, trace, step, parameters, key), reservation, money):
-            ex.writer.entry(building.tool_call(ex, trace, step, parameters, key))
+        if not await ex.writer.claim(call_in_time(ex, trace, step, parameters, key), reservation, money):
+            ex.writer.entry(call_in_time(ex, trace, step, parameters, key))
         return None
     record = await taken_by(ex, trace, step, parameters, reservation, money)
     if record is None:
         return None
-    ex.writer.entry(building.tool_call(ex, trace, step, parameters, key))
+    ex.writer.entry(call_in_time(ex, trace, step, parameters, key))
     if not is_of(record, reservation):
         return refuse(ex, trace, step, "IDEMPOTENCY_CONFLICT", "the key was used for another request")
     if record.state == "in_doubt":
@@ -109,7 +121,7 @@ async def taken_by(
         if record is not None and not (follows and may_follow(step, parameters)):
             return record
         reservation = wanted if record is None else dataclasses.replace(wanted, after=record.trace_id)
-        if await ex.writer.claim(building.tool_call(ex, trace, step, parameters, wanted.key), reservation, money):
+        if await ex.writer.claim(call_in_time(ex, trace, step, parameters, wanted.key), reservation, money):
             if record is not None:
                 ex.recovered.add(trace.trace_id)  # what is in doubt of the first call is in doubt of this one
             return None
@@ -145,10 +157,14 @@ def doubtful(store: Store, record: KeyRecord) -> str:
     )
 
 
-def approval_lapsed(ex: Execution, trace: TraceFold) -> bool:
-    """A call found in AUTHORIZED long after it was approved: nothing was sent, and nothing may be any more."""
+def call_in_time(ex: Execution, trace: TraceFold, step: PlannedStep, parameters: dict[str, object], key: str) -> Logged:
+    """The tool_call, which says when it was made; Lapsed where that is too late for its approval."""
+    call = building.tool_call(ex, trace, step, parameters, key)
     assert trace.decision is not None
-    return ex.door.now_ms() // 1000 >= parse_ts(trace.decision.ts) // 1000 + LIFETIME_S
+    approved, made = trace.decision.ts, call.entry.ts
+    if made[:MINUTE] != approved[:MINUTE] and parse_ts(made) // 1000 >= parse_ts(approved) // 1000 + LIFETIME_S:
+        raise Lapsed(call)
+    return call
 
 
 def follow(ex: Execution, trace: TraceFold, step: PlannedStep, told: KeyVerdict) -> StructuredOutcome | None:
