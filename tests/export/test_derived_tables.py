@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from reenact.runtime.runtime import Runtime
+from reenact.store.signing import FRONTIER_HEAD
 from reenact.store.verification import verify_run
 from tests.export.store_file import REGISTRY, StoreFile, query, tamper
 
@@ -123,5 +124,12 @@ def test_what_recovery_starts_from_is_compared_too(tmp_path: Path) -> None:
     assert changed != frontier
     tamper(path, ("UPDATE run_checkpoints SET frontier = ?", (changed,)))
     assert [item.table for item in verify_run(str(path), run_id).differences] == ["run_checkpoints"]
+    for at in (
+        *range(0, FRONTIER_HEAD, 9),
+        len(frontier) - 1,
+    ):  # the key's name, the signature, and what is kept besides
+        flipped = frontier[:at] + bytes([frontier[at] ^ 1]) + frontier[at + 1 :]
+        tamper(path, ("UPDATE run_checkpoints SET frontier = ?", (flipped,)))
+        assert [item.table for item in verify_run(str(path), run_id).differences] == ["run_checkpoints"], at
     tamper(path, ("DELETE FROM run_checkpoints", ()))
     assert [item.table for item in verify_run(str(path), run_id).differences] == ["run_checkpoints"]

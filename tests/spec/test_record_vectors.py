@@ -46,7 +46,7 @@ def test_bad_envelopes_are_refused(case: dict[str, Any]) -> None:
 def erasures(records: list[Any], *, whole: bool) -> Findings:
     findings = Findings()
     erased = check_erasures([rfc8785.dumps(record) for record in records], findings, whole=whole)
-    assert findings.total or erased == {record["commitment"] for record in records}
+    assert findings.total or erased.keys() == {record["commitment"] for record in records}
     return findings
 
 

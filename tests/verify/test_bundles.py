@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools.vectors.pieces import b64, key_of, kid_of, public_bytes
+from tools.vectors.pieces import b64, key_of, kid_of, public_bytes, uid
 from tools.vectors.scenarios import refusals, session, three_steps
 from tools.vectors.writer import Run, bundle_files, erasure
 
@@ -99,6 +99,15 @@ def erased(run: Run, commitments: list[str]) -> list[dict[str, Any]]:
         prev = records[-1]["digest"] if records else ZERO_DIGEST
         records.append(erasure(commitment, run.run_id, prev, who="privacy@example.com", reason="asked", ms=number))
     return records
+
+
+def test_a_value_that_was_erased_in_the_name_of_another_run_is_told(tmp_path: Path) -> None:
+    run = three_steps()
+    commitment = run.traces[2].artifacts["action_request"]["proposal"]["args"]["$commit"]
+    other = erasure(commitment, uid(77), ZERO_DIGEST, who="privacy@example.com", reason="asked", ms=0)
+    first = verify_bundle(write_folder(tmp_path, bundle_files(run, erasures=[other]))).first_break
+    assert first is not None
+    assert (first.code, first.where.payload, first.got) == ("ERASURE_CHAIN", commitment, uid(77))
 
 
 def test_a_run_whose_plan_and_every_value_was_erased_still_holds(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from reenact.journal.frontier import DECODE, Frontier, pack
 from reenact.journal.run_fold import RunFold
 from reenact.store.evidence import COMMITS_PER_RUN, Evidence, PayloadPlace, StoredEnvelopes
 from reenact.store.rebuild import KeyedCall, Rebuilt
-from reenact.store.signing import FRONTIER_HEAD
+from reenact.store.signing import FRONTIER_HEAD, is_signed
 from reenact.store.sqlite import INDEXED_CONTENT
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, hmac_hex
@@ -293,12 +293,16 @@ def run_checkpoints(evidence: Evidence, run_no: int, rebuilt: Rebuilt) -> list[D
     stored = {row[0] - low: row[1] for row in rows}
     if not stored and not rebuilt.run_checkpoints:
         return []
-    expected = frontiers(evidence, run_no, rebuilt)
-    return [
-        Difference("run_checkpoints", f"commit {n}", "frontier", frontier_text(expected.get(n)), frontier_text(got))
-        for n in sorted({*stored, *expected})
-        if (got := stored.get(n)) is None or expected.get(n) is None or without_kept(readable(got)) != expected[n]
-    ]
+    expected, keys = frontiers(evidence, run_no, rebuilt), evidence.keys()
+    found = []
+    for n in sorted({*stored, *expected}):
+        row, got = f"commit {n}", stored.get(n)
+        if got is None or expected.get(n) is None or without_kept(readable(got)) != expected[n]:
+            wanted = frontier_text(expected.get(n))
+            found.append(Difference("run_checkpoints", row, "frontier", wanted, frontier_text(got)))
+        elif not is_signed(keys, low + n, got):
+            found.append(Difference("run_checkpoints", row, "frontier", "signed by a key of the store", "not signed"))
+    return found
 
 
 def frontiers(evidence: Evidence, run_no: int, rebuilt: Rebuilt) -> dict[int, Frontier]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -93,6 +95,19 @@ def signed_frontier(key: SigningKey, place: int, stored: object) -> bytes | None
     if key.sign(frontier_message(place, frontier)) != signature:  # Ed25519 signs the same text the same way
         raise ChecksumMismatch("what recovery starts from is not what the store's key signed; see `reenact verify`")
     return frontier
+
+
+def is_signed(public_keys: Mapping[str, str], place: int, stored: bytes) -> bool:
+    """Whether one of the keys that the store has had signed what lies there, for that place."""
+    text = public_keys.get(stored[:8].hex())
+    if text is None:
+        return False
+    try:
+        key = Ed25519PublicKey.from_public_bytes(urlsafe_b64decode(text + "="))
+        key.verify(stored[8:FRONTIER_HEAD], frontier_message(place, stored[FRONTIER_HEAD:]))
+    except (InvalidSignature, ValueError):
+        return False
+    return True
 
 
 def frontier_message(place: int, frontier: bytes) -> bytes:

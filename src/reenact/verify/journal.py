@@ -148,7 +148,7 @@ class JournalCheck:
         self.commits = commit.n
         self._order = CommitOrder()
         if self.run_id is None:
-            self.run_id = commit.run_id
+            self.run_id = self.payloads.run_id = commit.run_id
         if commit.n != expected:
             self._report(Problem("COMMIT_NUMBER", "the number of the commit", expected, commit.n))
         elif commit.prev != previous:

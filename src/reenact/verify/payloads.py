@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, Final, Protocol
 
@@ -35,7 +35,9 @@ class Value(msgspec.Struct, frozen=True):
 class PayloadCheck:
     """Looks at each payload once, when the journal first names it. Keeps 32 bytes and a size for each."""
 
-    def __init__(self, source: PayloadSource | None, erased: frozenset[str], findings: Findings) -> None:
+    def __init__(self, source: PayloadSource | None, erased: Mapping[str, str], findings: Findings) -> None:
+        self.run_id: str | None = None
+        """The run that the payloads belong to, once that is known."""
         self._source = source
         self._erased = erased
         self._findings = findings
@@ -96,8 +98,12 @@ class PayloadCheck:
         return len(envelope)
 
     def _absent(self, commitment: str, where: Where) -> None:
-        if commitment in self._erased:
+        named = self._erased.get(commitment)
+        if named is not None:
             self.erased += 1
+            if self.run_id not in (None, named):
+                what = "a value of this run was erased in the name of another"
+                self._findings.add(Problem("ERASURE_CHAIN", what, self.run_id, named), where)
             return
         self.lost += 1
         what = f"payload {commitment} is missing, and no erasure record names it"
@@ -119,9 +125,12 @@ def open_envelope(envelope: bytes, commitment: str) -> Value | Problem:
 
 def check_erasures(
     lines: Iterable[bytes], findings: Findings, *, whole: bool, file: str = "erasures.jsonl"
-) -> frozenset[str]:
-    """The commitments that were erased on record. `whole` says that the lines are a store's complete chain."""
-    erased: set[str] = set()
+) -> dict[str, str]:
+    """The commitments that were erased on record, each with the run that its record names.
+
+    `whole` says that the lines are a store's complete chain.
+    """
+    erased: dict[str, str] = {}
     seen: set[str] = set()
     followed: set[str] = set()
     last = ZERO_DIGEST
@@ -138,11 +147,11 @@ def check_erasures(
         if problem is not None:
             findings.add(problem, where)
         else:
-            erased.add(record.commitment)
+            erased.setdefault(record.commitment, record.run_id)
         seen.add(record.digest)
         followed.add(record.prev)
         last = record.digest
-    return frozenset(erased)
+    return erased
 
 
 def _link_problem(

@@ -212,7 +212,7 @@ class Trace:
             ),
         ) or first_difference(
             "ARTIFACT_CONTENT",
-            (("a call of risk READ has the class read", True, _class_fits(request, call)),),
+            (("the class of a call of this risk", _class_of(request, call), call.tool_class),),
         )
         if difference is not None:
             yield difference
@@ -388,8 +388,9 @@ def _approval(decision: SupervisorDecision) -> str:
     return decision.rationale if decision.rationale in automatic else automatic[0]
 
 
-def _class_fits(request: ActionRequest, call: ToolCall) -> bool:
-    return request.risk_level != "READ" or call.tool_class == "read"
+def _class_of(request: ActionRequest, call: ToolCall) -> str:
+    """READ reads and WRITE writes; of high risk may be either."""
+    return {"READ": "read", "WRITE": "write"}.get(request.risk_level, call.tool_class)
 
 
 def _check_args(args: Mapping[str, Any], payloads: PayloadCheck, where: Where) -> Iterator[Problem]:
