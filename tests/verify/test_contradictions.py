@@ -150,7 +150,10 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "a call under another capability": ({"call": {"change": {"capability_digest": "a" * 64}}}, "ARTIFACT_LINK"),
     "a call with other arguments": (called(args={**ARGS, "method": "PUT"}), "ARTIFACT_LINK"),
     "a call of another tool": (called(tool_name="shell"), "ARTIFACT_LINK"),
-    "a write that is a read": ({"request": {"change": {"risk_level": "WRITE"}}}, "ARTIFACT_CONTENT"),
+    "a write that is a read": (
+        {"request": {"risk": "WRITE"}, "call": {"change": {"tool_class": "read"}}},
+        "ARTIFACT_CONTENT",
+    ),
     "a read that is a write": ({"call": {"change": {"tool_class": "write"}}}, "ARTIFACT_CONTENT"),
     "a call too late for its capability": (at_time(at(301_000)), "CAPABILITY_EXPIRED"),
     "a call before its capability": (at_time(at(-1)), "CAPABILITY_EXPIRED"),
