@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from reenact.errors import ReenactError, StoreError, StoreUnavailable, StoreVersionError, UsageError
+from reenact.store.examination import examine
 from reenact.store.sqlite import SqliteStore
+from reenact.values.clock import SystemDoor
 from tests.crash.harness import Stage, check_survived, in_child, look, recover
 from tests.store.powerless import give_up_powers, reopen, shut
 
@@ -162,3 +164,18 @@ def test_a_new_store_is_readable_by_its_owner_alone_and_an_old_one_keeps_its_mod
     path.chmod(0o640)
     SqliteStore(str(path)).close()
     assert path.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("word", [b"CREATE TABLE store", b"commits_are_not_replaced", b"CREATE INDEX runs_by_status"])
+def test_a_schema_that_is_no_text_any_more_is_damage_told_in_one_line(word: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    SqliteStore(str(path)).close()
+    data = path.read_bytes()
+    assert word in data
+    at = data.index(word) + 4
+    path.write_bytes(data[:at] + b"\xd4" + data[at + 1 :])
+    assert "it is damaged" in str(refusal(path))
+    with pytest.raises(StoreUnavailable, match="it is damaged"):
+        SqliteStore(str(path), to_read=True)
+    looked = examine(str(path), SystemDoor())
+    assert any("it is damaged" in finding.says for finding in looked)

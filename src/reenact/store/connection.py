@@ -20,6 +20,8 @@ from reenact.store.turnstile import Turnstile
 
 T = TypeVar("T")
 
+DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What a damaged schema says of itself may be no text, and then Python raises the latter."""
 BUSY_TIMEOUT_S = 60.0
 SHORTEST_PAUSE_S = 0.0002
 LONGEST_PAUSE_S = 0.01
@@ -83,7 +85,7 @@ class Connection:
         with self.lock:
             try:
                 return wait_for(lambda: self.db.execute(sql, parameters).fetchall())
-            except sqlite3.Error as error:
+            except DATABASE_ERRORS as error:
                 raise no_text(error, self.path) or translate(error, self.path) from error
 
     def envelope(self, stored: bytes) -> bytes:
@@ -116,7 +118,7 @@ class Transaction:
             connection.begin()
         except BaseException as error:
             connection.lock.release()
-            if isinstance(error, sqlite3.Error):
+            if isinstance(error, DATABASE_ERRORS):
                 raise translate(error, connection.path) from error
             raise
         return connection.db
@@ -132,7 +134,7 @@ class Transaction:
             finally:
                 if connection.db.in_transaction:
                     connection.db.execute("ROLLBACK")
-        except sqlite3.Error as failed:
+        except DATABASE_ERRORS as failed:
             raise translate(failed, connection.path) from failed
         finally:
             connection.lock.release()
@@ -155,7 +157,7 @@ def open_database(path: str) -> sqlite3.Connection:
         set_up(db, path)
     except BaseException as error:
         db.close()
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, DATABASE_ERRORS):
             raise translate(error, path) from error
         raise
     return db
@@ -250,10 +252,12 @@ def is_only_readable(path: str) -> bool:
     return os.access(path, os.R_OK) and not os.access(Path(path).absolute().parent, os.W_OK)
 
 
-def translate(error: sqlite3.Error, path: str) -> StoreError:
+def translate(error: sqlite3.Error | UnicodeDecodeError, path: str) -> StoreError:
     """A database error as one line that says what to do next."""
     name = getattr(error, "sqlite_errorname", None) or ""
-    if is_busy(error):
+    if isinstance(error, UnicodeDecodeError):
+        name = "SQLITE_CORRUPT"
+    elif is_busy(error):
         return StoreBusy(f"{path} was busy for {BUSY_TIMEOUT_S:.0f} s; another process holds it; try again")
     if name.startswith("SQLITE_CANTOPEN") and is_only_readable(path):
         name = "SQLITE_READONLY"

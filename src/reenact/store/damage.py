@@ -22,7 +22,7 @@ def blob(cell: object, where: str) -> bytes:
     return cell
 
 
-def no_text(error: sqlite3.Error, path: str) -> DamagedRecord | None:
+def no_text(error: Exception, path: str) -> DamagedRecord | None:
     """What to say of bytes that were put into a cell as text; None for any other error."""
     found = _NO_TEXT.match(str(error))
     return None if found is None else DamagedRecord(f"{path}: {found[1]}: {NO_BLOB}; `reenact verify RUN` tells more")

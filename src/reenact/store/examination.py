@@ -10,7 +10,7 @@ from pathlib import Path
 
 from reenact.errors import ReenactError, StoreUnavailable
 from reenact.store.compression import Codec
-from reenact.store.connection import refuse_lone_log, translate
+from reenact.store.connection import DATABASE_ERRORS, refuse_lone_log, translate
 from reenact.store.findings import NAMED, Finding, command, flat
 from reenact.store.migrations import latest, refuse_foreign, version_of
 from reenact.store.owner import owner_is_gone
@@ -58,7 +58,7 @@ def examine(path: str, door: Door, *, store: str | None = None) -> list[Finding]
             keys = keys_of(db)
         finally:
             db.close()
-    except sqlite3.Error as error:
+    except DATABASE_ERRORS as error:
         findings.append(Finding("store", "trouble", flat(str(translate(error, path)))))
     except ReenactError as error:
         findings.append(Finding("store", "trouble", flat(str(error))))

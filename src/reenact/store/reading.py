@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from reenact.errors import StoreUnavailable, StoreVersionError
-from reenact.store.connection import BUSY_TIMEOUT_S, Connection, size_of, translate
+from reenact.store.connection import BUSY_TIMEOUT_S, DATABASE_ERRORS, Connection, size_of, translate
 from reenact.store.migrations import latest, refuse_foreign, version_of
 
 UNWRITABLE = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")
@@ -42,7 +42,7 @@ def open_to_read(path: str) -> Connection:
     db, is_still = open_read_only(path)
     try:
         refuse_other_schema(db, path)
-    except sqlite3.Error as error:
+    except DATABASE_ERRORS as error:
         db.close()
         raise translate(error, path) from error
     except BaseException:
@@ -55,7 +55,7 @@ def open_read_only(path: str) -> tuple[sqlite3.Connection, bool]:
     """(the database, whether it was opened as a file that does not change); nothing is written or made."""
     try:
         return probed(path, "mode=ro"), False
-    except sqlite3.Error as error:
+    except DATABASE_ERRORS as error:
         if not concerns_writing(error):
             raise translate(error, path) from error
     if log_size(path) > 0:
@@ -65,7 +65,7 @@ def open_read_only(path: str) -> tuple[sqlite3.Connection, bool]:
         )
     try:
         return probed(path, "mode=ro&immutable=1"), True
-    except sqlite3.Error as error:
+    except DATABASE_ERRORS as error:
         raise translate(error, path) from error
 
 
@@ -80,7 +80,7 @@ def probed(path: str, mode: str) -> sqlite3.Connection:
     )
     try:
         db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.Error:
+    except DATABASE_ERRORS:
         db.close()
         raise
     return db
