@@ -6,7 +6,9 @@ A store MUST
  3. keep commits, erasures and late effects append-only, refused by the database itself; but late effects go with
     the erasure of their call;
  4. give back the bytes it was given;
- 5. never let an error of the database reach a caller as anything but a `StoreError`.
+ 5. never let an error of the database reach a caller as anything but a `StoreError`;
+ 6. give no lease of a run whose last commits, as far as it can tell, are gone or not what was written
+    (`DamagedRecord`).
 """
 
 from __future__ import annotations

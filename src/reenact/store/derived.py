@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -22,6 +23,7 @@ from reenact.values.digest import ZERO_DIGEST, hmac_hex
 from reenact.values.ids import project_uuid7
 
 DEDUPE_KEY_BYTES = 32
+HEX_64 = re.compile("[0-9a-f]{64}")
 NOT_ENDED = ("pending", "running", "waiting", "held")
 
 
@@ -213,7 +215,7 @@ def idempotency(
             "idempotency",
             row,
             [
-                ("request_digest", request_digest(call, envelopes, plan) or rows[0][3], rows[0][3]),
+                ("request_digest", request_digest(call, envelopes, plan) or some_digest(rows[0][3]), rows[0][3]),
                 ("agent_id", call.agent_id, rows[0][4]),
                 ("trace_id", call.trace_id, rows[0][5]),
                 ("run_no", run_no, rows[0][6]),
@@ -242,6 +244,11 @@ def request_digest(call: KeyedCall, envelopes: StoredEnvelopes, plan: dict[str, 
         return hmac_hex(bytes.fromhex(salt), canonicalize([call.skill_id, arguments]))
     except ValueError:
         return None
+
+
+def some_digest(stored: object) -> object:
+    """The cell itself where it can be a digest: without plan and arguments that is all that can be asked."""
+    return stored if isinstance(stored, str) and HEX_64.fullmatch(stored) else "64 hex digits"
 
 
 def seals(evidence: Evidence, run_no: int, rebuilt: Rebuilt) -> list[Difference]:
