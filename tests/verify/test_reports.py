@@ -19,13 +19,14 @@ RUN = three_steps()
 KEYS = {kid_of(RUN.key): b64(public_bytes(RUN.key))}
 
 
-def test_a_run_that_holds_is_told_in_six_lines() -> None:
+def test_a_run_that_holds_is_told_in_seven_lines() -> None:
     assert human(verify_lines(RUN.bodies, Kept(RUN), keys=KEYS)) == [
         "run           019b76da-a800-7000-8000-000000000001 (completed)",
         "integrity     holds   every digest and link recomputes",
         "completeness  holds   the seal's counts and roots are those of the lines",
         "authenticity  holds   every capability is signed by its key",
         "anchoring     absent  no outside witness",
+        f"seal          {json.loads(RUN.bodies[-1].splitlines()[-1])['seal']['seal_digest']}",
         "read          6 commits, 3 traces, 5 attempts, 11 of 11 payloads",
     ]
 

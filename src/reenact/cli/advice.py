@@ -27,5 +27,10 @@ class Advice:
         named = [word for spec in self.skills for word in ("--skills", spec)]
         return shlex.join(["reenact", "resume", run_id, *self._store(), *named])
 
+    def after_a_word(self, run_id: str, kind: str) -> str:
+        """Who goes on with a run once a person has spoken: a session's own program, where there is one."""
+        host = f"its host goes on with session(resume={run_id!r}), or " if kind == "session" else ""
+        return f"{host}go on with: {self.go_on(run_id)}"
+
     def _store(self) -> list[str]:
         return [] if self.store is None else ["--store", self.store]

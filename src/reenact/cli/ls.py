@@ -88,11 +88,12 @@ def table(rows: list[RunRow], interrupted: frozenset[str]) -> list[list[Segment]
     for row in rows:
         status = "interrupted" if row.run_id in interrupted else row.status
         mode = "" if row.mode == "live" else f" ({row.mode})"
+        name = row.plan_id if row.kind == "plan" else f"session of {row.agent_id}"
         lines.append(
             [
                 (f"{row.run_id:<36}  ", ""),
                 (f"{status:<11}", STATUS_STYLE.get(status, "yellow")),
-                (f"  {row.started_at:<24}  {one_line(row.plan_id)}{mode}", ""),
+                (f"  {row.started_at:<24}  {one_line(name)}{mode}", ""),
             ]
         )
     return lines

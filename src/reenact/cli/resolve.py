@@ -45,12 +45,14 @@ def resolve(
     value = None if output is None else parse_json(output, what="--output")
     existing_store(store).close()
     runtime = open_runtime(store, skills)
-    run_id = runtime.store.find_run(run).run_id
+    row = runtime.store.find_run(run)
+    run_id = row.run_id
     asyncio.run(
         resolve_call(runtime, run_id, step, chosen[0], reason=reason, who=who, output=value)  # type: ignore[arg-type]  # one of the three words
     )
     if as_json:
         print_json({"run_id": run_id, "step_id": step, "resolution": chosen[0]})
     else:
-        next_command = Advice(store, skills or ()).go_on(run_id)
-        typer.echo(f"step {step} of run {run_id} is resolved ({chosen[0]}); go on with: {next_command}")
+        go_on = Advice(store, skills or ()).after_a_word(run_id, row.kind)
+        output_is = ", its output is null" if succeeded and output is None else ""
+        typer.echo(f"step {step} of run {run_id} is resolved ({chosen[0]}){output_is}; {go_on}")

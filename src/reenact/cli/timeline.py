@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from reenact.cli.timeline_events import event_document, vote_documents
 
 if TYPE_CHECKING:
-    from reenact.contracts.artifacts import Artifact
+    from reenact.contracts.artifacts import Artifact, ArtifactType
     from reenact.contracts.records import Attempt
     from reenact.runtime.reader import RecordedStep, RunReader
     from reenact.store.base import RunRow, Store
@@ -69,6 +69,8 @@ def run_document(reader: RunReader, row: RunRow, steps: list[Document], events: 
         "steps": steps,
         "events": events,
         "seal": seal_document(reader),
+        "interrupted": False,
+        "next": None,
     }
 
 
@@ -77,7 +79,7 @@ def step_document(step: RecordedStep, *, values: bool) -> Document:
     document: Document = {
         "step_index": trace.step_index,
         "step_id": trace.step_id,
-        "skill": f"{trace.meta('skill_id')}@{trace.meta('skill_version')}",
+        "skill": skill_name(trace.meta("skill_id"), trace.meta("skill_version")),
         "trace_id": trace.trace_id,
         "state": trace.state,
         "decision": decision_document(step),
@@ -87,9 +89,13 @@ def step_document(step: RecordedStep, *, values: bool) -> Document:
         "digests": dict(digests(step)),
     }
     if values:
-        document["parameters"] = step.parameters()
-        document["output"] = output_of(step)
+        document |= values_of(step)
     return document
+
+
+def skill_name(skill_id: object, version: object) -> str:
+    """As a plan names it; a tool that nobody knows has no version."""
+    return str(skill_id) if version is None else f"{skill_id}@{version}"
 
 
 def ending(step: RecordedStep) -> Document:
@@ -179,10 +185,21 @@ def digests(step: RecordedStep) -> Iterator[tuple[str, str]]:
     yield "head", trace.head
 
 
-def output_of(step: RecordedStep) -> object:
-    effect = step.trace.effect
-    commitment = None if effect is None else effect.commitment("/output")
-    return None if commitment is None else step.value(commitment, "tool_effect")
+def values_of(step: RecordedStep) -> Document:
+    """Parameters and output, null where there is none; `absent` names those that were erased or not exported."""
+    request, effect = step.trace.request, step.trace.effect
+    places: tuple[tuple[str, object, ArtifactType], ...] = (
+        ("parameters", None if request is None else request.proposal.args.get("$commit"), "action_request"),
+        ("output", None if effect is None else effect.commitment("/output"), "tool_effect"),
+    )
+    document: Document = {"parameters": None, "output": None, "absent": []}
+    for name, commitment, named_by in places:
+        if commitment is not None:
+            try:
+                document[name] = step.payloads.get(str(commitment), near=step.commits.get(named_by))
+            except LookupError:
+                document["absent"].append(name)
+    return document
 
 
 def meta_of(artifact: Artifact | None) -> Document:

@@ -14,6 +14,10 @@ STANDS_STILL = {
     "waiting": "waits for a person to approve or deny it",
     "held": "stands still until somebody helps: `reenact resume` says with what",
 }
+IN_DOUBT = {
+    "interrupted": "was on its way when its process ended: it may or may not have happened",
+    "cancelled": "was on its way when the run was cancelled: it may or may not have happened",
+}
 
 
 def timeline_lines(run: dict[str, Any]) -> list[list[Segment]]:
@@ -22,13 +26,18 @@ def timeline_lines(run: dict[str, Any]) -> list[list[Segment]]:
     for step in run["steps"]:
         while events and events[0]["ts"] < step["started_at"]:
             lines += [[], event_line(events.pop(0))]
-        lines += [[], *step_lines(step, run["status"])]
+        lines += [[], *step_lines(step, shown_status(run))]
     lines += [[], *(event_line(event) for event in events), *ending(run)]
     return lines
 
 
+def shown_status(run: dict[str, Any]) -> str:
+    """As `ls` says it: a run that counts as running and that nobody works on is interrupted."""
+    return "interrupted" if run.get("interrupted") else str(run["status"])
+
+
 def heading(run: dict[str, Any]) -> list[list[Segment]]:
-    status = run["status"]
+    status = shown_status(run)
     planned = run["steps_planned"]
     steps = (
         f"{len(run['steps'])} of {plural(planned, 'step')}"
@@ -37,7 +46,7 @@ def heading(run: dict[str, Any]) -> list[list[Segment]]:
     )
     lines: list[list[Segment]] = [
         [("run   ", DIM), (run["run_id"], "bold"), ("  ", ""), (status, STATUS_STYLE.get(status, "yellow"))],
-        [("plan  ", DIM), (one_line(run["plan_id"]), ""), (f"  {steps}, agent {one_line(run['agent_id'])}", "")],
+        [("plan  ", DIM), (plan_name(run), ""), (f"  {steps}, agent {one_line(run['agent_id'])}", "")],
     ]
     if run["plan_hash"] is not None:
         lines.append([("hash  ", DIM), (run["plan_hash"], "")])
@@ -45,6 +54,11 @@ def heading(run: dict[str, Any]) -> list[list[Segment]]:
         lines.append([("mode  ", DIM), (f"{run['mode']} of {run['parent_run']}", "")])
     lines.append([("since ", DIM), (run["started_at"], "")])
     return lines
+
+
+def plan_name(run: dict[str, Any]) -> str:
+    """A session's plan has no name but the run's id."""
+    return "session" if run["kind"] == "session" else one_line(run["plan_id"])
 
 
 def step_head(step: dict[str, Any]) -> list[Segment]:
@@ -80,10 +94,20 @@ def step_lines(step: dict[str, Any], run_status: str) -> list[list[Segment]]:
         lines.append([("      goes on with `reenact resume`", "yellow")])
     elif step["code"] is None and run_status in STANDS_STILL:
         lines.append([(f"      {STANDS_STILL[run_status]}", "yellow")])
+    elif step["state"] == "EXECUTING" and run_status in IN_DOUBT:
+        lines.append([(f"      {IN_DOUBT[run_status]}", "yellow")])
     pins = "  ".join(f"{name} {short(digest)}" for name, digest in step["digests"].items())
     lines.append([("      ", ""), (pins, DIM)])
+    return [*lines, *value_lines(step)]
+
+
+def value_lines(step: dict[str, Any]) -> list[list[Segment]]:
+    """A call that returned nothing has no output; null is what one returned."""
+    lines: list[list[Segment]] = []
     for name in ("parameters", "output"):
-        if name in step:
+        if name in step.get("absent", ()):
+            lines.append([(f"      {name} ", DIM), ("(erased, or not exported)", "yellow")])
+        elif name in step and (name == "parameters" or step["state"] == "COMPLETED" or step[name] is not None):
             lines.append([(f"      {name} ", DIM), (value_text(step[name]), "")])
     return lines
 
@@ -135,6 +159,8 @@ def ending(run: dict[str, Any]) -> list[list[Segment]]:
         lines.append(
             [("seal  ", DIM), (f"none yet; {plural(run['commits'], 'commit')}, head {short(run['head'])}", "yellow")]
         )
+        if run.get("next"):
+            lines.append([("next  ", DIM), (one_line(run["next"]), "yellow")])
         return lines
     lines.append([("seal  ", DIM), (seal["seal_digest"], "")])
     counts = f"{plural(seal['commits'], 'commit')}, {plural(seal['traces'], 'trace')}, root {short(seal['root'])}"

@@ -27,6 +27,5 @@ def cast_vote(
     if as_json:
         print_json({"run_id": run_id, "step_id": step_id, "decision": decision})
     else:
-        who_goes_on = f"its host goes on with session(resume={run_id!r}), or " if row.kind == "session" else ""
-        go_on = f"{who_goes_on}go on with: {Advice(store).go_on(run_id)}"
+        go_on = Advice(store).after_a_word(run_id, row.kind)
         typer.echo(f"step {step_id} of run {run_id} is {decision}; {go_on}")

@@ -12,6 +12,7 @@ from reenact.replay.recording import Recording, read_recording, refuse_broken
 from reenact.store.base import NewPayload, NewRun, NewTrace, Unit
 from reenact.store.naming import named_by, read_lines
 from reenact.store.sqlite import SqliteStore
+from reenact.verify.report import Report
 from reenact.verify.verifier import verify_bundle
 
 OWNER = "bundle"
@@ -19,16 +20,22 @@ OWNER = "bundle"
 
 def load_bundle(folder: Path) -> Recording:
     """The run in an exported folder. Refused like a damaged run of a store; needs values, so no bare journal."""
-    report = verify_bundle(folder)
-    refuse_broken(report, str(folder))
+    store, report = read_bundle(folder)
     if report.completeness != "holds":
         raise UnsealedRecording(f"{folder}: the run has no seal: its end is not known, so nothing is replayed")
     if report.counts.withheld:
         raise EvidenceError(f"{folder}: its values were left out of the export; export it with --payloads full")
+    return read_recording(store, str(report.run_id))
+
+
+def read_bundle(folder: Path, *, wish: str = "replayed") -> tuple[SqliteStore, Report]:
+    """The run in an exported folder as it would lie in a store, with what verifying it said. Refused when broken."""
+    report = verify_bundle(folder)
+    refuse_broken(report, str(folder), wish=wish)
     store = SqliteStore(":memory:")
     assert report.run_id is not None
     fill(store, report.run_id, folder)
-    return read_recording(store, report.run_id)
+    return store, report
 
 
 def fill(store: SqliteStore, run_id: str, folder: Path) -> None:

@@ -153,18 +153,19 @@ def refuse_open(report: Report, row: RunRow) -> None:
             f"run {row.run_id} is {row.status}, but its journal has no seal after commit {report.counts.commits}: the "
             "recording was cut, and nothing of it is replayed"
         )
+    go_on = f"`reenact resume {row.run_id}`" if row.kind == "plan" else f"session(resume={row.run_id!r})"
     raise UnsealedRecording(
         f"run {row.run_id} is {row.status} and has no seal: its end is not known, so nothing is replayed; "
-        f"go on with `reenact resume {row.run_id}` first"
+        f"go on with {go_on} first"
     )
 
 
-def refuse_broken(report: Report, what: str) -> None:
+def refuse_broken(report: Report, what: str, *, wish: str = "replayed") -> None:
     """An error with the verifier's first break; the kinds of break stay apart."""
     first = report.first_break
     if first is None:
         return
-    message = f"{what} cannot be replayed: {place(first.where)}: {explain(first)}"
+    message = f"{what} cannot be {wish}: {place(first.where)}: {explain(first)}"
     if first.code == "EVIDENCE_VERSION_UNKNOWN":
         raise UnknownVersion(f"{message}; update reenact (this is {__version__})")
     if first.code in ("EVIDENCE_TORN_TAIL", "SEAL_MISSING", "SEAL_COUNT", "JOURNAL_EMPTY"):

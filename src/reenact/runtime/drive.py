@@ -267,7 +267,7 @@ class Call:
         if vote is None and host is None:
             if self.trace.trace_id in self.ex.fold.parked:
                 # Whoever asked may not be here; the question stands until it is answered.
-                return NeedsApproval("a person was asked about it and has not answered")
+                return NeedsApproval(f"a person was asked about step {self.step.step_id} and has not answered")
             if mode == "auto":
                 return Approval("auto")
         named = None if vote is not None else self.ex.supervisor

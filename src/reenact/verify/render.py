@@ -23,6 +23,8 @@ def human(report: Report) -> list[str]:
     for aspect in ("integrity", "completeness", "authenticity", "anchoring"):
         verdict = getattr(report, aspect)
         lines.append(f"{aspect:<13} {verdict:<7} {_MEANING.get((aspect, verdict), '')}".rstrip())
+    if report.seal_digest is not None and report.integrity == report.completeness == "holds":
+        lines.append(f"seal          {report.seal_digest}")
     lines.append(f"read          {_counts(report)}")
     lines += [f"note          {note}" for note in report.notes]
     if report.first_break is not None:
