@@ -13,6 +13,7 @@ import pytest
 
 from reenact import Registry, Runtime, skill
 from reenact.errors import SkillDeclarationError, UsageError
+from reenact.runtime.crash_points import CRASH_POINTS
 from reenact.store.location import sqlite_path
 
 PLAN = {"plan_id": "p", "agent_id": "a", "steps": [{"step_id": "s", "skill_id": "echo", "parameters": {"text": "x"}}]}
@@ -151,6 +152,12 @@ def test_a_refused_call_says_why_in_its_message(runtime: Runtime) -> None:
     with runtime.session() as session:
         assert session.call("echo", {"txt": "x"}).message == "echo@1.0.0: /text: is required; /txt: is not known"
         assert session.call("ecko", {}).message == "no skill ecko; did you mean echo?"
+
+
+def test_the_page_names_every_crash_point(root: Path) -> None:
+    page = (root / "docs" / "howto" / "recover_after_a_crash.md").read_text(encoding="utf-8")
+    for name, when in CRASH_POINTS.items():
+        assert f"| `{name}` | {when} |\n" in page
 
 
 def test_a_crash_point_that_does_not_exist_is_refused_rather_than_never_reached(tmp_path: Path) -> None:
