@@ -439,6 +439,18 @@ def test_a_sealed_session_has_named_the_plan_that_it_assembled(named: str) -> No
     assert [finding.code for finding in judge(run).findings] == ["PLAN_MISMATCH"]
 
 
+@pytest.mark.parametrize("kind", ["resolve", "synthesized", "late"])
+@pytest.mark.parametrize("about", [None, uid(91)])
+def test_an_event_about_a_call_names_one_of_the_run(kind: str, about: str | None) -> None:
+    run = new_run()
+    trace = run.step(0).request(risk="READ", public=["method"]).approve().call()
+    run.commit()
+    run.event(kind, trace_id=about)
+    finish(run, trace)
+    run.seal()
+    assert [finding.code for finding in judge(run).findings] == ["RUN_MISMATCH"]
+
+
 def test_the_example_runs_show_every_kind_of_line() -> None:
     bodies = three_steps().bodies + session().bodies
     kinds = {json.loads(line)["kind"] for body in bodies for line in body.splitlines()}

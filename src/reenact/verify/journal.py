@@ -45,6 +45,7 @@ from reenact.verify.traces import Scene, Trace
 from reenact.verify.tree import Tree
 
 GIVE_UP_AFTER: Final = 1000
+ABOUT_A_CALL: Final = frozenset({"resolve", "synthesized", "late"})
 
 
 class JournalCheck:
@@ -225,6 +226,9 @@ class JournalCheck:
         if event.type in ("resolve", "late") and trace is not None:
             trace.overruled = True
         where = self._where(trace, event.trace_id)
+        if event.type in ABOUT_A_CALL and trace is None:
+            what = f"an event of type {event.type} is about no call that the run has begun"
+            self.findings.add(Problem("RUN_MISMATCH", what), where)
         self.payloads.see(event.reason, where)
         self.payloads.see(event.data, where)
         if event.type == "finish" and event.data and self.run is not None and self.run.kind == "session":
