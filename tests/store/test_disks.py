@@ -7,10 +7,12 @@ import resource
 import signal
 import sqlite3
 from pathlib import Path
+from types import SimpleNamespace as Namespace
 
 import pytest
 
 from reenact.errors import ReenactError, StoreError, StoreUnavailable, StoreVersionError, UsageError
+from reenact.store.connection import translate
 from reenact.store.examination import examine
 from reenact.store.sqlite import SqliteStore
 from reenact.values.clock import SystemDoor
@@ -95,6 +97,16 @@ def test_a_read_only_store_can_not_be_written_and_says_so(stage: Stage) -> None:
     assert in_child(write) == 0
     reopen(stage.folder)
     assert look(stage).runs.keys() == before.runs.keys()
+
+
+@pytest.mark.parametrize(("free", "said"), [(0, "the disk is full; free some space"), (2**30, "reports an error")])
+def test_a_log_that_finds_no_room_is_a_full_disk_and_no_broken_one(
+    free: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorname = "SQLITE_IOERR_SHMSIZE"
+    monkeypatch.setattr("shutil.disk_usage", lambda _: Namespace(free=free))
+    assert said in str(translate(error, str(tmp_path / "store.db")))
 
 
 def store_is_full(stage: Stage, steps: int) -> None:

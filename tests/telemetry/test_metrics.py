@@ -145,6 +145,17 @@ def test_a_run_that_has_not_ended_is_open_and_counts_nothing_yet() -> None:
     assert not [name for name in found if name.startswith("reenact_steps_total")]
 
 
+def test_a_run_that_nobody_works_on_is_counted_apart_from_those_that_run() -> None:
+    runtime = new_runtime()
+    with pytest.raises(ZeroDivisionError), runtime.session():
+        raise ZeroDivisionError
+    with runtime.session():
+        found = samples(exposition(runtime.store))
+
+    assert found['reenact_runs_open{status="interrupted"}'] == 1
+    assert found['reenact_runs_open{status="running"}'] == 1
+
+
 def test_a_damaged_run_is_told_and_the_others_still_count() -> None:
     runtime = new_runtime()
     runtime.run(PLAN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import threading
 import time
@@ -235,6 +236,8 @@ def prepare_folder(path: str) -> None:
         raise StoreUnavailable(f"{target.parent} cannot be made: {error.strerror}") from None
 
 
+LEAST_ROOM = 65536
+"""The index of a log takes half of this."""
 ADVICE = {
     "SQLITE_FULL": "the disk is full; free some space and run `reenact recover`",
     "SQLITE_READONLY": "it is read-only; make it writable or name another store",
@@ -252,6 +255,13 @@ def is_only_readable(path: str) -> bool:
     return os.access(path, os.R_OK) and not os.access(Path(path).absolute().parent, os.W_OK)
 
 
+def is_on_a_full_disk(path: str) -> bool:
+    try:
+        return shutil.disk_usage(Path(path).absolute().parent).free < LEAST_ROOM
+    except OSError:
+        return False
+
+
 def translate(error: sqlite3.Error | UnicodeDecodeError, path: str) -> StoreError:
     """A database error as one line that says what to do next."""
     name = getattr(error, "sqlite_errorname", None) or ""
@@ -261,6 +271,8 @@ def translate(error: sqlite3.Error | UnicodeDecodeError, path: str) -> StoreErro
         return StoreBusy(f"{path} was busy for {BUSY_TIMEOUT_S:.0f} s; another process holds it; try again")
     if name.startswith("SQLITE_CANTOPEN") and is_only_readable(path):
         name = "SQLITE_READONLY"
+    if name.startswith("SQLITE_IOERR") and is_on_a_full_disk(path):
+        name = "SQLITE_FULL"  # what the log and its index meet there is an error of input and output to SQLite
     for prefix, advice in ADVICE.items():
         if name.startswith(prefix):
             return StoreUnavailable(f"{path}: {advice}")

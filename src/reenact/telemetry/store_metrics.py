@@ -18,6 +18,7 @@ from reenact.errors import EvidenceError, StateError
 from reenact.replay.saving import saved_traces
 from reenact.runtime.reader import RecordedStep, RunReader
 from reenact.store.base import RunRow, Store
+from reenact.store.sqlite import SqliteStore
 from reenact.telemetry.metrics import MATCH, MISMATCH, aspect_label
 
 ENDED = ("completed", "failed", "cancelled")
@@ -104,7 +105,12 @@ class StoreCollector(Collector):
             (MISMATCH, "Replays in which an aspect differed.", "aspect", totals.mismatch),
         ):
             yield counter(name, text, [label], {(k,): v for k, v in values.items()})
-        unfinished = Counter(row.status for row in rows if row.status not in ENDED and row.mode == "live")
+        gone = self._store.unattended() if isinstance(self._store, SqliteStore) else frozenset()
+        unfinished = Counter(
+            "interrupted" if row.run_id in gone else row.status
+            for row in rows
+            if row.status not in ENDED and row.mode == "live"
+        )
         gauge = GaugeMetricFamily("reenact_runs_open", "Runs that have not ended.", labels=["status"])
         for status, number in sorted(unfinished.items()):
             gauge.add_metric([status], number)
