@@ -40,6 +40,11 @@ def test_a_run_id_that_no_verifier_would_take_is_refused_before_anything_is_reco
     assert runtime.run(PLAN, run_id="019b76da-a800-7000-8000-000000000001").ok
 
 
+def test_a_step_that_has_no_outcome_is_told_with_those_that_have(runtime: Runtime) -> None:
+    with pytest.raises(KeyError, match="no step 'b' has an outcome; those are s"):
+        runtime.run(PLAN).get_step("b")
+
+
 @pytest.mark.parametrize(
     ("skills", "said"),
     [

@@ -19,7 +19,9 @@ _INTRODUCTION = f"""# Error taxonomy {TAXONOMY_VERSION}
 <!-- Generated from src/reenact/policy. To change it, change the tables there, then run
      python -c "from reenact.policy.taxonomy_page import render; print(render(), end='')" > docs/error_taxonomy.md -->
 
-Every outcome carries one of these codes. A code never changes its meaning; codes are only added. Whether a failure is
+Every outcome carries one of these codes, one that a skill of yours
+[names itself](howto/declare_a_skill.md#how-a-failure-gets-its-code), or, where a registry refused a tool, one of
+[those four](howto/isolate_agents.md#tools-of-servers). A code never changes its meaning; codes are only added. Whether a failure is
 retried depends on its code alone, and on the plan's retry policy, never on a message. A plan pins the version of the
 taxonomy that it was made with.
 """

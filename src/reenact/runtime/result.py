@@ -57,10 +57,11 @@ class RunResult:
         return [step.step_id for step in self]
 
     def get_step(self, step_id: str) -> StepResult:
+        """A step that has an outcome; KeyError, with those that there are, for any other."""
         for step in self:
             if step.step_id == step_id:
                 return step
-        raise KeyError(step_id)
+        raise KeyError(f"no step {step_id!r} has an outcome; those are {', '.join(self.steps) or 'none'}")
 
     @property
     def outcomes(self) -> list[StructuredOutcome]:
