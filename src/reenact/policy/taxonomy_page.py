@@ -21,9 +21,9 @@ _INTRODUCTION = f"""# Error taxonomy {TAXONOMY_VERSION}
 
 Every outcome carries one of these codes, one that a skill of yours
 [names itself](howto/declare_a_skill.md#how-a-failure-gets-its-code), or, where a registry refused a tool, one of
-[those four](howto/isolate_agents.md#tools-of-servers). A code never changes its meaning; codes are only added. Whether a failure is
-retried depends on its code alone, and on the plan's retry policy, never on a message. A plan pins the version of the
-taxonomy that it was made with.
+[those four](howto/isolate_agents.md#tools-of-servers). A code never changes its meaning; codes are only added. Whether
+a failure is retried depends on its code alone, and on the plan's retry policy, never on a message. A plan pins the
+version of the taxonomy that it was made with.
 """
 
 _CLASSIFICATION = """
