@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
@@ -209,6 +210,30 @@ def test_an_owner_is_gone_only_when_it_surely_is() -> None:
     assert not owner_is_gone(f"elsewhere|{pid}|1{started}|{nonce}")
     assert not owner_is_gone("somebody")
     assert process_started(2**22 + 1) is None
+
+
+def test_a_number_of_another_container_says_nothing_about_processes_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = "pid:[4026531836]"
+    monkeypatch.setattr(Path, "readlink", lambda _: Path(here))
+    host, pid, started, nonce = owner_name("nonce").split("|")
+    gone = f"{host}|{pid}|1{started}|{nonce}"
+    assert (host, owner_is_gone(gone)) == (platform.node(), True)
+
+    here = "pid:[4026532273]"
+    assert not owner_is_gone(gone)
+    assert owner_name("nonce").startswith(f"{platform.node()}/4026532273|")
+
+
+def test_a_process_that_is_only_hidden_is_not_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    host, _, started, nonce = owner_name("nonce").split("|")
+    absent = f"{host}|{2**22 + 1}|{started}|{nonce}"
+    assert owner_is_gone(absent)
+
+    def of_another_user(_pid: int, _signal: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", of_another_user)
+    assert not owner_is_gone(absent)
 
 
 # -- keys, payloads, late effects ----------------------------------------------------------------------------------

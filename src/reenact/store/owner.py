@@ -7,6 +7,8 @@ import platform
 from pathlib import Path
 from typing import Final
 
+FIRST_NUMBERS: Final = "pid:[4026531836]"
+"""The namespace of process numbers that Linux starts with; every container has another."""
 DEAD: Final = ("Z", "X", "x")
 """What the kernel calls a process that has died and is only waiting to be collected."""
 
@@ -35,14 +37,39 @@ def portable_started(pid: int) -> str | None:
     return "unknown"
 
 
+def this_host() -> str:
+    """Where a process's number means what it means here: the host's name, and in a container which one it is.
+
+    Containers may have the name of their host, and each counts its processes from 1.
+    """
+    try:
+        numbers = Path("/proc/self/ns/pid").readlink().name
+    except OSError:
+        return platform.node()
+    return platform.node() if numbers == FIRST_NUMBERS else f"{platform.node()}/{numbers.strip('pid:[]')}"
+
+
 def owner_name(nonce: str) -> str:
     pid = os.getpid()
-    return f"{platform.node()}|{pid}|{process_started(pid)}|{nonce}"
+    return f"{this_host()}|{pid}|{process_started(pid)}|{nonce}"
 
 
 def owner_is_gone(owner: str) -> bool:
-    """True only when the owner was a process of this host that no longer runs."""
+    """True only when the owner was a process of this host, and of this container, that no longer runs."""
     parts = owner.split("|")
-    if len(parts) != 4 or parts[0] != platform.node() or not parts[1].isdigit():
+    if len(parts) != 4 or parts[0] != this_host() or not parts[1].isdigit():
         return False
-    return process_started(int(parts[1])) != parts[2]
+    pid = int(parts[1])
+    started = process_started(pid)
+    return started != parts[2] and not (started is None and is_hidden(pid))
+
+
+def is_hidden(pid: int) -> bool:
+    """Whether there is such a process, of another user, that /proc does not show (`hidepid`)."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
