@@ -93,7 +93,7 @@ def test_a_secret_may_lead_to_a_host_of_the_list(host: Host, monkeypatch: pytest
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("model", ["claude-sonnet-4-20250514", "gpt-4o"])
+@pytest.mark.parametrize("model", ["claude-sonnet-4-6", "gpt-4o"])
 def test_a_model_at_its_providers_own_host_counts_too(model: str, host: Host) -> None:
     parameters = {"prompt": "hi", "model": model, "api_key": ""}
     assert host.call("llm_invoke", parameters, ELSEWHERE, {"/api_key": "KEY"}).code == "ERR_BLOCKED_HOST"

@@ -268,7 +268,7 @@ def test_a_remembered_head_finds_what_the_last_open_commit_cannot_show_itself() 
     run_with_event.commit()
     bodies = list(run_with_event.bodies)
     head = verify_lines(bodies, Kept(run)).head
-    changed = [*bodies[:-1], bodies[-1].replace(b'"type":"turn"', b'"type":"late"')]
+    changed = [*bodies[:-1], bodies[-1].replace(b'"type":"turn"', b'"type":"verify"')]
     assert changed != bodies
     assert verify_lines(changed, Kept(run)).exit_code == 4
     report = verify_lines(changed, Kept(run), expect_head=head)
