@@ -193,6 +193,8 @@ class Session:
         for trace in traces:
             if trace.trace_id in self._in_flight:
                 continue
+            if trace.state == "EXECUTING":  # whoever made the call gave up on it: it is in doubt as after a crash
+                self._ex.recovered.add(trace.trace_id)
             try:
                 call = session_history.reopen(self._ex, self._plan, trace)
                 drive.hold_without_skill(self._ex, call.step, trace.meta("definition_digest"))

@@ -116,6 +116,8 @@ class SessionOpening:
         except WaitingForPerson as waiting:
             status = self._stopped_as(waiting)
             raise
+        except Parked as parked:  # settle() has said it, and the host went on: the run stands still like one that waits
+            status = parked.status
         finally:
             self._leave(status)
 
