@@ -76,3 +76,5 @@ def test_each_run_that_is_recovered_has_a_bar_of_its_own(reenact: Command) -> No
     assert code == 0
     assert text.count("\x1b[?25l") == 2  # the cursor is hidden when a bar begins
     assert text.count("completed") == 2
+    assert "0/2" in text
+    assert "?" not in re.sub(r"\x1b\[\?", "", text), "the steps of a run that goes on are known"

@@ -28,7 +28,6 @@ class PlanFile:
     path: Path
     text: str
     document: dict[str, object]
-    steps: int
 
     def located(self, work: Callable[[], T]) -> T:
         """What `work` gives; a mistake that it finds in the plan is told with line and column."""
@@ -49,10 +48,10 @@ def read_plan(path: Path) -> PlanFile:
     except OSError as error:
         raise PlanError(f"{path}: {error.strerror or 'cannot be read'}; name a plan file") from None
     try:
-        plan, document = parse_plan(data, source=str(path))
+        _, document = parse_plan(data, source=str(path))
     except PlanError as error:
         raise PlanError(with_place(str(error), data.decode(), path)) from None
-    return PlanFile(path, data.decode(), document, len(plan.steps))
+    return PlanFile(path, data.decode(), document)
 
 
 def with_place(message: str, text: str, source: Path) -> str:

@@ -52,9 +52,8 @@ class QuietProgress(PlainProgress):
 class LiveProgress(PlainProgress):
     """A bar over the plan's steps, and above it what did not go as planned."""
 
-    def __init__(self, steps: int | None) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._steps = steps
         self._bar: Any = None
         self._task: Any = None
         self._is_over = False
@@ -63,7 +62,7 @@ class LiveProgress(PlainProgress):
         if self._is_over:
             return
         if self._bar is None:
-            self._start()
+            self._start(fact.steps)
         if fact.kind == "step_started":
             self._bar.update(self._task, description=str(fact.step_id))
         elif fact.kind == "step_ended":
@@ -73,7 +72,7 @@ class LiveProgress(PlainProgress):
         elif told_above(fact):
             self._bar.console.print(fact_line(fact), markup=False, highlight=False, soft_wrap=True)
 
-    def _start(self) -> None:
+    def _start(self, steps: int | None) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
         columns = (
@@ -84,7 +83,7 @@ class LiveProgress(PlainProgress):
             TimeElapsedColumn(),
         )
         self._bar = Progress(*columns, console=terminal(err=True), transient=True)
-        self._task = self._bar.add_task("starting", total=self._steps)
+        self._task = self._bar.add_task("starting", total=steps)
         self._bar.start()
 
     def _stop(self) -> None:
@@ -129,11 +128,11 @@ def fact_line(fact: Fact) -> str | None:
     return None
 
 
-def choose_progress(*, as_json: bool, steps: int | None = None) -> PlainProgress:
+def choose_progress(*, as_json: bool) -> PlainProgress:
     """What suits where stderr goes."""
     if as_json:
         return QuietProgress()
-    return LiveProgress(steps) if can_animate() else PlainProgress()
+    return LiveProgress() if can_animate() else PlainProgress()
 
 
 def can_animate() -> bool:

@@ -34,7 +34,7 @@ def run(
     from reenact.cli.progress import choose_progress
 
     file = read_plan(plan)
-    progress = choose_progress(as_json=as_json, steps=file.steps)
+    progress = choose_progress(as_json=as_json)
     runtime = open_runtime(store, skills, (progress,), unrecorded_reads=unrecorded_reads, tool_registries=tool_registry)
     pinned = file.located(lambda: runtime.pin(file.document, source=str(plan)))
     advice = Advice(store, skills or ())

@@ -57,6 +57,8 @@ class Fact:
     message: str | None = None
     skill_id: str | None = None
     tool_call_id: str | None = None
+    steps: int | None = None
+    """How many a plan has, when its run starts or goes on. Nobody knows that of a session."""
     mode: str = "live"
     """A replay's facts carry its mode: what counts production leaves them out."""
 

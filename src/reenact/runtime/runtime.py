@@ -277,7 +277,7 @@ class Runtime:
         )  # fmt: skip
         writer.run(record, new_run)
         ex = self.execution(run_plan_, writer, source, original_run_id or new_id)
-        ex.tell(Fact(kind="run_started", run_id=new_id))
+        ex.tell(Fact(kind="run_started", run_id=new_id, steps=len(plan.steps)))
         return ex
 
     def reopen_run(self, run_id: str) -> Execution:
@@ -368,7 +368,7 @@ class Runtime:
         self.committer.active += 1
         try:
             if ex.what_was_read is not None:
-                ex.tell_now(Fact(kind="recovered", run_id=ex.run_id, message=ex.what_was_read))
+                ex.tell_now(Fact(kind="recovered", run_id=ex.run_id, message=ex.what_was_read, steps=len(ex.plan)))
             status = await run_plan(ex)
         except Parked as parked:
             await leave_parked(ex)
