@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,10 @@ from pathlib import Path
 import reenact.policy
 
 QUESTIONS = """
-import json, socket
+import json, locale, socket, sys
+# Python itself takes over the encoding alone; a program that embeds it may take over all of it.
+where = locale.setlocale(locale.LC_ALL, "" if sys.argv[1:] == ["there"] else "C")
+print(where, locale.localeconv()["decimal_point"], file=sys.stderr)
 from reenact.contracts.facts import Facts
 from reenact.policy.budget import BudgetPolicy, Spent, check_budget, check_ledger
 from reenact.policy.classify import classify, facts_of, map_exception_to_code
@@ -51,17 +55,30 @@ WORLDS = [
 ]
 
 
-def test_every_process_gives_the_same_answers() -> None:
-    answers = []
+def made_locales(folder: Path) -> set[str]:
+    """Made from the system's own sources, where it has them: few machines have these two installed."""
+    maker = shutil.which("localedef")
+    for name in ("tr_TR", "de_DE"):
+        if maker is not None:
+            subprocess.run([maker, "-i", name, "-f", "UTF-8", folder / f"{name}.UTF-8"], check=False, timeout=60)
+    return {"C", "C.UTF-8", *(path.name for path in folder.iterdir())}
+
+
+def test_every_process_gives_the_same_answers(tmp_path: Path) -> None:
+    made = made_locales(tmp_path)
+    answers, spoken = [], []
     for world in WORLDS:
-        env = {**os.environ, **world}
+        env = {**os.environ, **world, "LOCPATH": str(tmp_path)}
+        there = ["there"] if world["LC_ALL"] in made else []
         done = subprocess.run(
-            [sys.executable, "-c", QUESTIONS], env=env, capture_output=True, text=True, check=False, timeout=120
+            [sys.executable, "-c", QUESTIONS, *there], env=env, capture_output=True, text=True, check=False, timeout=120
         )
         assert done.returncode == 0, done.stderr
         answers.append(done.stdout)
+        spoken.append(done.stderr.strip())
     assert len(answers[0]) > 1000
     assert set(answers) == {answers[0]}
+    assert ("de_DE.UTF-8 ," in spoken) == ("de_DE.UTF-8" in made), "a number has a comma there"
 
 
 IMPURE = {
