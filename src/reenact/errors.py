@@ -255,14 +255,22 @@ class SecretError(ReenactError):
 
 
 class WaitingForPerson(ReenactError):
-    """A call cannot go on before a person has spoken; `status` is `waiting` or `held`."""
+    """A call cannot go on before a person has spoken; `status` is `waiting` or `held`.
+
+    `run_id` and `step_id` are what a person is to be asked about; the step is None where a session was not opened again
+    for it.
+    """
 
     code = "WAITING_FOR_PERSON"
     exit_code = 4
 
-    def __init__(self, message: str, *, status: str = "waiting") -> None:
+    def __init__(
+        self, message: str, *, status: str = "waiting", run_id: str | None = None, step_id: str | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
+        self.run_id = run_id
+        self.step_id = step_id
 
 
 class DeterminismBroken(ReenactError):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from reenact import Registry, Runtime, skill
-from reenact.errors import SkillDeclarationError, UsageError
+from reenact.errors import SkillDeclarationError, UsageError, WaitingForPerson
 from reenact.runtime.crash_points import CRASH_POINTS
 from reenact.store.location import sqlite_path
 
@@ -151,6 +151,13 @@ def test_an_async_session_that_was_left_by_an_error_takes_no_call_either(runtime
                 await late
 
     asyncio.run(left())
+
+
+def test_whoever_has_to_ask_a_person_knows_about_what() -> None:
+    runtime = Runtime(":memory:")
+    with pytest.raises(WaitingForPerson) as asked, runtime.session(context={"supervisor": "ask"}) as session:
+        session.call("kv_store", {"operation": "incr", "key": "k"}, step_id="count")
+    assert (asked.value.status, asked.value.run_id, asked.value.step_id) == ("waiting", session.run_id, "count")
 
 
 def test_a_refused_call_says_why_in_its_message(runtime: Runtime) -> None:

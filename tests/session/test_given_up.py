@@ -73,8 +73,9 @@ def test_one_that_may_not_be_sent_twice_is_not_and_the_run_is_held(tmp_path: Pat
     async def scenario() -> None:
         bank = Bank(tmp_path, in_doubt="hold")
         async with bank.gave_up() as session:
-            with pytest.raises(WaitingForPerson, match="step c1 is in doubt"):
+            with pytest.raises(WaitingForPerson, match="step c1 is in doubt") as held:
                 await session.settle()
+            assert (held.value.status, held.value.run_id, held.value.step_id) == ("held", session.run_id, "c1")
         assert len(bank.keys) == 1
         assert bank.runtime.store.find_run(session.run_id).status == "held"
 

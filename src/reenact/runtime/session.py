@@ -77,7 +77,7 @@ class Session:
         try:
             return await self._driven(call)
         except Parked as parked:
-            raise self._stopped(parked) from None
+            raise self._stopped(parked, call.step.step_id) from None
 
     async def _driven(self, call: drive.Call) -> StructuredOutcome:
         """The outcome of a call, durable. While this goes on the call is nobody else's."""
@@ -94,8 +94,9 @@ class Session:
             ended.set_result(None)
         return self._ex.book.sealer.hide_known(marked(self._ex, call.step, outcome))
 
-    def _stopped(self, parked: Parked) -> WaitingForPerson:
-        return WaitingForPerson(f"{parked} (run {self.run_id})", status=parked.status)
+    def _stopped(self, parked: Parked, step_id: str) -> WaitingForPerson:
+        message = f"{parked} (run {self.run_id})"
+        return WaitingForPerson(message, status=parked.status, run_id=self.run_id, step_id=step_id)
 
     def _begun(
         self,
@@ -189,7 +190,7 @@ class Session:
 
     async def _drive_open(self, traces: list[TraceFold]) -> list[StructuredOutcome]:
         outcomes: list[StructuredOutcome] = []
-        stopped: Parked | None = None
+        stopped: WaitingForPerson | None = None
         for trace in traces:
             if trace.trace_id in self._in_flight:
                 continue
@@ -200,11 +201,11 @@ class Session:
                 drive.hold_without_skill(self._ex, call.step, trace.meta("definition_digest"))
                 outcomes.append(await self._driven(call))
             except Parked as parked:
-                stopped = stopped or parked
+                stopped = stopped or self._stopped(parked, trace.step_id)
                 drive.mark_parked(self._ex, trace)
         if stopped is not None:
             await self._ex.writer.flush()
-            raise self._stopped(stopped)
+            raise stopped
         return outcomes
 
     @property

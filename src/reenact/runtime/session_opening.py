@@ -91,7 +91,8 @@ class SessionOpening:
                 await self._repair(ex, plan, self._session)
         except Parked as parked:
             self._leave(parked.status)
-            raise WaitingForPerson(f"{parked} (run {ex.run_id})", status=parked.status) from None
+            message = f"{parked} (run {ex.run_id})"
+            raise WaitingForPerson(message, status=parked.status, run_id=ex.run_id) from None
         except WaitingForPerson as waiting:
             self._leave(self._stopped_as(waiting))
             raise
