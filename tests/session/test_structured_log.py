@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+from contextlib import suppress
 
 import pytest
 
@@ -74,6 +75,21 @@ def test_a_session_that_stops_for_a_person_is_told(world: World) -> None:
     with pytest.raises(WaitingForPerson), runtime.session(context={"supervisor": "ask"}) as session:
         session.call("mail", {"to": "a"})
     assert told(stream)[-1] == ("run_parked", None, "waiting")
+    assert "reenact approve" in why(stream)
+
+
+def test_a_session_whose_host_goes_on_without_the_answer_says_what_it_waits_for(world: World) -> None:
+    stream = io.BytesIO()
+    runtime = Runtime(":memory:", skills=world.skills(), listeners=[StructuredLog(stream)])
+    with runtime.session(context={"supervisor": "ask"}) as session, suppress(WaitingForPerson):
+        session.call("mail", {"to": "a"})
+    assert told(stream)[-1] == ("run_parked", None, "waiting")
+    assert why(stream) == "a person is to approve or deny c1"
+
+
+def why(stream: io.BytesIO) -> str:
+    """What the last line says in our own words."""
+    return str(json.loads(stream.getvalue().splitlines()[-1])["other"]["message"])
 
 
 def test_a_call_that_is_sent_again_after_a_crash_is_told(world: World) -> None:

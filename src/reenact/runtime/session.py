@@ -77,7 +77,7 @@ class Session:
         try:
             return await self._driven(call)
         except Parked as parked:
-            raise self._stopped(parked, call.step.step_id) from None
+            raise as_waiting(parked, self.run_id, call.step.step_id) from None
 
     async def _driven(self, call: drive.Call) -> StructuredOutcome:
         """The outcome of a call, durable. While this goes on the call is nobody else's."""
@@ -93,10 +93,6 @@ class Session:
             del self._in_flight[call.trace.trace_id]
             ended.set_result(None)
         return self._ex.book.sealer.hide_known(marked(self._ex, call.step, outcome))
-
-    def _stopped(self, parked: Parked, step_id: str) -> WaitingForPerson:
-        message = f"{parked} (run {self.run_id})"
-        return WaitingForPerson(message, status=parked.status, run_id=self.run_id, step_id=step_id)
 
     def _begun(
         self,
@@ -201,7 +197,7 @@ class Session:
                 drive.hold_without_skill(self._ex, call.step, trace.meta("definition_digest"))
                 outcomes.append(await self._driven(call))
             except Parked as parked:
-                stopped = stopped or self._stopped(parked, trace.step_id)
+                stopped = stopped or as_waiting(parked, self.run_id, trace.step_id)
                 drive.mark_parked(self._ex, trace)
         if stopped is not None:
             await self._ex.writer.flush()
@@ -266,3 +262,12 @@ class Session:
         self._check_inside()
         if self._finished:
             raise UsageError("finish() was the last word of this session: say it after the last call")
+
+
+def as_waiting(parked: Parked, run_id: str, step_id: str | None = None) -> WaitingForPerson:
+    """For the host, with what a person may say about it. What is held says that itself."""
+    advice = f" (run {run_id})"
+    if parked.status == "waiting":
+        call = f"{run_id} {step_id}" if step_id is not None else run_id
+        advice = f"; a person says `reenact approve {call}` or `reenact deny {call}`"
+    return WaitingForPerson(f"{parked}{advice}", status=parked.status, run_id=run_id, step_id=step_id)

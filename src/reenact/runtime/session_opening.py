@@ -22,7 +22,7 @@ from reenact.runtime.payload_book import PayloadBook
 from reenact.runtime.plan_secrets import refuse_secrets_in_session
 from reenact.runtime.recovery import refuse_ended
 from reenact.runtime.sealing import Sealer
-from reenact.runtime.session import Session
+from reenact.runtime.session import Session, as_waiting
 from reenact.runtime.session_plan import Document, SessionPlan, opening
 from reenact.runtime.tool_registries import check_registries, with_host_registries
 from reenact.runtime.writer import RunWriter
@@ -90,11 +90,10 @@ class SessionOpening:
             if self._resume:
                 await self._repair(ex, plan, self._session)
         except Parked as parked:
-            self._leave(parked.status)
-            message = f"{parked} (run {ex.run_id})"
-            raise WaitingForPerson(message, status=parked.status, run_id=ex.run_id) from None
+            self._leave(parked.status, str(parked))
+            raise as_waiting(parked, ex.run_id) from None
         except WaitingForPerson as waiting:
-            self._leave(self._stopped_as(waiting))
+            self._leave(self._stopped_as(waiting), str(waiting))
             raise
         except BaseException:
             self._leave(None)
@@ -107,20 +106,24 @@ class SessionOpening:
         """A block that ends well seals the run. One that raises leaves it open, to be resumed."""
         assert self._session is not None
         status: RunStatus | None = None
+        why: str | None = None
         try:
             await self._until_quiet(self._session, error)
             if isinstance(error, WaitingForPerson):
-                status = self._stopped_as(error)
+                status, why = self._stopped_as(error), str(error)
             elif error is None:
                 await self._session.settle_voted()
-                status = "waiting" if self._session.waiting else await self._session.close()
+                if asked := self._session.waiting:
+                    status, why = "waiting", f"a person is to approve or deny {', '.join(asked)}"
+                else:
+                    status = await self._session.close()
         except WaitingForPerson as waiting:
-            status = self._stopped_as(waiting)
+            status, why = self._stopped_as(waiting), str(waiting)
             raise
         except Parked as parked:  # settle() has said it, and the host went on: the run stands still like one that waits
-            status = parked.status
+            status, why = parked.status, str(parked)
         finally:
-            self._leave(status)
+            self._leave(status, why)
 
     async def _until_quiet(self, session: Session, error: BaseException | None) -> None:
         """The lease is not given back while a call is under way: whoever took it would send that call again.
@@ -142,7 +145,7 @@ class SessionOpening:
             return "held"
         return "waiting" if self._session is not None and self._session.waiting else "pending"
 
-    def _leave(self, status: RunStatus | None) -> None:
+    def _leave(self, status: RunStatus | None, why: str | None = None) -> None:
         assert self._ex is not None
         if self._session is not None:
             self._session.leave()
@@ -151,7 +154,7 @@ class SessionOpening:
         if self._ex.writer.lease is not None:
             self._runtime.store.release(self._ex.writer.lease, status)
         if status in ("waiting", "held"):
-            self._ex.tell_now(Fact(kind="run_parked", run_id=self._ex.run_id, status=status))
+            self._ex.tell_now(Fact(kind="run_parked", run_id=self._ex.run_id, status=status, message=why))
 
     # -- sync ------------------------------------------------------------------------------------------------------
 
