@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from reenact import Registry, Runtime, skill
+from reenact import Registry, Runtime, StructuredOutcome, skill
 from reenact.errors import SkillDeclarationError, UsageError, WaitingForPerson
 from reenact.runtime.crash_points import CRASH_POINTS
 from reenact.store.location import sqlite_path
@@ -160,10 +160,17 @@ def test_whoever_has_to_ask_a_person_knows_about_what() -> None:
     assert (asked.value.status, asked.value.run_id, asked.value.step_id) == ("waiting", session.run_id, "count")
 
 
+def reason(outcome: StructuredOutcome) -> object:
+    """Why a gate refused: the message is the decision's rationale, which holds nothing that a caller said."""
+    assert outcome.message == f"Refused by gate validate: {outcome.code}"
+    assert outcome.details is not None
+    return outcome.details["reason"]
+
+
 def test_a_refused_call_says_why_in_its_message(runtime: Runtime) -> None:
     with runtime.session() as session:
-        assert session.call("echo", {"txt": "x"}).message == "echo@1.0.0: /text: is required; /txt: is not known"
-        assert session.call("ecko", {}).message == "no skill ecko; did you mean echo?"
+        assert reason(session.call("echo", {"txt": "x"})) == "echo@1.0.0: /text: is required; /txt: is not known"
+        assert reason(session.call("ecko", {})) == "no skill ecko; did you mean echo?"
 
 
 def test_the_page_names_every_crash_point(root: Path) -> None:

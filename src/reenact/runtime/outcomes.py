@@ -51,7 +51,7 @@ def denied_outcome_of(trace: TraceFold, explained: Mapping[str, object]) -> Stru
         cost_cents=0,
         details=details,
         latency_ms=0,
-        message=str(explained.get("message") or decided.rationale),
+        message=decided.rationale,
         metadata=OutcomeMetadata(skill_id=str(trace.meta("skill_id")), skill_version=str(trace.meta("skill_version"))),
         observability=Observability(backend_retries=0, span_id=None, trace_id=trace.trace_id),
         retryable=is_retryable(code),
