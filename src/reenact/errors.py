@@ -206,8 +206,17 @@ class ConcurrentExecution(StateError):
 
 
 class LockAcquireFailed(StateError):
+    """Somebody works on the run, or seems to.
+
+    `free_in_s` is set where nobody here can see whether the holder lives: if it does not, its lease ends by then.
+    """
+
     code = "STATE_LOCK_ACQUIRE_FAILED"
     exit_code = 3
+
+    def __init__(self, message: str, *, free_in_s: float | None = None) -> None:
+        super().__init__(message)
+        self.free_in_s = free_in_s
 
 
 class KeyTaken(StateError):

@@ -25,6 +25,7 @@ class Recovered:
     result: RunResult | None = None
     error: str | None = None
     exit_code: int = 0
+    free_in_s: float | None = None
 
 
 def recover(
@@ -56,9 +57,26 @@ def recover(
         progress = choose_progress(as_json=as_json)
         runtime = open_runtime(store, skills, (progress,), unrecorded_reads=unrecorded_reads)
         rows = list(reversed(runtime.store.runs(status=UNFINISHED)))
-        recovered = conduct(lambda: [recover_one(runtime, row) for row in rows], progress, advice)
+        recovered = conduct(lambda: recover_all(runtime, rows), progress, advice)
     show(recovered, advice, as_json=as_json)
     raise typer.Exit(worst(item.exit_code for item in recovered))
+
+
+def recover_all(runtime: Runtime, rows: list[RunRow]) -> list[Recovered]:
+    """Each of them, and once more those of a process elsewhere whose lease ends while we wait: it does not live."""
+    import asyncio
+
+    from reenact.runtime.runtime import LAPSED_S
+
+    recovered = [recover_one(runtime, row) for row in rows]
+    waits = [item.free_in_s for item in recovered if item.free_in_s is not None]
+    if not waits:
+        return recovered
+    typer.echo(f"{max(waits):.0f} s until it is known whether other hosts or containers still work", err=True)
+    asyncio.run(runtime.door.sleep(max(waits) + LAPSED_S))
+    return [
+        item if item.free_in_s is None else recover_one(runtime, row) for row, item in zip(rows, recovered, strict=True)
+    ]
 
 
 def recover_one(runtime: Runtime, row: RunRow) -> Recovered:
@@ -69,7 +87,7 @@ def recover_one(runtime: Runtime, row: RunRow) -> Recovered:
     try:
         result = runtime.resume(row.run_id)
     except LockAcquireFailed as error:
-        return Recovered(row.run_id, row.status, error=str(error), exit_code=DONE)
+        return Recovered(row.run_id, row.status, error=str(error), exit_code=DONE, free_in_s=error.free_in_s)
     except StoreError:
         raise
     except ReenactError as error:

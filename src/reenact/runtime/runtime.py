@@ -14,6 +14,7 @@ from reenact.contracts.records import RunMode, RunRecord, RunStatus
 from reenact.contracts.references import secret_names
 from reenact.errors import (
     ConcurrentExecution,
+    LockAcquireFailed,
     PlanError,
     ReenactError,
     RunEnded,
@@ -53,7 +54,7 @@ from reenact.skills.drift import refuse_changed_skills
 from reenact.skills.registry import Registry, default_registry, register_all
 from reenact.skills.services import KV_SERVICE
 from reenact.skills.skill import Skill
-from reenact.store.base import NewRun, Store
+from reenact.store.base import NewRun, RunRow, Store
 from reenact.store.owner import owner_name
 from reenact.store.sqlite import SqliteStore
 from reenact.values.clock import Door, SystemDoor
@@ -62,6 +63,8 @@ from reenact.version import __version__
 
 T = TypeVar("T")
 UNFINISHED: tuple[RunStatus, ...] = ("pending", "running", "held", "waiting")
+LAPSED_S = 0.1
+"""After the end of a lease: clocks are not as fine as the records."""
 SERVED: tuple[RunMode, ...] = ("mock_replay", "dry_run")
 
 PlanLike = Mapping[str, object] | str | Path
@@ -200,15 +203,28 @@ class Runtime:
         return RunResult(run_id, status, self.store, reason=reason)
 
     async def recover_async(self) -> list[RunResult]:
-        results = []
-        for row in reversed(self.store.runs(status=UNFINISHED)):
+        rows = self.store.runs(status=UNFINISHED)
+        found, free_in_s = await self._recover(rows)
+        if free_in_s:  # a container that was started again cannot see that the one before it is gone
+            await self.door.sleep(max(free_in_s.values()) + LAPSED_S)
+            again, _ = await self._recover([row for row in rows if row.run_id in free_in_s])
+            found |= again
+        return list(found.values())
+
+    async def _recover(self, rows: list[RunRow]) -> tuple[dict[str, RunResult], dict[str, float]]:
+        """(results, the oldest first; the seconds after which those that nobody can see at work here may be free)."""
+        found: dict[str, RunResult] = {}
+        free_in_s: dict[str, float] = {}
+        for row in reversed(rows):
             try:
-                results.append(await self.resume_async(row.run_id))
+                found[row.run_id] = await self.resume_async(row.run_id)
             except StoreError:
                 raise
             except ReenactError as error:  # one that is damaged or in other hands does not keep the others from it
-                results.append(RunResult(row.run_id, row.status, self.store, reason=str(error)))
-        return results
+                found[row.run_id] = RunResult(row.run_id, row.status, self.store, reason=str(error))
+                if isinstance(error, LockAcquireFailed) and error.free_in_s is not None:
+                    free_in_s[row.run_id] = error.free_in_s
+        return found, free_in_s
 
     # -- one run ---------------------------------------------------------------------------------------------------
 

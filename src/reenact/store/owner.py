@@ -64,6 +64,12 @@ def owner_is_gone(owner: str) -> bool:
     return started != parts[2] and not (started is None and is_hidden(pid))
 
 
+def is_out_of_sight(owner: str) -> bool:
+    """Whether the owner is a process of another host or container, of which nothing can be seen from here."""
+    parts = owner.split("|")
+    return len(parts) == 4 and parts[1].isdigit() and parts[0] != this_host()
+
+
 def is_hidden(pid: int) -> bool:
     """Whether there is such a process, of another user, that /proc does not show (`hidepid`)."""
     try:

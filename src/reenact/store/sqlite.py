@@ -38,7 +38,7 @@ from reenact.store.deltas import DeltaBases, Row
 from reenact.store.idempotency import reserve_key
 from reenact.store.key_values import KeyValues
 from reenact.store.location import sqlite_path
-from reenact.store.owner import owner_is_gone
+from reenact.store.owner import is_out_of_sight, owner_is_gone
 from reenact.store.reading import open_to_read
 from reenact.store.signing import SigningKey, load_or_create, sign_frontier, signed_frontier
 from reenact.values.clock import Door, SystemDoor
@@ -255,7 +255,8 @@ class SqliteStore:
             if holder is not None and now < expires and not owner_is_gone(holder):
                 raise LockAcquireFailed(
                     f"run {run_id} is being worked on by {' process '.join(holder.split('|')[:2])}; "
-                    f"its lease ends in {(expires - now) / 1000:.0f} s unless renewed"
+                    f"its lease ends in {(expires - now) / 1000:.0f} s unless renewed",
+                    free_in_s=(expires - now) / 1000 if is_out_of_sight(holder) and expires <= now + LEASE_MS else None,
                 )
             lease = Lease(run_id, run_no, owner, token + 1, now + LEASE_MS, cancel)
             db.execute(

@@ -1,0 +1,82 @@
+"""A service that is started again in a new container cannot see that the process before it is gone."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from reenact import Runtime
+from reenact.store.owner import is_out_of_sight, owner_name
+from reenact.store.sqlite import LEASE_MS
+from reenact.values.clock import SystemDoor
+from tests.cli.harness import Command
+from tests.crash.harness import KILLED, SKILLS, Stage, in_child
+
+ELSEWHERE = "box/4026532273|7|1234|nonce"
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    """Of a run that was killed in another container a moment ago."""
+    stage = Stage(tmp_path)
+    assert in_child(lambda: stage.runtime().run(stage.plan()), crash_at="after_dispatch:2") == KILLED
+    taken(stage, ELSEWHERE, LEASE_MS)
+    return stage
+
+
+def taken(stage: Stage, owner: str, for_ms: int) -> None:
+    with sqlite3.connect(stage.store_path) as db:
+        db.execute("UPDATE runs SET owner = ?, expires_ms = ?", (owner, SystemDoor().now_ms() + for_ms))
+    db.close()
+
+
+class Hasty(SystemDoor):
+    """Sleeps at once; `meanwhile` happens."""
+
+    def __init__(self, meanwhile: object = None) -> None:
+        super().__init__()
+        self.slept: list[float] = []
+        self.meanwhile = meanwhile
+
+    def now_ms(self) -> int:
+        return super().now_ms() + round(sum(self.slept) * 1000)
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        if callable(self.meanwhile):
+            self.meanwhile()
+
+
+def test_recover_waits_until_the_lease_of_a_process_that_it_cannot_see_has_ended(stage: Stage) -> None:
+    door = Hasty()
+    (result,) = Runtime(stage.store_path, skills=SKILLS, door=door).recover()
+    assert (result.status, result.reason) == ("completed", None)
+    assert LEASE_MS / 2000 < door.slept[0] < LEASE_MS / 1000 + 1
+
+
+def test_recover_leaves_a_run_whose_lease_was_renewed_meanwhile(stage: Stage) -> None:
+    door = Hasty(lambda: taken(stage, ELSEWHERE, 2 * LEASE_MS))
+    (result,) = Runtime(stage.store_path, skills=SKILLS, door=door).recover()
+    assert result.status == "running"
+    assert "is being worked on by box/4026532273 process 7" in str(result.reason)
+    assert len(door.slept) == 1
+
+
+def test_recover_waits_for_nobody_whom_it_can_see(stage: Stage) -> None:
+    here = owner_name("another")
+    assert (is_out_of_sight(here), is_out_of_sight(ELSEWHERE)) == (False, True)
+    taken(stage, here, LEASE_MS)
+    door = Hasty()
+    (result,) = Runtime(stage.store_path, skills=SKILLS, door=door).recover()
+    assert (result.status, door.slept) == ("running", [])
+
+
+def test_the_command_waits_too(stage: Stage, tmp_path: Path) -> None:
+    taken(stage, ELSEWHERE, 1500)
+    world = Path(__file__).parents[1] / "crash" / "world.py"
+    done = Command(tmp_path)("recover", "--store", stage.store_path, "--skills", str(world))
+    assert done.code == 0, done.err
+    assert "until it is known whether other hosts or containers still work" in done.err
+    assert "completed" in done.out
