@@ -192,3 +192,8 @@ def test_a_crash_point_that_does_not_exist_is_refused_rather_than_never_reached(
         )
         assert ended.returncode == 1
         assert f"REENACT_CRASH_AT='{spec}' is no crash point" in ended.stderr
+
+
+def test_an_empty_crash_point_is_none(tmp_path: Path) -> None:
+    code = "from reenact import Runtime; Runtime(':memory:')"
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, "REENACT_CRASH_AT": ""}, cwd=tmp_path, check=True)

@@ -44,7 +44,7 @@ class Trigger:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-_armed: Trigger | None = Trigger(os.environ["REENACT_CRASH_AT"]) if "REENACT_CRASH_AT" in os.environ else None
+_armed: Trigger | None = Trigger(os.environ["REENACT_CRASH_AT"]) if os.environ.get("REENACT_CRASH_AT") else None
 
 
 def arm(spec: str | None) -> None:
