@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reenact import Registry, Runtime, skill
+from reenact import Registry, Runtime, SkillError, skill
 from reenact.errors import UsageError
 from reenact.runtime.reader import RunReader
 from reenact.store.verification import verify_run
@@ -173,3 +173,13 @@ def test_a_model_reads_in_its_history_why_its_call_was_refused(runtime: Runtime,
         refused, unknown = (message["content"] for message in session.history() if message["role"] == "tool")
     assert refused == "ERR_VALIDATION_FAILED: search@1.0.0: /q: is required"
     assert unknown.startswith("ERR_SKILL_NOT_FOUND: no skill serach")
+
+
+def test_a_model_reads_what_a_skill_said_whatever_its_details_are_called(world: World) -> None:
+    @skill("charge", version="1.0.0", tool_class="write")
+    def charge(cents: int) -> int:
+        raise SkillError.of("CARD_DECLINED", "the bank declined it", reason="R01", cents=cents)
+
+    with Runtime(":memory:", skills=[charge]).session() as session:
+        session.call("charge", {"cents": 5})
+        assert session.history()[-1]["content"] == "CARD_DECLINED: the bank declined it"

@@ -160,9 +160,7 @@ def described(step: RecordedStep, opened: Callable[[object], object]) -> tuple[s
     if outcome.ok or (outcome.details is not None and "output" in outcome.details):
         content = canonicalize(opened(outcome.output)).decode()
     else:
-        # A gate's reason, `/count: is required`, is what a model needs to do better the next time.
-        said = (outcome.details or {}).get("reason") or outcome.message
-        content = f"{outcome.code}: {said}"
+        content = f"{outcome.code}: {outcome.message}"  # of a refusal that is the gate's reason
     return tool, arguments, content, not outcome.ok
 
 
