@@ -11,7 +11,7 @@ import pytest
 
 from reenact import Registry, Runtime, skill
 from reenact.contracts.tool_registry import read_tool_registry
-from reenact.errors import PlanError, ReenactError
+from reenact.errors import PlanError, ReenactError, UsageError
 from reenact.policy.tool_class import check_tool_class
 from reenact.runtime import people
 from reenact.store.base import Store
@@ -199,6 +199,17 @@ def test_where_a_plan_and_its_host_have_registries_both_hold(registry_file: Path
     with runtime.session(context={"tool_registries": [wide]}) as session:
         assert session.call("shop.look").ok
         assert session.call("shop.steal").code == "TOOL_CLASS_DECLARATION_MISMATCH"
+
+
+def test_a_session_may_say_its_registries_again_when_it_goes_on(registry_file: Path) -> None:
+    own = {"tool_registries": [{**REGISTRY, "server_id": "bank"}]}
+    runtime = Runtime(":memory:", skills=SKILLS, tool_registries=[registry_file])
+    with pytest.raises(KeyError), runtime.session(context=own) as session:
+        raise KeyError
+    with pytest.raises(UsageError, match=r"another context\.tool_registries"):
+        runtime.session(resume=session.run_id, context={"tool_registries": []}).__enter__()
+    with runtime.session(resume=session.run_id, context=own) as session:
+        assert session.call("shop.steal").code == "TOOL_UNCLASSIFIED_DENIED"
 
 
 def test_a_run_goes_on_with_the_registries_that_it_began_with(registry_file: Path, tmp_path: Path) -> None:

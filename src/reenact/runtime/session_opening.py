@@ -238,6 +238,10 @@ class SessionOpening:
         assert isinstance(context, dict)
         asked: Document = {f"context.{name}": value for name, value in self._context.items()}
         had: Document = {f"context.{name}": context.get(name) for name in self._context}
+        own, kept = self._context.get("tool_registries"), context.get("tool_registries")
+        if isinstance(own, list) and isinstance(kept, list):  # the runtime's stand behind those that were said
+            added = [each for each in self._runtime.tool_registries if each not in own]
+            had["context.tool_registries"] = [each for each in kept if each not in added]
         if self._goal:
             asked["goal"], had["goal"] = Sealer(self._runtime.secrets).redact_text(self._goal), began.get("goal")
         if self._agent_id != NOBODY:
