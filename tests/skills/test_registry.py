@@ -82,6 +82,19 @@ def test_two_functions_that_declare_the_same_are_not_taken_for_one() -> None:
         Registry([first, second])
 
 
+def test_a_file_that_is_found_by_a_link_too_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "release-1").mkdir()
+    (tmp_path / "current").symlink_to("release-1")
+    (tmp_path / "release-1" / "by_link.py").write_text(
+        'from reenact import skill\n\n@skill("l", version="1.0.0")\ndef l(a: str) -> str:\n    return a\n'
+    )
+    monkeypatch.syspath_prepend(str(tmp_path / "current"))
+    registry = Registry()
+    load_skills(str(tmp_path / "current" / "by_link.py"), registry)
+    load_skills("by_link", registry)
+    assert "l@1.0.0" in registry
+
+
 def test_a_frozen_view_does_not_see_what_comes_later() -> None:
     registry = Registry([make("a", "1.0.0")])
     view = registry.freeze()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import os
 from collections.abc import Iterable, Iterator, Mapping
 
 from reenact.contracts.skill import version_key
@@ -138,9 +139,9 @@ def _what(given: object) -> str:
 
 
 def _place(skill: Skill) -> str:
-    """`file:line` of the function: the same however often, and under whatever name, its module is imported."""
+    """`file:line` of the function: the same however often, under whatever name, and by whatever link it is imported."""
     code = getattr(inspect.unwrap(skill.function), "__code__", None)
-    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+    return "" if code is None else f"{os.path.realpath(code.co_filename)}:{code.co_firstlineno}"
 
 
 def _origin(skill: Skill) -> str:
