@@ -160,7 +160,9 @@ def described(step: RecordedStep, opened: Callable[[object], object]) -> tuple[s
     if outcome.ok or (outcome.details is not None and "output" in outcome.details):
         content = canonicalize(opened(outcome.output)).decode()
     else:
-        content = f"{outcome.code}: {outcome.message}"  # of a refusal that is the gate's reason
+        # A gate's reason, `/count: is required`, is what a model needs to do better the next time.
+        reason = (outcome.details or {}).get("reason") if step.trace.state == "DENIED" else None
+        content = f"{outcome.code}: {reason or outcome.message}"
     return tool, arguments, content, not outcome.ok
 
 
