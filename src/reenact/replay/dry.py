@@ -76,6 +76,9 @@ class SimulatedSource:
             side_effects=effects,
         )
 
+    async def left_behind(self, call: AttemptCall, *, wait: bool) -> AttemptResult | bool:  # noqa: ARG002  # nothing is in doubt
+        return False
+
     async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | str:  # noqa: ARG002  # nothing is in doubt
         return ""
 

@@ -64,6 +64,9 @@ class FullReplaySource:
             details={"check": said},
         )
 
+    async def left_behind(self, call: AttemptCall, *, wait: bool) -> AttemptResult | bool:
+        return await self.live.left_behind(call, wait=wait)
+
     async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | str:
         return await self.live.reconcile(call)
 
@@ -137,6 +140,9 @@ class ForkSource:
 
     async def attempt(self, call: AttemptCall) -> AttemptResult:
         return await self.source(call.step.step_id).attempt(call)
+
+    async def left_behind(self, call: AttemptCall, *, wait: bool) -> AttemptResult | bool:
+        return await self.source(call.step.step_id).left_behind(call, wait=wait)
 
     async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | str:
         return await self.source(call.step.step_id).reconcile(call)

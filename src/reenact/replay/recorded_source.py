@@ -72,6 +72,9 @@ class RecordedSource:
             return structs.replace(result, output=self.outputs[call.step.step_id], response=SAME)
         return result
 
+    async def left_behind(self, call: AttemptCall, *, wait: bool) -> AttemptResult | bool:  # noqa: ARG002  # nothing is in doubt
+        return False
+
     async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | str:  # noqa: ARG002  # nothing is in doubt
         return ""
 

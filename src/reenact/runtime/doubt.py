@@ -1,6 +1,7 @@
 """After a crash in EXECUTING the effect may or may not have happened. What is asked before anything is sent again.
 
-In this order: a person's word, what a fenced-off executor left in `late_effects`, then what the skill declares:
+In this order: a person's word, what a fenced-off executor left in `late_effects`, what a thread gives that its caller
+gave up on, then what the skill declares:
 `redispatch` sends the same call with the same ids and key, `reconcile` asks the skill's read-back hook first, `hold`
 leaves it to a person.
 """
@@ -52,16 +53,20 @@ class Late(msgspec.Struct, frozen=True, kw_only=True):
     details: dict[str, object] | None = None
 
 
-async def known_result(dispatch: Dispatch, number: int) -> AttemptResult | bool | None:
+async def known_result(dispatch: Dispatch, number: int, *, wait: bool = True) -> AttemptResult | bool | None:
     """What can be known of a dispatch in doubt without sending it again: its result, or False: it did not happen.
 
-    None where nobody can tell and the skill is sent again. Parked where that is for a person to say.
+    None where nobody can tell and the skill is sent again. Parked where that is for a person to say, or where what was
+    sent is still under way here; `wait` for its end, for as long as the step may take.
     """
     ex, trace = dispatch.ex, dispatch.trace
     if trace.trace_id not in ex.recovered or not ex.source.is_live(dispatch.step):
         return None
-    late = late_result(ex, trace.trace_id, number)
-    if late is not None:
+    late: AttemptResult | bool | None = late_result(ex, trace.trace_id, number)
+    late = late or await ex.source.left_behind(dispatch.attempt_call(number), wait=wait)
+    if late is True and wait:
+        raise held(dispatch, "its thread still runs in this process, and it is not sent twice at a time")
+    if isinstance(late, AttemptResult):
         ex.recovered.discard(trace.trace_id)
         return late
     if released_by_person(ex, trace):

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any, NamedTuple
 
 from reenact.contracts.facts import Facts
 from reenact.contracts.references import has_sealed, secret_names, unescape, without_seals
@@ -33,6 +34,15 @@ from reenact.values.clock import Door
 NO_FACTS = Facts()
 
 
+class Begun(NamedTuple):
+    """A dispatch under way."""
+
+    ctx: SkillContext
+    started_at: str
+    at: float
+    """On the monotonic clock."""
+
+
 class LiveSource:
     """Effects from the world."""
 
@@ -49,6 +59,8 @@ class LiveSource:
         self._services = dict(services or {})
         self._on_progress = on_progress
         self._threads = THREADS
+        self._left: dict[str, tuple[asyncio.Future[Any], Begun]] = {}
+        """Calls of a trace that their caller gave up on while their thread ran."""
 
     def is_live(self, step: PlannedStep) -> bool:  # noqa: ARG002  # every step
         return True
@@ -90,9 +102,8 @@ class LiveSource:
         assert skill is not None, "a call without its skill is refused by the gates"
         parameters = unescape(call.parameters, self._secrets.get)
         assert isinstance(parameters, dict)
-        ctx = self._context(call)
         ambient, process = sys.exc_info()[1], os.getpid()
-        started_at, began = self._door.timestamp(), self._door.monotonic()
+        begun = Begun(self._context(call), self._door.timestamp(), self._door.monotonic())
         output: object = None
         error: BaseException | None = None
         still_running = False
@@ -100,7 +111,7 @@ class LiveSource:
             hosts = hosts_of(call.context) if "profile" in call.context else None
             if hosts is not None:
                 refuse_hosts(parameters, hosts, partial(skill.metadata.argument, parameters=parameters))
-            output, still_running = await self._call(skill, ctx, parameters, call.step.timeout_ms / 1000)
+            output, still_running = await self._call(skill, call, begun, parameters)
         except asyncio.CancelledError as cancelled:
             if being_cancelled():
                 raise
@@ -111,8 +122,25 @@ class LiveSource:
             error = raised
         leave_if_forked(process)
         detach(error, ambient)
-        report = ctx.close()
-        ended_at, latency_ms = self._door.timestamp(), max(0, int((self._door.monotonic() - began) * 1000))
+        return self._result(call, begun, output, error, still_running=still_running)
+
+    async def left_behind(self, call: AttemptCall, *, wait: bool) -> AttemptResult | bool:
+        """What came of a call whose caller gave up on it, in its thread; `wait` no longer than the step may take."""
+        future, begun = self._left.get(call.trace_id, (None, None))
+        if future is None or begun is None or future.get_loop() is not asyncio.get_running_loop():
+            return False
+        done, _ = await asyncio.wait([future], timeout=call.step.timeout_ms / 1000 if wait else 0)
+        if not done:
+            return True
+        del self._left[call.trace_id]
+        error = future.exception()
+        return self._result(call, begun, None if error else future.result(), error, still_running=False)
+
+    def _result(
+        self, call: AttemptCall, begun: Begun, output: object, error: BaseException | None, *, still_running: bool
+    ) -> AttemptResult:
+        report, started_at = begun.ctx.close(), begun.started_at
+        ended_at, latency_ms = self._door.timestamp(), max(0, int((self._door.monotonic() - begun.at) * 1000))
         if error is None and not still_running and report.is_silent:
             output = without_seals(output)
             return AttemptResult(
@@ -196,15 +224,20 @@ class LiveSource:
         )
 
     async def _call(
-        self, skill: Skill, ctx: SkillContext, parameters: Mapping[str, object], limit_s: float
+        self, skill: Skill, call: AttemptCall, begun: Begun, parameters: Mapping[str, object]
     ) -> tuple[object, bool]:
         """(output, whether its thread still runs). Timeouts count on the monotonic clock of the loop."""
+        ctx, limit_s = begun.ctx, call.step.timeout_ms / 1000
         if skill.metadata.isolation == "process":
             return await call_in_process(skill, ctx, parameters, limit_s), False
         if skill.is_async:
             return await within(skill.call_async(ctx, parameters), limit_s, skill.metadata.reference), False
         future = self._threads.run(lambda: skill.call_sync(ctx, parameters))
-        done, _ = await asyncio.wait([future], timeout=limit_s)
+        try:
+            done, _ = await asyncio.wait([future], timeout=limit_s)
+        except asyncio.CancelledError:
+            self._left[call.trace_id] = (future, begun)
+            raise
         if not done:
             future.cancel()  # what it may still raise is nobody's, and no log's
             return None, True

@@ -94,7 +94,7 @@ async def end_in_doubt(ex: Execution, call: drive.Call) -> None:
     dispatch = make_dispatch(ex, trace, step, call.parameters)
     try:
         drive.hold_changed_skill(ex, step, trace.meta("definition_digest"))
-        known = await doubt.known_result(dispatch, trace.made)
+        known = await doubt.known_result(dispatch, trace.made, wait=False)
     except Parked:
         await call.park()
         raise

@@ -124,6 +124,12 @@ class EffectSource(Protocol):
     async def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
         """What the call's key decides; None where the store knows."""
 
+    async def left_behind(self, call: AttemptCall, *, wait: bool) -> AttemptResult | bool:
+        """What came of a dispatch in doubt that this process made itself: True where that is still under way.
+
+        False where it knows of none. `wait` for its end, or only look.
+        """
+
     async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | str:
         """What the skill's read-back says of a dispatch in doubt: its result, False if not done.
 
