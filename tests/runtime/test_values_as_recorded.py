@@ -38,11 +38,11 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def test_a_skill_gets_from_a_plan_what_it_gets_from_the_recorded_plan(bench: Bench) -> None:
-    values = [1.0, -0.0, 1e20, 0.5, [2.0, {"a": (3.0,)}]]
+    values = [1.0, -0.0, 1e20, 0.5, [2.0, {"a": (3.0,)}], {"b": 1, "a": 2}]
     first = bench.run(*(step(spell, {"value": value}) for value in values))
     again = bench.runtime.replay(first.run_id, mode="full_replay")
     outputs = [first.get_step(name).outcome.output for name in first.steps]
-    assert outputs == ["1", "0", "1e+20", "0.5", "[2, {'a': [3]}]"]
+    assert outputs == ["1", "0", "1e+20", "0.5", "[2, {'a': [3]}]", "{'a': 2, 'b': 1}"]
     assert [again.get_step(name).outcome.output for name in again.steps] == outputs
 
 

@@ -26,9 +26,7 @@ def pin(document: dict[str, object], registry: Registry, door: Door, *, source: 
     Parameters are what a record of the plan gives back.
     """
     plan, _ = plan_from_document(document, source=source)
-    recorded = with_recorded_parameters(document, plan, source)
-    if recorded is not document:
-        plan, document = plan_from_document(recorded, source=source)
+    document = with_recorded_parameters(document, plan, source)
     if plan.context.pins is not None:
         check_pins(plan, plan.context.pins, registry, source)
         return document

@@ -11,8 +11,8 @@ from reenact.values.canonical import MAX_SAFE_INTEGER, canonicalize, parse_canon
 def as_recorded(value: object) -> object:
     """The value that `parse_canonical` reads from the canonical bytes of `value`; `value` itself where they are one.
 
-    Canonical JSON has one spelling for 2 and 2.0, and for a list and a tuple. What it has none for is a
-    CanonicalizationError.
+    Canonical JSON has one spelling for 2 and 2.0, for a list and a tuple, and for the order of keys. What it has none
+    for is a CanonicalizationError.
     """
     try:
         if _reads_back(value):
@@ -39,7 +39,12 @@ def _reads_back(value: object) -> bool:
         return isfinite(cast("float", value)) and type(number_as_recorded(cast("float", value))) is float
     if kind is dict:
         members = cast("dict[object, object]", value)
-        return all(type(key) is str and _reads_back(key) and _reads_back(item) for key, item in members.items())
+        last = ""
+        for key, item in members.items():
+            if type(key) is not str or not key.isascii() or key < last or not _reads_back(item):
+                return False  # a key that is not ASCII may be in its place; canonical JSON knows
+            last = key
+        return True
     return kind is list and all(map(_reads_back, cast("list[object]", value)))
 
 
