@@ -194,6 +194,22 @@ def test_a_crash_point_that_does_not_exist_is_refused_rather_than_never_reached(
         assert f"REENACT_CRASH_AT='{spec}' is no crash point" in ended.stderr
 
 
+def test_a_crash_point_ends_a_process_that_its_own_signal_does_not_reach(tmp_path: Path) -> None:
+    code = (
+        "import os; os.kill = lambda *_: None\n"
+        "from reenact.runtime.crash_points import reach; reach('in_backoff'); print('here')"
+    )
+    for spec, said in (("in_backoff", (137, b"")), ("in_backoff:2", (0, b"here\n"))):
+        ended = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "REENACT_CRASH_AT": spec},
+            cwd=tmp_path,
+            capture_output=True,
+            check=False,
+        )
+        assert (ended.returncode, ended.stdout) == said
+
+
 def test_an_empty_crash_point_is_none(tmp_path: Path) -> None:
     code = "from reenact import Runtime; Runtime(':memory:')"
     subprocess.run([sys.executable, "-c", code], env={**os.environ, "REENACT_CRASH_AT": ""}, cwd=tmp_path, check=True)

@@ -63,6 +63,21 @@ def test_settling_drives_the_interrupted_call_to_its_end_with_the_same_key(tmp_p
     assert verify_run(runtime.store.path, run_id).exit_code == 0
 
 
+@pytest.mark.parametrize(("point", "status"), [("before_seal", "running"), ("after_seal", "completed")])
+def test_a_session_is_whole_on_either_side_of_its_seal(point: str, status: str, tmp_path: Path, world: World) -> None:
+    path = tmp_path / "store.db"
+    crash_in_child(path, point)
+    runtime = Runtime(str(path), skills=world.skills())
+    row = runtime.store.find_run("last")
+    assert row.status == status
+    if status == "running":
+        with runtime.session(resume=row.run_id):
+            pass
+    assert [step.outcome().code for step in RunReader(runtime.store, row.run_id).steps()] == ["OK", "OK"]
+    assert world.calls == {}
+    assert verify_run(runtime.store.path, row.run_id).exit_code == 0
+
+
 def test_a_block_that_raises_leaves_a_session_that_can_be_resumed(runtime: Runtime) -> None:
     with pytest.raises(ZeroDivisionError), runtime.session() as session:
         session.call("search", {"q": "x"})

@@ -12,6 +12,7 @@ from reenact.errors import ConcurrentExecution, UsageError, WaitingForPerson
 from reenact.journal.fold import TraceFold
 from reenact.policy.cost import PriceTable
 from reenact.runtime import drive, session_history, verification, votes
+from reenact.runtime.crash_points import reach
 from reenact.runtime.doubt import keep_late
 from reenact.runtime.execution import Execution, Fact, Parked
 from reenact.runtime.kept_state import fresh_gate
@@ -238,7 +239,9 @@ class Session:
         reason = self._ex.book.put({"confidence": self._confidence})[0] if self._finished else None
         session_history.seal(self._ex, self._plan, status, reason=reason)
         self._ex.tell(Fact(kind="run_ended", run_id=self.run_id, status=status))
+        reach("before_seal")
         await self._ex.writer.flush()
+        reach("after_seal")
         return status
 
     def _recorded(self) -> list[RecordedStep]:
