@@ -57,3 +57,27 @@ def test_a_file_that_stays_locked_is_busy_and_nothing_worse(tmp_path: Path, monk
         other.execute("ROLLBACK")
     assert (refused.value.code, refused.value.exit_code) == ("STORE_BUSY", 3)
     store.request_cancel("nobody", "{}")
+
+
+def test_who_is_told_at_once_that_others_are_making_the_store_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite does so where two would wait for each other, now and then when twenty open a new file together."""
+    path, tries, set_up = str(tmp_path / "store.db"), [], connection.set_up
+
+    def busy_at_first(db: sqlite3.Connection, of: str) -> None:
+        tries.append(of)
+        if len(tries) < 3:
+            other = sqlite3.connect(path, isolation_level=None, timeout=0)
+            other.execute("BEGIN EXCLUSIVE")
+            try:
+                sqlite3.connect(path, isolation_level=None, timeout=0).execute("BEGIN EXCLUSIVE")
+            finally:
+                other.close()
+        set_up(db, of)
+
+    monkeypatch.setattr(connection, "set_up", busy_at_first)
+    store = SqliteStore(path)
+    assert store.runs() == []
+    assert len(tries) == 3
+    store.close()

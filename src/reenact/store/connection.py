@@ -155,7 +155,9 @@ def open_database(path: str) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise translate(error, path) from error
     try:
-        set_up(db, path)
+        # SQLite waits for most of it, but not where it would wait for somebody who waits for it: two who both turn a new
+        # file's log on. Then one of them has to begin again.
+        wait_for(lambda: set_up(db, path))
     except BaseException as error:
         db.close()
         if isinstance(error, DATABASE_ERRORS):
