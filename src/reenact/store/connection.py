@@ -155,8 +155,8 @@ def open_database(path: str) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise translate(error, path) from error
     try:
-        # SQLite waits for most of it, but not where it would wait for somebody who waits for it: two who both turn a new
-        # file's log on. Then one of them has to begin again.
+        # SQLite waits for most of it, but not for somebody who waits for us: where two turn on the log of a new file,
+        # one of them has to begin again.
         wait_for(lambda: set_up(db, path))
     except BaseException as error:
         db.close()
