@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import shlex
 import shutil
 import sqlite3
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from reenact import Runtime
+from reenact.store.owner import this_host
 from reenact.store.sqlite import SqliteStore
 from reenact.values.clock import FixedDoor
 from tests.cli.harness import SKILLS, Command, Done
@@ -22,7 +22,7 @@ from tests.store.powerless import reopen, shut
 from tests.store.units import Run
 
 ELSEWHERE = "elsewhere|1|1|x"
-GONE = f"{platform.node()}|4194305|1|x"
+GONE = f"{this_host()}|4194305|1|x"
 """A process of this host, with a number that none has."""
 
 
