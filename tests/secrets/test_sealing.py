@@ -73,7 +73,7 @@ def test_without_the_key_it_is_gone_and_what_needs_it_is_refused_with_advice(
     assert first.output == {"access_token": "[redacted]", "note": "valid: [redacted]", "hours": 1}
     assert second.code == "ERR_VALIDATION_FAILED"
     assert second.details is not None
-    assert "/token holds or held a secret" in str(second.details["reason"])
+    assert "/header holds or held a secret" in str(second.details["reason"])
     assert "REENACT_SEAL_KEY" in str(second.details["reason"])
     bench.check(result)
     clean(tmp_path)
