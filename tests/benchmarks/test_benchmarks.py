@@ -11,7 +11,7 @@ from benchmarks.figure import Figure, Race, race
 from benchmarks.plans import workplace
 
 from benchmarks import __main__ as command
-from benchmarks import canonical, in_flight, plan, size
+from benchmarks import canonical, disks, in_flight, plan, size
 from benchmarks import help as help_
 
 
@@ -31,6 +31,18 @@ def test_the_raw_loop_commits_one_row_for_each_step() -> None:
         db.close()
     assert stored == rows
     assert len(rows) == 5
+
+
+def test_slower_disks_are_measured_by_a_step_and_a_row() -> None:
+    step_us, row_us = disks.microseconds(steps=25, rounds=1)
+    assert step_us > 0
+    assert row_us > 0
+
+
+def test_what_holds_up_a_disk_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(SystemExit, match="needs strace"):
+        disks.measure()
 
 
 def test_a_step_is_measured_by_the_file_that_it_leaves() -> None:
