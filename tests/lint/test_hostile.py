@@ -29,7 +29,7 @@ FILES: dict[str, tuple[bytes, set[str]]] = {
     "parentheses": (b"x = " + b"(" * 5000 + b")" * 5000, {"RN001"}),
     "signs": (b"x = " + b"-" * 100_000 + b"1\n", {"RN005"}),
     "attributes": (b"x = a" + b".b" * 50_000 + b"\n", {"RN005"}),
-    "a long sum": (b"def f(outcome):\n    if " + b"+".join([b"outcome.message"] * 3000) + b": pass\n", {"RN101"}),
+    "a long sum": (b"def f(outcome):\n    if " + b"+".join([b"outcome.message"] * 1000) + b": pass\n", {"RN101"}),
     "a long chain of branches": (
         b"def f(outcome):\n    if outcome.code == 'a': return 1\n"
         + b"".join(b"    elif outcome.message == '%d': return %d\n" % (n, n) for n in range(1000)),
