@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -15,6 +14,7 @@ from reenact.errors import ReenactError
 from reenact.journal.frontier import DECODE, Frontier, pack
 from reenact.journal.run_fold import RunFold
 from reenact.store.evidence import COMMITS_PER_RUN, Evidence, PayloadPlace, StoredEnvelopes
+from reenact.store.naming import DIGEST
 from reenact.store.rebuild import KeyedCall, Rebuilt
 from reenact.store.signing import FRONTIER_HEAD, is_signed
 from reenact.store.sqlite import INDEXED_CONTENT
@@ -23,7 +23,6 @@ from reenact.values.digest import ZERO_DIGEST, hmac_hex
 from reenact.values.ids import project_uuid7
 
 DEDUPE_KEY_BYTES = 32
-HEX_64 = re.compile("[0-9a-f]{64}")
 NOT_ENDED = ("pending", "running", "waiting", "held")
 
 
@@ -248,7 +247,7 @@ def request_digest(call: KeyedCall, envelopes: StoredEnvelopes, plan: dict[str, 
 
 def some_digest(stored: object) -> object:
     """The cell itself where it can be a digest: without plan and arguments that is all that can be asked."""
-    return stored if isinstance(stored, str) and HEX_64.fullmatch(stored) else "64 hex digits"
+    return stored if isinstance(stored, str) and DIGEST.match(stored) else "64 hex digits"
 
 
 def seals(evidence: Evidence, run_no: int, rebuilt: Rebuilt) -> list[Difference]:

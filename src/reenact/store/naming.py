@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-_COMMITMENT: Final = re.compile(r"[0-9a-f]{64}\Z")
+DIGEST: Final = re.compile(r"[0-9a-f]{64}\Z")
 _decode = msgspec.json.Decoder().decode
 
 
@@ -46,7 +46,7 @@ def named_by(line: Mapping[str, Any]) -> list[Named]:
         found = in_artifact(part(line, "artifact"), str(record.get("artifact_type")))
     else:
         found = []
-    return [Named(value, place) for value, place in found if isinstance(value, str) and _COMMITMENT.match(value)]
+    return [Named(value, place) for value, place in found if isinstance(value, str) and DIGEST.match(value)]
 
 
 def in_artifact(artifact: Mapping[str, Any], artifact_type: str) -> list[tuple[object, str]]:
