@@ -10,10 +10,10 @@ import pytest
 from reenact import Registry, Runtime, SkillContext, skill
 from reenact.contracts.plan import plan_from_document, plan_hash
 from reenact.errors import SkillError
-from reenact.runtime.pinning import pin
-from reenact.runtime.simulation import Outside, Problem, Simulation, simulate
-from reenact.runtime.steps import RunPlan
-from reenact.runtime.usual_times import usual_times
+from reenact.runtime.plans.pinning import pin
+from reenact.runtime.plans.simulation import Outside, Problem, Simulation, simulate
+from reenact.runtime.plans.steps import RunPlan
+from reenact.runtime.plans.usual_times import usual_times
 from reenact.skills.registry import default_registry
 from reenact.values.clock import SystemDoor
 from tests.runtime.running import plan, step
