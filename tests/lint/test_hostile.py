@@ -50,7 +50,11 @@ FILES: dict[str, tuple[bytes, set[str]]] = {
         + b"pass\n",
         set(),
     ),
-    "a lambda called eight times, fourteen deep": (NESTED_MIN, {"RN005"}),
+    "a lambda called eight times, fourteen deep": (NESTED_MIN, set()),
+    "functions that each call the next one forty times": (
+        b"".join(b"def f%d(x):\n    return [%s]\n" % (n, b",".join([b"f%d(x)" % (n + 1)] * 40)) for n in range(20)),
+        set(),
+    ),
     "a lambda that calls itself": (b"f = lambda x: x(x)\nf(f)\nsorted([f], key=f)\n", set()),
     "functions that all call each other": (
         b"".join(b"def f%d(x):\n    return f%d(x) or f%d(x.y)\n" % (n, (n + 1) % 500, n * 7 % 500) for n in range(500)),
