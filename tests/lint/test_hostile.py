@@ -35,6 +35,8 @@ FILES: dict[str, tuple[bytes, set[str]]] = {
         + b"".join(b"    elif outcome.message == '%d': return %d\n" % (n, n) for n in range(1000)),
         {"RN101"},
     ),
+    "a long or": (b"x = " + b" or ".join([b"a"] * 20_000) + b"\n", set()),
+    "a list of stars": (b"x = [" + b",".join([b"*a"] * 20_000) + b"]\n", set()),
     "a long list": (b"X = [" + b",".join([b"'a'"] * 50_000) + b"]\n", set()),
     "lists of lists of lists": (b"x = 1\n" + (b"x = [" + b",".join([b"x"] * 64) + b"]\n") * 40, set()),
     "nested loops": (

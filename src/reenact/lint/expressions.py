@@ -23,7 +23,7 @@ WHOLE_OUTCOMES: Final = "compares whole outcomes, and so their timestamps, laten
 
 
 class Expressions(Scope):
-    """Evaluates expressions. Calls and assignments are for subclasses."""
+    """Evaluates expressions and assigns their values; calls are for a subclass."""
 
     def evaluate(self, node: ast.expr) -> Value:
         self.steps_left -= 1
@@ -77,8 +77,7 @@ class Expressions(Scope):
                 self.report("RN105", node, WHOLE_OUTCOMES)
         return CONSTANT
 
-    def on_compare(self, node: ast.Compare) -> Value:
-        return self.compare(node)
+    on_compare = compare
 
     # assignment
 
@@ -188,10 +187,10 @@ class Expressions(Scope):
 
     def on_list(self, node: ast.List | ast.Tuple) -> Value:
         values = [self.evaluate(item) for item in node.elts]
-        stars = [index for index, item in enumerate(node.elts) if isinstance(item, ast.Starred)]
+        stars = {index for index, item in enumerate(node.elts) if isinstance(item, ast.Starred)}
         if not stars and len(values) <= MAX_PARTS:
             return Value(Kind.LIST, parts={str(index): value for index, value in enumerate(values)})
-        orders = [order for index in stars if (order := self.order_of(values[index], node.elts[index]))]
+        orders = [order for index in sorted(stars) if (order := self.order_of(values[index], node.elts[index]))]
         items = [value.element() if index in stars else value for index, value in enumerate(values)]
         return Value.many(items, orders[0] if orders else None)
 
@@ -238,10 +237,11 @@ class Expressions(Scope):
     def on_boolop(self, node: ast.BoolOp) -> Value:
         """`a or b` with a plain `b` fills a gap, and the result is as forbidden as `a`; all else chooses."""
         values = [self.evaluate(operand) for operand in node.values]
-        for index, operand in enumerate(node.values[:-1]):
-            rest = node.values[index + 1 :]
-            if isinstance(node.op, ast.And) or any(_has_effect(other) for other in rest):
-                self.decide("RN101", operand, values[index].sources, "branches on", bare=True)
+        chooses = isinstance(node.op, ast.And)
+        for index in range(len(values) - 2, -1, -1):
+            chooses = chooses or any(isinstance(inner, _EFFECTS) for inner in ast.walk(node.values[index + 1]))
+            if chooses:
+                self.decide("RN101", node.values[index], values[index].sources, "branches on", bare=True)
         return Value.either(values)
 
     def on_ifexp(self, node: ast.IfExp) -> Value:
@@ -314,7 +314,3 @@ def _asks_identity(*nodes: ast.expr) -> bool:
 def _is_scalar(node: ast.expr) -> bool:
     """A constant or an empty literal: compared with it, what stands in a collection plays no part."""
     return isinstance(node, ast.Constant) or getattr(node, "elts", getattr(node, "keys", None)) == []
-
-
-def _has_effect(node: ast.expr) -> bool:
-    return any(isinstance(inner, _EFFECTS) for inner in ast.walk(node))

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 EACH: Final = "*"  # the key of an element when nobody knows which
 ERROR_TEXT: Final = "an error's text"
 MAX_SOURCES: Final = 8
-MAX_PARTS: Final = 24
+MAX_PARTS: Final = 20
 MAX_DEPTH: Final = 2
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -150,7 +150,9 @@ class Value:
             return self
         if depth >= MAX_DEPTH:
             return replace(self, sources=self.within(), parts={})
-        return replace(self, parts={key: part.shallow(depth + 1) for key, part in self.parts.items()})
+        parts = {key: part.shallow(depth + 1) for key, part in self.parts.items()}
+        changed = any(parts[key] is not part for key, part in self.parts.items())
+        return replace(self, parts=parts) if changed else self  # what is one and the same is joined at once
 
 
 UNKNOWN: Final = Value()
