@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from reenact.contracts.artifacts import Artifact, LogEntry
+from reenact.contracts.artifacts import Artifact, LogEntry, State, ToolCall
 from reenact.contracts.records import Attempt, Event, RunCheckpoint, RunRecord, Seal, Vote
 from reenact.errors import ChecksumMismatch, DamagedRecord, SequenceGap
-from reenact.journal.chain import encode, sha
+from reenact.journal.chain import ARTIFACT_ID_FIELD, ARTIFACT_TYPE, digested_attempt, encode, log, sha
 from reenact.journal.fold import TraceFold, check_checkpoint
 from reenact.journal.lines import Line, commit_head, decode_artifact, decode_line, split_body
+from reenact.journal.machine import TERMINAL
 from reenact.journal.merkle import MerkleTree
-from reenact.machine import TERMINAL
 from reenact.values.digest import ZERO_DIGEST
 
 EMPTY_DUPLICATES = sha(b"[]")
@@ -52,6 +52,8 @@ class RunFold:
         self.waiting_leaves: dict[int, bytes] = {}
         self.seal: Seal | None = None
         self.turns = 0
+        self.turn = 0
+        """The current turn of a session, from 0; a session's first turn event opens turn 0."""
         self.events: list[Event] = []
         self.freed: dict[str, int] = {}
         """Open traces in doubt that a person said to send again, and how many attempt records they had by then."""
@@ -123,6 +125,24 @@ class RunFold:
             raise DamagedRecord(f"{where}: a second run record, or one of another run")
         self.record = record
 
+    def log(self, artifact: Artifact, to_state: State) -> tuple[TraceFold, bytes]:
+        """Digest an artifact and apply the entry that records it. The trace that it belongs to, and the line."""
+        trace = self.trace(artifact.trace_id)
+        kind = ARTIFACT_TYPE[type(artifact)]
+        call = artifact if isinstance(artifact, ToolCall) else trace.call
+        logged = log(
+            artifact,
+            kind,
+            getattr(artifact, ARTIFACT_ID_FIELD[kind]),
+            sequence=trace.sequence + 1,
+            prev=trace.head,
+            from_state=trace.state,
+            to_state=to_state,
+            tool_call_id=None if call is None else call.tool_call_id,
+            idempotency_key=None if call is None else call.idempotency_key,
+        )
+        return self.apply_entry(logged.entry, artifact, recompute=False), logged.line
+
     def apply_entry(self, entry: LogEntry, artifact: Artifact, *, recompute: bool = True) -> TraceFold:
         trace_id = entry.trace_id
         trace = self.open.get(trace_id) or TraceFold(trace_id)
@@ -141,7 +161,8 @@ class RunFold:
         if trace.request.risk_level != "READ":
             self.approved_writes += 1
             return
-        reference = f"{trace.meta('skill_id')}@{trace.meta('skill_version')}"
+        meta = {} if isinstance(trace.request.meta, UnsetType) else trace.request.meta
+        reference = f"{meta.get('skill_id')}@{meta.get('skill_version')}"
         self.approved_reads[reference] = self.approved_reads.get(reference, 0) + 1
 
     def _finish(self, trace: TraceFold) -> None:
@@ -165,9 +186,19 @@ class RunFold:
         self.attempts_tree.append(attempt_leaf(attempt))
         return trace
 
+    def log_attempt(self, attempt: Attempt) -> tuple[TraceFold, bytes, bytes]:
+        """Digest an attempt record and add it to its trace, which is given, with the line and the leaf.
+
+        The leaf enters the tree of attempts with the commit: only there it is known in which order the lines stand.
+        """
+        trace = self.trace(attempt.trace_id)
+        digested, line = digested_attempt(attempt)
+        trace.add_attempt(digested, recompute=False)
+        return trace, line, attempt_leaf(digested)
+
     def apply_event(self, event: Event) -> None:
         if event.type == "turn":
-            self.turns += 1
+            self.turn, self.turns = self.turns, self.turns + 1
         elif event.type == "resolve" and event.reason is not None and event.trace_id in self.open:
             self.freed[event.trace_id] = len(self.open[event.trace_id].attempts)
         self.events.append(event)
@@ -206,11 +237,6 @@ class RunFold:
         for index in sorted(leaves):
             tree.append(leaves[index])
         return tree.root()
-
-    @property
-    def turn(self) -> int:
-        """The current turn of a session, from 0; a session's first turn event opens turn 0."""
-        return max(0, self.turns - 1)
 
     @property
     def spent_exact(self) -> int:
