@@ -48,7 +48,7 @@ def tariff_of(row: SkillPrice, parameters: Mapping[str, object]) -> Tariff:
 
 def settle(rate: Tariff, prices: PriceTable, reserved: int, code: str, facts: Facts) -> Settlement:
     """Charge what was billed. Usage that nobody told us is settled at the reservation, and says so."""
-    if never_sent(code, facts) or code == "ERR_SKILL_DISABLED":
+    if code != "OK" and (never_sent(code, facts) or code == "ERR_SKILL_DISABLED"):
         return Settlement(0, estimated=False)
     if not rate.by_tokens:
         return Settlement(rate.fixed_cents * PICODOLLARS_PER_CENT, estimated=False)

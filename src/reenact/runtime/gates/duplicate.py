@@ -16,7 +16,6 @@ from reenact.contracts.outcome import StructuredOutcome
 from reenact.journal.chain import sha
 from reenact.runtime.gates.verdict import Refusal
 from reenact.runtime.plans.steps import PlannedStep
-from reenact.skills.resources import resources_of
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import hmac_hex
 
@@ -152,7 +151,7 @@ def touched(step: PlannedStep, parameters: Mapping[str, object]) -> tuple[frozen
     """(what the call reads, what it writes), as far as its skill declares it."""
     if step.skill is None:
         return NOTHING, NOTHING
-    declared = resources_of(step.skill.metadata, parameters)
+    declared = step.skill.resources_of(parameters)
     return frozenset(declared.reads), frozenset(declared.writes)
 
 

@@ -13,7 +13,6 @@ from reenact.contracts.skill import split_skill_id
 from reenact.errors import SkillNotFound
 from reenact.policy.retry import RetryPolicy, merge_retry
 from reenact.skills.registry import Registry
-from reenact.skills.resources import resources_of
 from reenact.skills.skill import Skill
 from reenact.values.ids import project_uuid7
 
@@ -57,7 +56,7 @@ class PlannedStep(Struct, frozen=True, kw_only=True):
         declared = None if self.skill is None else self.skill.metadata.resources
         if self.skill is None or declared is None or not (declared.reads or declared.writes):
             return [Resource(id=self.skill_id, kind="service")]
-        filled = resources_of(self.skill.metadata, parameters)
+        filled = self.skill.resources_of(parameters)
         return [Resource(id=name, kind="service") for name in sorted({*filled.reads, *filled.writes})]
 
     @property
