@@ -87,18 +87,13 @@ class TraceFold:
         return self.request.meta.get(key)
 
     def apply(self, entry: LogEntry, artifact: Artifact, *, recompute: bool = True) -> None:
-        """Append one entry. `recompute=False` is for an entry whose digests were computed a moment ago."""
+        """Append one entry, whose artifact names the one before it by id and digest.
+
+        `recompute=False` is for an entry whose digests were computed a moment ago.
+        """
         check_entry(self, entry)
         if recompute:
             check_digests(entry, artifact)
-        self._link(entry, artifact)
-        self.state = entry.to_state
-        self.sequence = entry.sequence_number
-        assert not isinstance(entry.entry_digest, UnsetType)
-        self.head = entry.entry_digest
-
-    def _link(self, entry: LogEntry, artifact: Artifact) -> None:
-        """Keep an artifact that names the one before it by id and digest."""
         if isinstance(artifact, ActionRequest):
             self.request = artifact
             meta = {} if isinstance(artifact.meta, UnsetType) else artifact.meta
@@ -114,12 +109,16 @@ class TraceFold:
             if decision is not None and named != (decision.supervisor_decision_id, decision.digest):
                 raise wrong_link(entry, named, decision.supervisor_decision_id, decision.digest)
             self.call = artifact
-            self.attempts_head = artifact.digest if isinstance(artifact.digest, str) else ZERO_DIGEST
+            self.attempts_head = entry.artifact_digest
         else:
             call, named = self.call, (artifact.tool_call_id, artifact.tool_call_digest)
             if call is not None and named != (call.tool_call_id, call.digest):
                 raise wrong_link(entry, named, call.tool_call_id, call.digest)
             self.effect = artifact
+        self.state = entry.to_state
+        self.sequence = entry.sequence_number
+        assert not isinstance(entry.entry_digest, UnsetType)
+        self.head = entry.entry_digest
 
     def add_attempt(self, attempt: Attempt, *, recompute: bool = True) -> None:
         if self.state != "EXECUTING":
@@ -172,15 +171,14 @@ def wrong_link(entry: LogEntry, named: tuple[str, str], artifact_id: str, digest
 
 
 def check_digests(entry: LogEntry, artifact: Artifact) -> None:
-    where = f"trace {entry.trace_id}, entry {entry.sequence_number}"
     if entry_digest(entry) != entry.entry_digest:
-        raise ChecksumMismatch(f"{where}: entry_digest does not recompute")
+        raise ChecksumMismatch(f"{place(entry)}: entry_digest does not recompute")
     if artifact_digest(artifact) != artifact.digest or artifact.digest != entry.artifact_digest:
-        raise ChecksumMismatch(f"{where}: the {entry.artifact_type}'s digest does not recompute")
+        raise ChecksumMismatch(f"{place(entry)}: the {entry.artifact_type}'s digest does not recompute")
     if artifact.trace_id != entry.trace_id or artifact.ts != entry.ts:
-        raise ChecksumMismatch(f"{where}: the {entry.artifact_type} is of another trace or time")
+        raise ChecksumMismatch(f"{place(entry)}: the {entry.artifact_type} is of another trace or time")
     if getattr(artifact, ARTIFACT_ID_FIELD[entry.artifact_type]) != entry.artifact_id:
-        raise ChecksumMismatch(f"{where}: artifact_id is not the {entry.artifact_type}'s")
+        raise ChecksumMismatch(f"{place(entry)}: artifact_id is not the {entry.artifact_type}'s")
 
 
 def check_checkpoint(trace: TraceFold, checkpoint: ExecutionCheckpoint) -> None:

@@ -127,7 +127,7 @@ class RunFold:
 
     def log(self, artifact: Artifact, to_state: State) -> tuple[TraceFold, bytes]:
         """Digest an artifact and apply the entry that records it. The trace that it belongs to, and the line."""
-        trace = self.trace(artifact.trace_id)
+        trace = self.open.get(artifact.trace_id) or TraceFold(artifact.trace_id)
         kind = ARTIFACT_TYPE[type(artifact)]
         call = artifact if isinstance(artifact, ToolCall) else trace.call
         logged = log(
