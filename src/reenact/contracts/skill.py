@@ -1,4 +1,4 @@
-"""What a skill declares about itself, and the digest by which a changed declaration is noticed."""
+"""Skill metadata: what a skill declares about itself, and the digest by which a changed declaration is noticed."""
 
 from __future__ import annotations
 

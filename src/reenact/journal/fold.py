@@ -1,7 +1,7 @@
-"""From lines to state. Pure: the same lines give the same state, wherever they come from.
+"""The state of one call, folded from its entries. The same entries give the same state, wherever they come from.
 
-`TraceFold` replays one tool call, `RunFold` a run. Both make the contract's checks in the contract's order; what does
-not fit is a `StateError` with a stable code, and nothing is applied.
+`TraceFold` makes the contract's checks in the contract's order; what does not fit is a `StateError` with a stable code,
+and nothing is applied. `run_fold` does the same for a run.
 """
 
 from __future__ import annotations

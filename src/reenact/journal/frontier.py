@@ -1,4 +1,4 @@
-"""What recovery needs to go on from a run checkpoint, without reading what lies before it.
+"""State kept with a run checkpoint: what recovery needs to go on from there, without reading what lies before it.
 
 The frontier is a derived value: it is believed only as far as the run checkpoint in the journal confirms it.
 """

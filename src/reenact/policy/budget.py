@@ -1,4 +1,4 @@
-"""Whether there is money left. `>` denies, `==` passes; what was decided on stands in the decision."""
+"""Budgets: whether there is money left. `>` denies, `==` passes; what was decided on stands in the decision."""
 
 from __future__ import annotations
 

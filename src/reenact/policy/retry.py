@@ -1,4 +1,4 @@
-"""Whether to try again, and how long to wait: the same answer for the same question, in every process."""
+"""Retries and back-off: whether to try again, and how long to wait; the same answer in every process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an attempt cost, from its facts: the reservation before it, the settlement after it."""
+"""Settlement: what an attempt cost, from its facts; the reservation before it, the settlement after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to reserve before an attempt, in exact picodollars.
+"""Cost estimates of model calls: what to reserve before an attempt, in exact picodollars.
 
 Tokens are estimated by a formula over bytes, not by a tokenizer: a reservation decides whether a budget stops a
 run, so it must come out the same on every machine, whichever packages are installed there. Three bytes a token

@@ -1,4 +1,4 @@
-"""Which skills there are: by exact `id@version`, several versions side by side."""
+"""The registry of skills: by exact `id@version`, several versions side by side."""
 
 from __future__ import annotations
 

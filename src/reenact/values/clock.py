@@ -19,7 +19,7 @@ __all__ = ["Door", "FixedDoor", "KeyedRandom", "SystemDoor", "format_ts", "keyed
 
 
 class Door(Protocol):
-    """What the rest of Reenact may ask the world for."""
+    """A clock with ids and random bytes: what the rest of Reenact may ask the world for."""
 
     def now_ms(self) -> int:
         """Unix time in milliseconds. May jump; never measure with it."""
@@ -105,7 +105,7 @@ os.register_at_fork(after_in_child=_ids.begin_again)
 
 
 class SystemDoor:
-    """The real world. What the system itself answers is not wrapped once more."""
+    """The system's clock, ids and random bytes. What the system itself answers is not wrapped once more."""
 
     monotonic = staticmethod(time.monotonic)
     uuid7 = staticmethod(_ids.next)
@@ -123,7 +123,7 @@ class SystemDoor:
 
 
 class FixedDoor:
-    """A world that stands still: the same calls give the same answers in every process.
+    """A clock that stands still, for tests: the same calls give the same answers in every process.
 
     Time moves only through `sleep`, which returns at once and is remembered in `slept`, and `advance`.
     """
