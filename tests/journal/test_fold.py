@@ -91,7 +91,7 @@ def test_logging_the_same_artifacts_and_attempts_again_writes_the_same_lines(kin
             line = decode_line(raw, where="here")
             if line.entry is not None:
                 artifact = replace(decode_artifact(line, where="here"), digest=msgspec.UNSET)
-                trace, written = fold.log(artifact, line.entry.to_state)
+                trace, written = fold.log(artifact)
                 assert (trace.sequence, trace.state) == (line.entry.sequence_number, line.entry.to_state)
             elif line.attempt is not None:
                 trace, written, leaf = fold.log_attempt(replace(line.attempt, digest=msgspec.UNSET))
@@ -106,14 +106,14 @@ def test_logging_the_same_artifacts_and_attempts_again_writes_the_same_lines(kin
 
 
 def test_what_the_machine_does_not_allow_is_not_logged() -> None:
-    first, second = entries(RUNS["plan"])[:2]
+    request, decision, call = entries(RUNS["plan"])[:3]
     fold = RunFold(RUNS["plan"].run_id)
     with pytest.raises(InvalidTransition):
-        fold.log(second, "AUTHORIZED")
-    fold.log(first, "PENDING")
+        fold.log(decision)
+    fold.log(request)
     with pytest.raises(InvalidTransition):
-        fold.log(second, "EXECUTING")
-    fold.log(second, "AUTHORIZED")
+        fold.log(call)
+    fold.log(decision)
     assert [trace.state for trace in fold.open.values()] == ["AUTHORIZED"]
 
 

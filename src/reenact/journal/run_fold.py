@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from reenact.contracts.artifacts import Artifact, LogEntry, State, ToolCall
+from reenact.contracts.artifacts import Artifact, LogEntry, ToolCall
 from reenact.contracts.records import Attempt, Event, RunCheckpoint, RunRecord, Seal, Vote
 from reenact.errors import ChecksumMismatch, DamagedRecord, SequenceGap
 from reenact.journal.chain import ARTIFACT_ID_FIELD, ARTIFACT_TYPE, digested_attempt, encode, log, sha
 from reenact.journal.fold import TraceFold, check_checkpoint
 from reenact.journal.lines import Line, commit_head, decode_artifact, decode_line, split_body
-from reenact.journal.machine import TERMINAL
+from reenact.journal.machine import TERMINAL, state_after
 from reenact.journal.merkle import MerkleTree
 from reenact.values.digest import ZERO_DIGEST
 
@@ -125,7 +125,7 @@ class RunFold:
             raise DamagedRecord(f"{where}: a second run record, or one of another run")
         self.record = record
 
-    def log(self, artifact: Artifact, to_state: State) -> tuple[TraceFold, bytes]:
+    def log(self, artifact: Artifact) -> tuple[TraceFold, bytes]:
         """Digest an artifact and apply the entry that records it. The trace that it belongs to, and the line."""
         trace = self.open.get(artifact.trace_id) or TraceFold(artifact.trace_id)
         kind = ARTIFACT_TYPE[type(artifact)]
@@ -137,7 +137,7 @@ class RunFold:
             sequence=trace.sequence + 1,
             prev=trace.head,
             from_state=trace.state,
-            to_state=to_state,
+            to_state=state_after(artifact),
             tool_call_id=None if call is None else call.tool_call_id,
             idempotency_key=None if call is None else call.idempotency_key,
         )
