@@ -87,13 +87,14 @@ class TraceFold:
         return self.request.meta.get(key)
 
     def apply(self, entry: LogEntry, artifact: Artifact, *, recompute: bool = True) -> None:
-        """Append one entry, whose artifact names the one before it by id and digest.
-
-        `recompute=False` is for an entry whose digests were computed a moment ago.
-        """
+        """Append one entry that was read. `recompute=False` is for one whose digests were computed a moment ago."""
         check_entry(self, entry)
         if recompute:
             check_digests(entry, artifact)
+        self.keep(entry, artifact)
+
+    def keep(self, entry: LogEntry, artifact: Artifact) -> None:
+        """Go on with an entry in its place, whose artifact names the one before it by id and digest."""
         if isinstance(artifact, ActionRequest):
             self.request = artifact
             meta = {} if isinstance(artifact.meta, UnsetType) else artifact.meta

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from reenact.contracts.artifacts import Artifact, LogEntry, ToolCall
 from reenact.contracts.records import Attempt, Event, RunCheckpoint, RunRecord, Seal, Vote
-from reenact.errors import ChecksumMismatch, DamagedRecord, SequenceGap
+from reenact.errors import ChecksumMismatch, DamagedRecord, InvalidTransition, SequenceGap
 from reenact.journal.chain import ARTIFACT_ID_FIELD, ARTIFACT_TYPE, digested_attempt, encode, log, sha
 from reenact.journal.fold import TraceFold, check_checkpoint
 from reenact.journal.lines import Line, commit_head, decode_artifact, decode_line, split_body
-from reenact.journal.machine import TERMINAL, state_after
+from reenact.journal.machine import ALLOWED, TERMINAL, state_after
 from reenact.journal.merkle import MerkleTree
 from reenact.values.digest import ZERO_DIGEST
 
@@ -126,9 +126,11 @@ class RunFold:
         self.record = record
 
     def log(self, artifact: Artifact) -> tuple[TraceFold, bytes]:
-        """Digest an artifact and apply the entry that records it. The trace that it belongs to, and the line."""
+        """Record an artifact as the next entry of its trace. The trace, and the line that holds both."""
         trace = self.open.get(artifact.trace_id) or TraceFold(artifact.trace_id)
-        kind = ARTIFACT_TYPE[type(artifact)]
+        kind, before, after = ARTIFACT_TYPE[type(artifact)], trace.state, state_after(artifact)
+        if (trace.sequence == 0, before, after, kind) not in ALLOWED:
+            raise InvalidTransition(f"trace {trace.trace_id}: {before} → {after} by {kind}")
         call = artifact if isinstance(artifact, ToolCall) else trace.call
         logged = log(
             artifact,
@@ -136,34 +138,36 @@ class RunFold:
             getattr(artifact, ARTIFACT_ID_FIELD[kind]),
             sequence=trace.sequence + 1,
             prev=trace.head,
-            from_state=trace.state,
-            to_state=state_after(artifact),
+            from_state=before,
+            to_state=after,
             tool_call_id=None if call is None else call.tool_call_id,
             idempotency_key=None if call is None else call.idempotency_key,
         )
-        return self.apply_entry(logged.entry, artifact, recompute=False), logged.line
+        trace.keep(logged.entry, artifact)
+        self._count(trace)
+        return trace, logged.line
 
     def apply_entry(self, entry: LogEntry, artifact: Artifact, *, recompute: bool = True) -> TraceFold:
-        trace_id = entry.trace_id
-        trace = self.open.get(trace_id) or TraceFold(trace_id)
+        trace = self.trace(entry.trace_id)
         trace.apply(entry, artifact, recompute=recompute)
-        if entry.sequence_number == 1:
-            self.open[trace_id] = trace
-            self.requested += 1
-        elif trace.state == "AUTHORIZED":
-            self._approve(trace)
-        if trace.state in TERMINAL:
-            self._finish(trace)
+        self._count(trace)
         return trace
 
-    def _approve(self, trace: TraceFold) -> None:
-        assert trace.request is not None
-        if trace.request.risk_level != "READ":
-            self.approved_writes += 1
-            return
-        meta = {} if isinstance(trace.request.meta, UnsetType) else trace.request.meta
-        reference = f"{meta.get('skill_id')}@{meta.get('skill_version')}"
-        self.approved_reads[reference] = self.approved_reads.get(reference, 0) + 1
+    def _count(self, trace: TraceFold) -> None:
+        """What the run keeps of a trace that has one entry more."""
+        if trace.sequence == 1:
+            self.open[trace.trace_id] = trace
+            self.requested += 1
+        elif trace.state == "AUTHORIZED":
+            assert trace.request is not None
+            if trace.request.risk_level != "READ":
+                self.approved_writes += 1
+                return
+            meta = {} if isinstance(trace.request.meta, UnsetType) else trace.request.meta
+            reference = f"{meta.get('skill_id')}@{meta.get('skill_version')}"
+            self.approved_reads[reference] = self.approved_reads.get(reference, 0) + 1
+        elif trace.state in TERMINAL:
+            self._finish(trace)
 
     def _finish(self, trace: TraceFold) -> None:
         del self.open[trace.trace_id]
