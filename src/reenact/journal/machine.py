@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from reenact.contracts.artifacts import Artifact, ArtifactType, State, SupervisorDecision, ToolCall, ToolEffect
+from reenact.contracts.artifacts import ArtifactType, State
 
 # (from, to) → the artifact that makes it. PENDING → PENDING is allowed for the first entry only.
 TRANSITIONS: Final[dict[tuple[State, State], ArtifactType]] = {
@@ -31,12 +31,3 @@ OUTPUT: Final[dict[State, Output]] = {
 
 ALLOWED: Final = frozenset((made_by == "action_request", *pair, made_by) for pair, made_by in TRANSITIONS.items())
 """(whether it is the first entry, from, to, artifact) of every entry that there may be."""
-
-
-def state_after(artifact: Artifact) -> State:
-    """The state that an artifact leads to. Only what says so approves a call, or completes one."""
-    if isinstance(artifact, SupervisorDecision):
-        return "AUTHORIZED" if artifact.decision == "APPROVE" else "DENIED"
-    if isinstance(artifact, ToolEffect):
-        return "COMPLETED" if artifact.outcome.status == "SUCCESS" else "FAILED"
-    return "EXECUTING" if isinstance(artifact, ToolCall) else "PENDING"

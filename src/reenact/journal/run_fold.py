@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from reenact.contracts.artifacts import Artifact, LogEntry, ToolCall
+from reenact.contracts.artifacts import Artifact, LogEntry, State, SupervisorDecision, ToolCall, ToolEffect
 from reenact.contracts.records import Attempt, Event, RunCheckpoint, RunRecord, Seal, Vote
 from reenact.errors import ChecksumMismatch, DamagedRecord, InvalidTransition, SequenceGap
 from reenact.journal.chain import ARTIFACT_ID_FIELD, ARTIFACT_TYPE, digested_attempt, encode, log, sha
 from reenact.journal.fold import TraceFold, check_checkpoint
 from reenact.journal.lines import Line, commit_head, decode_artifact, decode_line, split_body
-from reenact.journal.machine import ALLOWED, TERMINAL, state_after
+from reenact.journal.machine import ALLOWED, TERMINAL
 from reenact.journal.merkle import MerkleTree
 from reenact.values.digest import ZERO_DIGEST
 
@@ -28,6 +28,15 @@ def trace_leaf(trace: TraceFold) -> bytes:
 
 def attempt_leaf(attempt: Attempt) -> bytes:
     return encode({"digest": attempt.digest, "ordinal": attempt.ordinal, "trace_id": attempt.trace_id})
+
+
+def state_after(artifact: Artifact) -> State:
+    """The state that an artifact leads to. Only what says so approves a call, or completes one."""
+    if isinstance(artifact, SupervisorDecision):
+        return "AUTHORIZED" if artifact.decision == "APPROVE" else "DENIED"
+    if isinstance(artifact, ToolEffect):
+        return "COMPLETED" if artifact.outcome.status == "SUCCESS" else "FAILED"
+    return "EXECUTING" if isinstance(artifact, ToolCall) else "PENDING"
 
 
 class RunFold:
