@@ -110,7 +110,7 @@ def with_digest(record: Digested) -> Digested:
 def digested_attempt(attempt: Attempt) -> tuple[Attempt, bytes]:
     """A record that nobody else has seen yet, with its digest, and its line."""
     unsigned = encode(attempt)
-    digest = sha(unsigned)
+    digest = sha256(unsigned).hexdigest()
     force_setattr(attempt, "digest", digest)
     before, key, after = unsigned.partition(b',"ended_at":')
     line = b"".join(
@@ -185,3 +185,4 @@ ARTIFACT_TYPES: dict[ArtifactType, type[Artifact]] = {
     "tool_call": ToolCall,
     "tool_effect": ToolEffect,
 }
+ARTIFACT_TYPE: dict[type[Artifact], ArtifactType] = {made: name for name, made in ARTIFACT_TYPES.items()}

@@ -132,4 +132,4 @@ def lookup(code: str) -> ErrorCode | None:
 
 def is_retryable(code: str) -> bool:
     """Whether a failure with this code may be tried again. What nobody knows is not retried."""
-    return canonical_code(code) in RETRYABLE_CODES
+    return ALIASES.get(code, code) in RETRYABLE_CODES
