@@ -27,8 +27,8 @@ async def begin(committer: Committer, number: int) -> tuple[Run, Lease]:
     run = Run(f"run-{number}")
     unit, taken = run.unit()
     done = await committer.commit(unit, None, "a")
-    taken()
-    return run, done.lease
+    taken(done.unit)
+    return run, done.unit.lease
 
 
 def test_several_runs_are_committed_in_groups(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:

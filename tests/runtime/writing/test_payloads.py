@@ -35,9 +35,10 @@ class Writing:
     def end(self, taken: Taken) -> None:
         unit, done = self.run.unit(payloads=taken[0])
         unit.shared = taken[1]
-        self.lease = self.store.append(unit, self.lease, owner="a")
-        done()
-        self.book.committed(self.lease.run_no, unit.n, taken[0])
+        appended = self.store.append(unit, self.lease, owner="a")
+        self.lease = appended.lease
+        done(appended)
+        self.book.committed(unit.n, taken[0])
 
     def commit(self) -> None:
         self.end(self.begin())

@@ -6,7 +6,7 @@ import asyncio
 
 from msgspec import Struct
 
-from reenact.store.base import Lease, Store, Unit
+from reenact.store.base import Appended, Lease, Store, Unit
 
 
 class Waiting:
@@ -18,14 +18,14 @@ class Waiting:
         self.unit = unit
         self.lease = lease
         self.owner = owner
-        self.result: Lease | Exception | None = None
+        self.result: Appended | Exception | None = None
         self.wake: asyncio.Future[None] | None = None
 
 
 class Committed(Struct, frozen=True):
-    """The lease under which a unit is durable now, and the cancellation that its caller has still to raise."""
+    """A unit that is durable now, and the cancellation that its caller has still to raise."""
 
-    lease: Lease
+    unit: Appended
     interrupted: asyncio.CancelledError | None = None
 
 
@@ -70,7 +70,7 @@ class Committer:
 
     def _commit_ready(self, loop: asyncio.AbstractEventLoop) -> None:
         batch = self._ready.pop(loop)
-        results: list[Lease | Exception]
+        results: list[Appended | Exception]
         try:
             results = self._store.append_many([(item.unit, item.lease, item.owner) for item in batch])
         except Exception as error:  # noqa: BLE001  # whatever failed, every waiting run hears of it

@@ -12,7 +12,7 @@ from reenact.contracts.outcome import StructuredOutcome
 from reenact.journal.chain import encode
 from reenact.policy.redaction import REDACTED
 from reenact.runtime.writing.redaction import Redactor
-from reenact.store.base import PAYLOAD_BITS, NewPayload, Store
+from reenact.store.base import NewPayload, Store
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import Door
 from reenact.values.digest import sha256_hex
@@ -33,6 +33,7 @@ class PayloadBook:
         self._dedupe_key = dedupe_key
         self.redactor = redactor
         self._recent: OrderedDict[bytes, tuple[str, int | None]] = OrderedDict()
+        """By content: the commitment, and the commit that stored it, once that is durable."""
         self.pending: list[NewPayload] = []
         self.in_flight: list[NewPayload] = []
         """Of commits that are on their way, or stand in a row for it."""
@@ -62,9 +63,9 @@ class PayloadBook:
         size = len(content) + 32
         known = self._known(content_key) if content_key in self._recent or size >= LARGE else None
         if known is not None:
-            commitment, payload_id = known
-            if payload_id is not None:
-                self.shared.append((commitment, payload_id))
+            commitment, stored_in = known
+            if stored_in is not None:
+                self.shared.append((commitment, stored_in))
             elif self.in_flight:  # a row too many, where it is not among these, does no harm
                 self._named_in_flight.add(content_key)
             return commitment, size
@@ -96,8 +97,8 @@ class PayloadBook:
             self._remember(content_key, stored[0], stored[1])
         return stored
 
-    def _remember(self, content_key: bytes, commitment: str, payload_id: int | None) -> None:
-        self._recent[content_key] = (commitment, payload_id)
+    def _remember(self, content_key: bytes, commitment: str, stored_in: int | None) -> None:
+        self._recent[content_key] = (commitment, stored_in)
         if len(self._recent) > RECENT:
             self._recent.popitem(last=False)
 
@@ -113,15 +114,15 @@ class PayloadBook:
         self.pending, self.shared, self.in_flight = payloads + self.pending, shared + self.shared, []
         self._named_in_flight = set()
 
-    def committed(self, run_no: int, n: int, payloads: list[NewPayload]) -> None:
+    def committed(self, n: int, payloads: list[NewPayload]) -> None:
         """These envelopes, the first of those on their way, are durable as those of commit `n`."""
         recent, named = self._recent, self._named_in_flight
-        for payload_id, (commitment, content_key, _) in enumerate(payloads, (run_no << 24 | n) << PAYLOAD_BITS):
+        for commitment, content_key, _ in payloads:
             if content_key in recent:
-                recent[content_key] = (commitment, payload_id)
+                recent[content_key] = (commitment, n)
             if content_key in named:
                 named.discard(content_key)
-                self.shared.append((commitment, payload_id))
+                self.shared.append((commitment, n))
         self.in_flight = self.in_flight[len(payloads) :]
 
     def get(self, commitment: str, *, near: int | None = None) -> object:

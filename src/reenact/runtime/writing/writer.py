@@ -58,8 +58,6 @@ class Staged:
         self.run_checkpoint: RunCheckpoint | None = None
         self.frontier: bytes | None = None
         self.seal: Seal | None = None
-        self.sealed: Seal | None = None
-        """The seal as it stands in the body."""
         self.status: RunStatus | None = None
         self.new_run: NewRun | None = None
         self.new_traces: list[NewTrace] = []
@@ -379,13 +377,13 @@ class RunWriter:
             self._put_back(group)
             raise
         reach("after_commit")
-        self.lease = done.lease
+        self.lease = done.unit.lease
         self.fold.commits = unit.n
-        self.fold.head = unit.digest.hex()
-        self.fold.seal = staged.sealed
+        self.fold.head = done.unit.head
+        self.fold.seal = done.unit.seal
         if staged.run_checkpoint is not None:
             self._checkpointed = self.fold.done
-        self.book.committed(done.lease.run_no, unit.n, payloads)
+        self.book.committed(unit.n, payloads)
         return staged.after, done.interrupted
 
     def _put_back(self, group: Group) -> None:
@@ -408,10 +406,14 @@ class RunWriter:
     def _unit(
         self, staged: Staged, traces: list[TraceLines], payloads: list[NewPayload], shared: list[tuple[str, int]]
     ) -> Unit:
+        n = self.fold.commits + 1
         return Unit(
             run_id=self.fold.run_id,
-            n=self.fold.commits + 1,
-            body=lambda last_store_seal: self._body(staged, traces, last_store_seal),
+            n=n,
+            body=self._body(n, staged, traces),
+            seal=None
+            if staged.seal is None
+            else replace(staged.seal, commits=n, attempts_root=self.fold.attempts_tree.root()),
             payloads=payloads,
             traces=staged.new_traces,
             reservations=staged.reservations,
@@ -425,29 +427,13 @@ class RunWriter:
             frontier=staged.frontier,
         )
 
-    def _body(
-        self, staged: Staged, traces: list[TraceLines], last_store_seal: Callable[[], str]
-    ) -> tuple[bytes, str | None]:
-        head = chain.commit_line(self.fold.commits + 1, self.fold.head, self.fold.run_id)
-        body = b"".join([head, *staged.lines(traces)])
+    def _body(self, n: int, staged: Staged, traces: list[TraceLines]) -> bytes:
+        """The lines, up to the seal."""
+        body = b"".join([chain.commit_line(n, self.fold.head, self.fold.run_id), *staged.lines(traces)])
         if staged.run_checkpoint is not None:
             checkpoint = replace(staged.run_checkpoint, run_head=chain.sha(body))
             body += chain.run_checkpoint_line(chain.with_digest(checkpoint))
-        seal_digest = None
-        if staged.seal is not None:
-            seal = chain.sealed(
-                replace(
-                    staged.seal,
-                    commits=self.fold.commits + 1,
-                    attempts_root=self.fold.attempts_tree.root(),
-                    prev_store_seal=last_store_seal(),
-                    run_head=chain.sha(body),
-                )
-            )
-            body += chain.seal_line(seal)
-            seal_digest = str(seal.seal_digest)
-            staged.sealed = seal
-        return body, seal_digest
+        return body
 
     def _add_run_checkpoint(self, staged: Staged) -> None:
         """Every 256 steps, so that recovery reads from there. Not with the seal: then there is nothing to recover."""
