@@ -13,7 +13,7 @@ from reenact.contracts.records import Seal
 from reenact.errors import ConcurrentExecution, StoreError, UsageError
 from reenact.journal import chain
 from reenact.store.base import PAYLOAD_BITS, Appended, Lease, NewPayload, Unit
-from reenact.store.compression import RAW
+from reenact.store.compression import RAW, SMALL
 from reenact.store.deltas import DeltaBases, Row
 from reenact.store.signing import SigningKey, sign_frontier
 from reenact.store.sqlite import money, votes
@@ -114,12 +114,12 @@ class Appender:
         contents = []
         for payload_id, (commitment, content_key, envelope) in enumerate(payloads, first):
             digest = bytes.fromhex(commitment)
-            if len(envelope) < INDEXED_CONTENT:
+            if len(envelope) < SMALL:  # as most are: it would be stored as it is
                 rows.append((payload_id, digest, RAW + envelope))
-                continue
-            stored = self._bases.pack(db, self._connection.codec, rows, payload_id, digest, envelope)
-            rows.append((payload_id, digest, stored))
-            if content_key:
+            else:
+                stored = self._bases.pack(db, self._connection.codec, rows, payload_id, digest, envelope)
+                rows.append((payload_id, digest, stored))
+            if content_key and len(envelope) >= INDEXED_CONTENT:
                 contents.append((run_no, content_key, payload_id, digest))
         db.executemany("INSERT INTO payloads VALUES (?, ?, ?)", rows)
         if contents:

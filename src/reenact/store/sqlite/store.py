@@ -117,16 +117,18 @@ class SqliteStore:
 
     def append(self, unit: Unit, lease: Lease | None, *, owner: str = "") -> Appended:
         """One commit of one run, durable when this returns."""
-        self._prepare_key(unit)
-        with self._writer.transaction():
+        if unit.frontier is not None:
+            self._prepare_key()
+        with self._writer:
             return self._appender.append(unit, lease, owner)
 
     def append_many(self, units: list[tuple[Unit, Lease | None, str]]) -> list[Appended | Exception]:
         """Several runs in one transaction. A unit that is refused is taken out; the others are not rolled back."""
         results: list[Appended | Exception] = []
-        self._prepare_key(*(unit for unit, _, _ in units))
+        if any(unit.frontier is not None for unit, _, _ in units):
+            self._prepare_key()
         db = self._writer.cursor
-        with self._writer.transaction():
+        with self._writer:
             for unit, lease, owner in units:
                 db.execute("SAVEPOINT unit")
                 try:
@@ -140,10 +142,9 @@ class SqliteStore:
                 db.execute("RELEASE unit")
         return results
 
-    def _prepare_key(self, *units: Unit) -> None:
-        """To make the store's key is a transaction of its own; to sign with it is not."""
-        if self._key is None and any(unit.frontier is not None for unit in units):
-            assert self.signing_key.kid
+    def _prepare_key(self) -> None:
+        """To make the store's key is a transaction of its own; to sign a run checkpoint with it is not."""
+        assert self.signing_key.kid
 
     # -- leases ----------------------------------------------------------------------------------------------------
 
