@@ -187,6 +187,7 @@ class Runtime:
         status: RunStatus = "pending"
         reason: str | None = f"the session's calls are settled; its host goes on with session(resume={run_id!r})"
         self.heartbeat.keep(run_id, lambda: ex.writer.lease)
+        self.committer.driven.add(run_id)
         try:
             await Session(self, ex, plan).settle()
         except WaitingForPerson as waiting:
@@ -195,9 +196,10 @@ class Runtime:
             keep_late(ex)
             raise
         finally:
+            self.committer.driven.discard(run_id)
             self.heartbeat.drop(run_id)
             if ex.writer.lease is not None:
-                self.store.release(ex.writer.lease, status)
+                await self.committer.release(ex.writer.lease, status)
         if status != "pending":
             ex.tell_now(Fact(kind="run_parked", run_id=run_id, status=status, message=reason))
         return RunResult(run_id, status, self.store, reason=reason)
@@ -381,7 +383,7 @@ class Runtime:
         self.heartbeat.keep(ex.run_id, lambda: ex.writer.lease)
         status: RunStatus | None = None
         reason: str | None = None
-        self.committer.active += 1
+        self.committer.driven.add(ex.run_id)
         try:
             if ex.what_was_read is not None:
                 ex.tell_now(Fact(kind="recovered", run_id=ex.run_id, message=ex.what_was_read, steps=len(ex.plan)))
@@ -396,10 +398,10 @@ class Runtime:
             keep_late(ex)
             raise
         finally:
-            self.committer.active -= 1
+            self.committer.driven.discard(ex.run_id)
             self.heartbeat.drop(ex.run_id)
             if ex.writer.lease is not None:
-                self.store.release(ex.writer.lease, status)
+                await self.committer.release(ex.writer.lease, status)
         if reason is not None:
             ex.tell_now(Fact(kind="run_parked", run_id=ex.run_id, status=status, message=reason))
         return RunResult(ex.run_id, status, self.store, reason=reason)
@@ -413,6 +415,7 @@ class Runtime:
                 tell_all(self.listeners, fact)
 
     def close(self) -> None:
+        self.committer.close()
         self.store.close()
 
 

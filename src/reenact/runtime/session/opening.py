@@ -83,20 +83,20 @@ class SessionOpening:
         assert ex.duplicates is not None
         ex.duplicates.with_output = self._duplicate_output
         self._runtime.heartbeat.keep(ex.run_id, lambda: ex.writer.lease)
-        self._runtime.committer.active += 1
+        self._runtime.committer.driven.add(ex.run_id)
         self._ex, self._session = ex, Session(self._runtime, ex, plan)
         try:
             await ex.writer.flush()
             if self._resume:
                 await self._repair(ex, plan, self._session)
         except Parked as parked:
-            self._leave(parked.status, str(parked))
+            await self._leave(parked.status, str(parked))
             raise as_waiting(parked, ex.run_id) from None
         except WaitingForPerson as waiting:
-            self._leave(self._stopped_as(waiting), str(waiting))
+            await self._leave(self._stopped_as(waiting), str(waiting))
             raise
         except BaseException:
-            self._leave(None)
+            await self._leave(None)
             raise
         return self._session
 
@@ -123,7 +123,7 @@ class SessionOpening:
         except Parked as parked:  # settle() has said it, and the host went on: the run stands still like one that waits
             status, why = parked.status, str(parked)
         finally:
-            self._leave(status, why)
+            await self._leave(status, why)
 
     async def _until_quiet(self, session: Session, error: BaseException | None) -> None:
         """The lease is not given back while a call is under way: whoever took it would send that call again.
@@ -145,14 +145,14 @@ class SessionOpening:
             return "held"
         return "waiting" if self._session is not None and self._session.waiting else "pending"
 
-    def _leave(self, status: RunStatus | None, why: str | None = None) -> None:
+    async def _leave(self, status: RunStatus | None, why: str | None = None) -> None:
         assert self._ex is not None
         if self._session is not None:
             self._session.leave()
-        self._runtime.committer.active -= 1
+        self._runtime.committer.driven.discard(self._ex.run_id)
         self._runtime.heartbeat.drop(self._ex.run_id)
         if self._ex.writer.lease is not None:
-            self._runtime.store.release(self._ex.writer.lease, status)
+            await self._runtime.committer.release(self._ex.writer.lease, status)
         if status in ("waiting", "held"):
             self._ex.tell_now(Fact(kind="run_parked", run_id=self._ex.run_id, status=status, message=why))
 

@@ -86,7 +86,10 @@ class Session:
     async def _driven(self, call: drive.Call) -> StructuredOutcome:
         """The outcome of a call, durable. While this goes on the call is nobody else's."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._in_flight[call.trace.trace_id] = (ended, asyncio.current_task())
+        driven, trace_id = self._runtime.committer.driven, call.trace.trace_id
+        if self._in_flight:
+            driven.add(trace_id)
+        self._in_flight[trace_id] = (ended, asyncio.current_task())
         try:
             outcome = await call.drive()
             await call.make_durable()
@@ -94,7 +97,8 @@ class Session:
             keep_late(self._ex)
             raise
         finally:
-            del self._in_flight[call.trace.trace_id]
+            del self._in_flight[trace_id]
+            driven.discard(trace_id)
             ended.set_result(None)
         return self._ex.book.redactor.hide_known(marked(self._ex, call.step, outcome))
 

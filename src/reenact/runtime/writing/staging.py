@@ -13,6 +13,7 @@ from reenact.journal import chain
 from reenact.store.base import Unit
 
 IN_ORDER = attrgetter("begins", "step_index")
+"""Of traces in a commit: those that began earlier, then new ones, each by step index."""
 LISTS = (
     *("run", "events", "votes", "payloads", "shared", "traces"),
     *("reservations", "completions", "earmarks", "ended", "spent", "after"),
@@ -60,10 +61,6 @@ class Draft(Unit, kw_only=True):
         if lines is None:
             lines = self.lines_of[trace_id] = TraceLines(step_index, begins)
         return lines
-
-    def in_order(self) -> list[TraceLines]:
-        """Traces that began earlier, then new ones, each by step index."""
-        return sorted(self.lines_of.values(), key=IN_ORDER)
 
     def write_body(self, n: int, prev: str, traces: list[TraceLines]) -> None:
         """As commit `n` behind `prev`: the lines in the format's order, up to the seal. `traces` are in order."""

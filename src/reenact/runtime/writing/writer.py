@@ -14,12 +14,11 @@ from reenact.errors import FundsTaken, KeyTaken, StoreError
 from reenact.journal import chain, frontier
 from reenact.journal.chain import Logged
 from reenact.journal.fold import TraceFold
-from reenact.journal.merkle import MerkleTree
 from reenact.journal.run_fold import RunFold, attempt_leaf
 from reenact.runtime.crash_points import reach
 from reenact.runtime.writing.committer import Committer
 from reenact.runtime.writing.payloads import PayloadBook
-from reenact.runtime.writing.staging import Draft
+from reenact.runtime.writing.staging import IN_ORDER, Draft
 from reenact.store.base import Earmark, KeyCompletion, KeyReservation, Lease, NewRun, NewTrace
 from reenact.values.clock import Door
 from reenact.values.digest import ZERO_DIGEST
@@ -37,13 +36,6 @@ class StagedMoney(NamedTuple):
     apart: Counter[str]
     ended: set[str]
     """Traces for which nothing is set apart any more, whatever the store still says."""
-
-
-class Told(NamedTuple):
-    """Who is to be told of a commit that is durable, and the cancellation that came meanwhile."""
-
-    after: list[Callable[[], None]]
-    interrupted: asyncio.CancelledError | None
 
 
 class RunWriter:
@@ -189,10 +181,9 @@ class RunWriter:
                 await self._commit_full()
             if not (book.draft.lines_of or book.draft.has_lines):
                 return
-            done = await self._commit(book.close_draft(), is_last=True)
+            await self._commit(book.close_draft(), is_last=True)
         finally:
             lock.release()
-        tell_all(done)
 
     async def claim(
         self, call: Logged, reservation: KeyReservation | None = None, earmark: Earmark | None = None
@@ -214,7 +205,7 @@ class RunWriter:
             draft.reservations += [] if reservation is None else [reservation]
             draft.earmarks += [] if earmark is None else [earmark]
             try:
-                done = await self._commit(self.book.close_draft(), is_last=True)
+                await self._commit(self.book.close_draft(), is_last=True)
             except (KeyTaken, FundsTaken) as taken:
                 trace.state, trace.sequence, trace.head, trace.attempts_head = before
                 self._take_back(trace, call, reservation, earmark)
@@ -225,7 +216,6 @@ class RunWriter:
                 if earmark is not None:
                     earmark.binding = False  # it is written with what comes next, which it must not refuse
                 raise
-        tell_all(done)
         return True
 
     def _take_back(
@@ -250,30 +240,30 @@ class RunWriter:
             self._full.append(self.book.close_draft())
 
     async def _commit_full(self) -> None:
-        """Commit the drafts that are full, oldest first, and tell of each."""
+        """Commit the drafts that are full, oldest first."""
         while self._full:
             draft = self._full.popleft()
             is_last = not (self._full or self.book.draft.has_lines)
-            tell_all(await self._commit(draft, is_last=is_last))
+            await self._commit(draft, is_last=is_last)
 
-    async def _commit(self, draft: Draft, *, is_last: bool) -> Told:
-        """Who is to be told now, and the cancellation that came meanwhile. On an error all is staged as it was."""
-        fold, traces, leaves = self.fold, draft.in_order(), list[bytes]()
-        for trace in traces:
-            leaves += trace.attempts
-        attempts_tree = fold.attempts_tree
-        if leaves:
-            fold.attempts_tree = grown(attempts_tree, leaves)
+    async def _commit(self, draft: Draft, *, is_last: bool) -> None:
+        """Make a closed draft durable, then tell of it. On an error all is staged as it was."""
+        fold, traces = self.fold, sorted(draft.lines_of.values(), key=IN_ORDER)
+        tree = fold.attempts_tree
+        before = (tree.size, tree.frontier.copy())
+        for trace in traces:  # calls side by side end in another order than their lines stand in
+            for leaf in trace.attempts:
+                tree.append(leaf)
         if is_last and fold.done // CHECKPOINT_STEPS != self._checkpointed // CHECKPOINT_STEPS:
             self._add_run_checkpoint(draft)  # not before the last: the fold is ahead of the lines of the others
         draft.write_body(fold.commits + 1, fold.head, traces)
         if draft.seal is not None:
-            draft.seal = replace(draft.seal, commits=draft.n, attempts_root=fold.attempts_tree.root())
+            draft.seal = replace(draft.seal, commits=draft.n, attempts_root=tree.root())
         reach("before_commit")
         try:
             done = await self._committer.commit(draft, self.lease, self._owner)
         except (StoreError, KeyTaken, FundsTaken):
-            fold.attempts_tree = attempts_tree
+            tree.size, tree.frontier = before
             self._put_back(draft)
             raise
         reach("after_commit")
@@ -281,7 +271,10 @@ class RunWriter:
         if draft.run_checkpoint is not None:
             self._checkpointed = fold.done
         self.book.committed(draft)
-        return Told(draft.after, done.interrupted)
+        for tell in draft.after:
+            tell()
+        if done.interrupted is not None:
+            raise done.interrupted
 
     def _put_back(self, draft: Draft) -> None:
         """Nothing was written: it stays staged, before all else, so that a store which works again gets all of it."""
@@ -310,18 +303,3 @@ class RunWriter:
             ts=self.door.timestamp(),
         )
         draft.frontier = frontier.pack(self.fold, kept)
-
-
-def grown(tree: MerkleTree, leaves: list[bytes]) -> MerkleTree:
-    """With leaves in the order of their lines, which calls side by side do not keep. The tree before stays as it is."""
-    copy = MerkleTree(tree.size, tree.frontier.copy())
-    for leaf in leaves:
-        copy.append(leaf)
-    return copy
-
-
-def tell_all(told: Told) -> None:
-    for tell in told.after:
-        tell()
-    if told.interrupted is not None:
-        raise told.interrupted

@@ -39,20 +39,20 @@ class Turnstile:
         """Begin to write as the next writer, or after having waited long enough to go without."""
         if not self._is_open:  # most connections only read
             self._open()
-        descriptor, is_next = self._descriptor, False
+        descriptor, held = self._descriptor, None
         if descriptor is not None:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                is_next = True
+                held = descriptor
             except BlockingIOError:
-                is_next = became_next(descriptor)
+                held = descriptor if became_next(descriptor) else None
             except OSError:
                 pass  # a turn that cannot be had is done without
         try:
             begin()
         finally:
-            if is_next:
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            if held is not None:
+                fcntl.flock(held, fcntl.LOCK_UN)
 
     def _open(self) -> None:
         self._is_open = True
