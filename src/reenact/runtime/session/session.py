@@ -85,7 +85,7 @@ class Session:
     async def _driven(self, call: Call) -> StructuredOutcome:
         """The outcome of a call, durable. While this goes on the call is nobody else's."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        driven, trace_id = self._runtime.committer.driven, call.trace.trace_id
+        driven, trace_id = self._engine.committer.driven, call.trace.trace_id
         if self._in_flight:
             driven.add(trace_id)
         self._in_flight[trace_id] = (ended, asyncio.current_task())
