@@ -5,7 +5,7 @@ All keys are always present, null when unknown. Fields stand in canonical key or
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -15,6 +15,8 @@ from reenact.contracts.facts import Facts
 RunKind = Literal["plan", "session"]
 RunMode = Literal["live", "full_replay", "mock_replay", "dry_run", "fork"]
 RunStatus = Literal["pending", "running", "waiting", "held", "completed", "failed", "cancelled"]
+ENDED: Final[tuple[RunStatus, ...]] = ("completed", "failed", "cancelled")
+"""Statuses of runs that have a seal: nothing is appended to them any more."""
 AttemptKind = Literal["attempt", "redispatch", "served"]
 EventType = Literal["turn", "verify", "finish", "resolve", "cancel", "synthesized", "late"]
 

@@ -1,4 +1,4 @@
-"""A recording that somebody sent: an exported folder, verified, then read as if it lay in a store."""
+"""Reading a bundle (an exported folder): verified, then read as if it lay in a store. `export` writes one."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Outcomes read back from a journal."""
+"""Outcomes read back from the record: what a caller got for a call, also after values were erased."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, cast
+from typing import Literal, Protocol, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -16,6 +16,8 @@ ERASED = "the value was erased; its commitment still stands"
 
 
 class Payloads(Protocol):
+    """Values by their commitment; LookupError for one that was erased."""
+
     def get(self, commitment: str, *, near: int | None = None) -> object: ...
 
 
@@ -58,13 +60,19 @@ def denied_outcome_of(trace: TraceFold, explained: Mapping[str, object]) -> Stru
         retryable=is_retryable(code),
         run_id=str(trace.meta("run_id")),
         side_effects=[],
-        status="skipped" if code == "DENIED_DUPLICATE" else "failure",
+        status=denied_status(code),
         step_id=trace.step_id,
         timestamp=decided.ts,
     )
 
 
+def denied_status(code: str) -> Literal["skipped", "failure"]:
+    """A call that was left out because an equal one had succeeded is no failure."""
+    return "skipped" if code == "DENIED_DUPLICATE" else "failure"
+
+
 def outcome_without_values(trace: TraceFold) -> StructuredOutcome:
+    """What the effect says in the chain; only the message and the details were values."""
     assert trace.effect is not None
     meta = cast("dict[str, object]", trace.effect.meta)
     return StructuredOutcome(

@@ -1,9 +1,11 @@
-"""What a caller gets for a run. Steps are read from the journal when they are asked for."""
+"""The result of a run: its status, and the outcome of each step, read from the journal when it is asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+import msgspec
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import RunStatus
@@ -86,3 +88,24 @@ class RunResult:
     @property
     def ok(self) -> bool:
         return self.status == "completed"
+
+
+def result_document(result: RunResult) -> dict[str, object]:
+    """What `reenact run --json` prints: the result with the whole outcome of every step that has one."""
+    steps = list(result)
+    return {
+        "run_id": result.run_id,
+        "status": result.status,
+        "reason": result.reason,
+        "cost_cents": sum(step.cost_cents for step in steps),
+        "steps": [
+            {
+                "step_id": step.step_id,
+                "code": step.final_code,
+                "attempts": step.attempts,
+                "retries": step.retry_count,
+                "outcome": msgspec.to_builtins(step.outcome),
+            }
+            for step in steps
+        ],
+    }

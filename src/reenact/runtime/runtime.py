@@ -27,6 +27,7 @@ from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
 from reenact.record.reader import RunReader
 from reenact.record.result import RunResult
+from reenact.record.state import load_fold, refuse_ended, refuse_unsealed
 from reenact.runtime.call.capability import Mint
 from reenact.runtime.call.doubt import keep_late
 from reenact.runtime.effects.coroutines import run_to_its_end
@@ -39,7 +40,6 @@ from reenact.runtime.plans.plan_run import leave_parked, run_plan
 from reenact.runtime.plans.plan_secrets import refuse_secrets
 from reenact.runtime.plans.steps import PlannedStep, RunPlan
 from reenact.runtime.plans.tool_registries import check_registries, load_registries, with_registries
-from reenact.runtime.recovery import load_fold, refuse_ended, refuse_unsealed
 from reenact.runtime.run import Execution, Fact, Listener, Parked, tell_all
 from reenact.runtime.session import history as session_history
 from reenact.runtime.session.opening import SessionOpening, reopen_session

@@ -9,11 +9,11 @@ from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Event
 from reenact.errors import LockAcquireFailed, RunNotFound, UsageError
 from reenact.journal.fold import TraceFold
+from reenact.record.state import load_fold
 from reenact.runtime.call import authorize as keys
 from reenact.runtime.call import doubt
 from reenact.runtime.people import votes
 from reenact.runtime.plans.steps import PlannedStep
-from reenact.runtime.recovery import load_fold
 from reenact.runtime.run import Execution, Fact
 from reenact.runtime.session import history as session_history
 from reenact.runtime.session.plan import SessionPlan

@@ -14,10 +14,10 @@ from reenact.contracts.references import secret_names
 from reenact.errors import EvidenceError, UsageError, WaitingForPerson
 from reenact.journal.run_fold import RunFold
 from reenact.record.payloads import StoredPayloads
+from reenact.record.state import refuse_ended
 from reenact.runtime.effects.coroutines import GRACE_S, OUR_LOOPS, leave_none_behind
 from reenact.runtime.plans.plan_secrets import refuse_secrets_in_session
 from reenact.runtime.plans.tool_registries import check_registries, with_host_registries
-from reenact.runtime.recovery import refuse_ended
 from reenact.runtime.run import Execution, Fact, Parked
 from reenact.runtime.session import history as session_history
 from reenact.runtime.session.plan import Document, SessionPlan, opening

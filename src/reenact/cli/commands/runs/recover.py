@@ -96,8 +96,9 @@ def recover_one(runtime: Runtime, row: RunRow) -> Recovered:
 
 
 def show(recovered: list[Recovered], advice: Advice, *, as_json: bool) -> None:
-    from reenact.cli.screens.outcome_lines import result_document, result_lines
+    from reenact.cli.screens.outcome_lines import result_lines
     from reenact.cli.screens.printing import Segment, one_line, print_json, print_lines
+    from reenact.record.result import result_document
 
     if as_json:
         print_json(
