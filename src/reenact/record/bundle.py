@@ -18,6 +18,11 @@ from reenact.verify.verifier import verify_bundle
 OWNER = "bundle"
 
 
+def is_folder(text: str) -> bool:
+    """A path by its look, or a folder that is there; run ids hold no slash."""
+    return "/" in text or "\\" in text or text in (".", "..") or Path(text).is_dir()
+
+
 def load_bundle(folder: Path) -> Recording:
     """The run in an exported folder. Refused like a damaged run of a store; needs values, so no bare journal."""
     store, report = read_bundle(folder)

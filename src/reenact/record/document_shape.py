@@ -1,8 +1,8 @@
 """The shape of a run's document: which keys `reenact show --json` has, and what they mean.
 
-Web pages, exporters and metrics may rely on it. Times are RFC 3339 in UTC, digests are lowercase hex, `cost_exact` is
-an integer of picodollars as a string. Every key is always there, and null where there is nothing to say, unless it is
-`NotRequired`.
+Web pages, exporters and metrics may rely on it. Times are RFC 3339 in UTC; digests are lowercase hex, `plan_hash` with
+`sha256:` before it; `cost_exact` is an integer of picodollars as a string. Every key is always there, and null where
+there is nothing to say, unless it is `NotRequired`. `docs/reference/run_document.md` shows one.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import msgspec
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import RunStatus
+from reenact.errors import ReenactError
 from reenact.record.reader import RecordedStep, RunReader
 from reenact.store.base import Store
 
@@ -47,6 +48,8 @@ class RunResult:
     store: Store = field(repr=False)
     reason: str | None = None
     """Why it stopped, when it has not ended."""
+    error: ReenactError | None = None
+    """What kept `Runtime.recover` from going on with it; it is left as it was."""
 
     def __iter__(self) -> Iterator[StepResult]:
         for step in RunReader(self.store, self.run_id).steps():

@@ -127,9 +127,12 @@ class Runtime:
         """Go on with a run that was interrupted; a run that has ended is returned as it is."""
         return run_sync(self.resume_async(run_id))
 
-    def recover(self) -> list[RunResult]:
-        """Go on with every run that nobody is working on."""
-        return run_sync(self.recover_async())
+    def recover(self, *, on_wait: Callable[[float], None] | None = None) -> list[RunResult]:
+        """Go on with every run that nobody is working on, the oldest first; one that cannot go on has an `error`.
+
+        `on_wait` is told how many seconds it takes until leases of other hosts or containers have lapsed.
+        """
+        return run_sync(self.recover_async(on_wait=on_wait))
 
     def session(
         self,
@@ -202,10 +205,12 @@ class Runtime:
             ex.tell_now(Fact(kind="run_parked", run_id=run_id, status=status, message=reason))
         return RunResult(run_id, status, self.store, reason=reason)
 
-    async def recover_async(self) -> list[RunResult]:
+    async def recover_async(self, *, on_wait: Callable[[float], None] | None = None) -> list[RunResult]:
         rows = self.store.runs(status=UNFINISHED)
         found, free_in_s = await self._recover(rows)
         if free_in_s:  # a container that was started again cannot see that the one before it is gone
+            if on_wait is not None:
+                on_wait(max(free_in_s.values()))
             await self.door.sleep(max(free_in_s.values()) + LAPSED_S)
             again, _ = await self._recover([row for row in rows if row.run_id in free_in_s])
             found |= again
@@ -221,7 +226,7 @@ class Runtime:
             except StoreError:
                 raise
             except ReenactError as error:  # one that is damaged or in other hands does not keep the others from it
-                found[row.run_id] = RunResult(row.run_id, row.status, self.store, reason=str(error))
+                found[row.run_id] = RunResult(row.run_id, row.status, self.store, reason=str(error), error=error)
                 if isinstance(error, LockAcquireFailed) and error.free_in_s is not None:
                     free_in_s[row.run_id] = error.free_in_s
         return found, free_in_s

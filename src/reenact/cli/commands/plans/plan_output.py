@@ -14,21 +14,6 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 
-def read_context(path: Path | None) -> Document:
-    from reenact.errors import StoreUnavailable, UsageError
-    from reenact.values.canonical import parse_json
-
-    if path is None:
-        return {}
-    try:
-        context = parse_json(path.read_bytes(), what=str(path))
-    except OSError as error:
-        raise StoreUnavailable(f"{path}: {error.strerror or 'cannot be read'}; name a file with a context") from None
-    if not isinstance(context, dict):
-        raise UsageError(f"{path}: a context is a JSON object")
-    return context
-
-
 def pinned_plan(made: Document, registry: Registry, planner_id: str) -> Document:
     """The plan with everything pinned, and no secret in it."""
     from reenact.runtime.effects.secrets import Secrets

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reenact.cli.options import JsonOption, StoreOption
+from reenact.cli.options import JsonOption, StoreOption, TargetArgument
 
 if TYPE_CHECKING:
     from reenact.record.document_shape import RunDocument
@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 def show(
-    run: Annotated[
-        str, typer.Argument(metavar="RUN|DIR", help="A run (id, beginning of one, `last`), or an exported folder.")
-    ],
+    run: TargetArgument,
     values: Annotated[bool, typer.Option("--values", help="Parameters and outputs too.")] = False,
     unseal: Annotated[bool, typer.Option("--unseal", help="With REENACT_SEAL_KEY, open what was sealed.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Go on showing it until it ends, or Ctrl-C.")] = False,
@@ -36,8 +34,8 @@ def show(
     from reenact.cli.screens.printing import print_json, print_lines
     from reenact.cli.screens.timeline_lines import timeline_lines
     from reenact.errors import UsageError
+    from reenact.record.bundle import is_folder
     from reenact.record.document import read_bundle_document
-    from reenact.replay.api import is_folder
 
     if is_folder(run):
         if watch:
