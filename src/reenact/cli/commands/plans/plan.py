@@ -47,7 +47,7 @@ def plan(
 
     Exit codes: 0 written, 1 no plan came of it, 2 usage, 3 a file cannot be read or written.
     """
-    from reenact.cli.commands.plans.plan_output import pinned_plan, print_plan, refuse
+    from reenact.cli.commands.plans.plan_output import pinned_plan, print_plan, refuse, warn_of_unpriced
     from reenact.cli.options import load_registry, read_object
     from reenact.planners.choosing import planner_for
     from reenact.planners.manifest import Manifest
@@ -66,8 +66,10 @@ def plan(
     made = chosen.plan(goal, settings, Manifest.of(registry, settings))
     if isinstance(made, PlannerError):
         refuse(made, as_json=as_json)
-    else:
-        print_plan(pinned_plan(made, registry, chosen.planner_id), output, chosen, as_json=as_json)
+    document = pinned_plan(made, registry, chosen.planner_id)
+    print_plan(document, output, as_json=as_json, planner=chosen)
+    if not as_json:
+        warn_of_unpriced(document)
 
 
 def offered(secrets: list[str] | None) -> dict[str, list[str] | None]:
