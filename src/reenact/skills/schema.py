@@ -185,7 +185,7 @@ class SchemaCheck:
             raise SkillDeclarationError(f"{where}: {str(error).splitlines()[0]}") from None
 
     def problems(self, value: object) -> list[str]:
-        """One line per problem, each with a JSON Pointer; a `{"$secret": …}` or a seal may stand for any value."""
+        """One line per problem, each with a JSON Pointer; a `{"$secret": …}` or `{"$sealed": …}` fits everywhere."""
         if self._validator.is_valid(value):
             return []
         secrets: set[tuple[str | int, ...]] = set()

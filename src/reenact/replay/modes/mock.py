@@ -9,7 +9,7 @@ from reenact.replay.breakers import Breaker, find_breakers
 from reenact.replay.compare.behaviour import behaviour_of
 from reenact.replay.compare.compare import compare
 from reenact.replay.compare.explain import explain
-from reenact.replay.modes.scheduler import Concert, score
+from reenact.replay.modes.scheduler import Scheduler, recorded_order
 from reenact.replay.result import ReplayResult, StepReport
 from reenact.replay.sources.instant import InstantDoor
 from reenact.replay.sources.recorded import NothingRecorded, RecordedSource
@@ -90,7 +90,7 @@ async def session_to_the_end(
     ex: Execution, recording: Recording, plan: ReplayPlan, source: RecordedSource
 ) -> tuple[RunStatus, str | None, NothingRecorded | None]:
     try:
-        stop = await Concert(ex, plan, source).play(score(recording))
+        stop = await Scheduler(ex, plan, source).run(recorded_order(recording))
     except Parked as parked:
         return parked.status, str(parked), None
     if stop is not None:

@@ -1,4 +1,4 @@
-"""Calls of a session may overlap: they are driven again in the order in which they began and got their results.
+"""The scheduler of a replayed session: overlapping calls, driven in the order in which they began and got results.
 
 What one call decides may depend on what others have reserved or spent by then, so the order is part of the record.
 """
@@ -32,7 +32,7 @@ class Moment(NamedTuple):
     """The id of what records it, or as much of one as the time gives: ids of a process grow."""
 
 
-def score(recording: Recording) -> list[Moment]:
+def recorded_order(recording: Recording) -> list[Moment]:
     """The moments of all calls, in the order of the journal."""
     names: dict[str, str] = {}
     moments: list[Moment] = []
@@ -73,7 +73,7 @@ def as_made(moments: list[Moment]) -> list[Moment]:
     return sorted(moments, key=itemgetter(2))
 
 
-class Concert:
+class Scheduler:
     """Drives the calls of a session, each in a task of its own, one moment after the other."""
 
     def __init__(self, ex: Execution, plan: ReplayPlan, source: RecordedSource) -> None:
@@ -85,7 +85,7 @@ class Concert:
         self._tasks: dict[str, asyncio.Task[StructuredOutcome]] = {}
         source.in_turn = self._wait
 
-    async def play(self, moments: list[Moment]) -> NothingRecorded | None:
+    async def run(self, moments: list[Moment]) -> NothingRecorded | None:
         """What was asked for and is not recorded, if the replay came to that; then the rest is left."""
         try:
             for moment in moments:

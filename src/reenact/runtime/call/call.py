@@ -178,7 +178,7 @@ class Call:
         return None if self.plain else validate.model_mistake(self.step, self.parameters, self.ex.plan.registry)
 
     def literal_secret(self) -> Refusal | None:
-        """A secret that stands in the arguments would reach the disk: refused, unless it can be sealed."""
+        """A secret that stands in the arguments would reach the disk: refused, unless it can be encrypted."""
         redactor = self.ex.book.redactor
         if self.plain and self.step.caller_key is None:
             return None
@@ -330,7 +330,7 @@ def literal_advice(ex: Execution, place: str) -> str:
     instead = f'secrets={{"{place}": "NAME"}}' if ex.plan.literal else '{"$secret": "NAME"} there'
     return (
         f"{place} holds or held a secret, which is not written to disk: write {instead}, "
-        f"or set {KEY_VARIABLE} so that it can be sealed"
+        f"or set {KEY_VARIABLE} so that it can be encrypted"
     )
 
 
@@ -361,7 +361,7 @@ def start(ex: Execution, step: PlannedStep) -> Call:
 
 
 def still_encrypted(step: PlannedStep) -> Parked:
-    return Parked("held", f"step {step.step_id} needs a value that is sealed: set {KEY_VARIABLE} to go on")
+    return Parked("held", f"step {step.step_id} needs a value that is encrypted: set {KEY_VARIABLE} to go on")
 
 
 def resume(ex: Execution, trace: TraceFold, step: PlannedStep, *, near: int | None = None) -> Call:

@@ -150,7 +150,7 @@ def late_result(ex: Execution, trace_id: str, number: int) -> AttemptResult | No
     for kept in ex.store.late_effects(ex.run_id, trace_id):
         value = ex.book.redactor.decrypt(parse_canonical(kept.body))
         if has_encrypted(value):
-            raise Parked("held", f"what a call returned late is sealed; set {KEY_VARIABLE} to go on")
+            raise Parked("held", f"what a call returned late is encrypted; set {KEY_VARIABLE} to go on")
         late = msgspec.convert(value, Late)
         if late.attempt == number:
             data = ex.book.put_as_it_is(parse_canonical(kept.body))[0]

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 def show(
     run: TargetArgument,
     values: Annotated[bool, typer.Option("--values", help="Parameters and outputs too.")] = False,
-    unseal: Annotated[bool, typer.Option("--unseal", help="With REENACT_SEAL_KEY, open what was sealed.")] = False,
+    unseal: Annotated[
+        bool, typer.Option("--unseal", help="With REENACT_SEAL_KEY, decrypt what was encrypted.")
+    ] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Go on showing it until it ends, or Ctrl-C.")] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
