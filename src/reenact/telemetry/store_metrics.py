@@ -1,4 +1,4 @@
-"""The same numbers read from a store: what `reenact metrics` prints, and what a scraper gets from a process of its own.
+"""Prometheus metrics read from a store: what `reenact metrics` prints, and a scraper gets from a process of its own.
 
 A run that has ended never changes, so it is read once; a scrape costs what happened since the last one.
 """

@@ -1,4 +1,4 @@
-"""The demo, act by act. Each act shows commands and their output, and makes claims that it checks."""
+"""The demo's script, act by act: each runs commands, shows their output, and makes claims that it checks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Claim:
 
 
 class Narrator(Protocol):
-    """Whoever tells the story while it happens."""
+    """Where the demo's output goes while it happens."""
 
     def title(self, number: int, text: str) -> None: ...
     def command(self, shown: str) -> None: ...

@@ -1,4 +1,4 @@
-"""What the demo works with: a folder, the service in a process of its own, and commands in processes of theirs."""
+"""What the demo works with: a temporary folder, the service, and commands in processes of their own."""
 
 from __future__ import annotations
 

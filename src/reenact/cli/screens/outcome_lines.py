@@ -1,4 +1,4 @@
-"""The end of a run, or where it stopped: for people and for programs."""
+"""A run's result as lines: what each step came to, and what to do about a run that has not ended well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The timeline of a run as text."""
+"""The timeline that `reenact show` prints: a run's document as lines."""
 
 from __future__ import annotations
 

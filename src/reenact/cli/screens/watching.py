@@ -1,4 +1,4 @@
-"""A run shown while it goes on: redrawn on a terminal, a growing text anywhere else. Nothing is changed by watching."""
+"""`show --watch`: a run shown while it goes on, redrawn on a terminal, growing elsewhere. Changes nothing."""
 
 from __future__ import annotations
 
