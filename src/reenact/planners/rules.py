@@ -1,4 +1,4 @@
-"""The rules planner: the first rule whose pattern fits the goal gives the steps, filled with what the pattern caught."""
+"""The rules planner: the first rule whose pattern fits the goal gives the steps, filled with what it caught."""
 
 from __future__ import annotations
 
