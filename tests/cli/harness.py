@@ -23,7 +23,7 @@ FORKS.set_forkserver_preload(
     [
         "reenact.builtin.catalogue",
         "reenact.cli.main",
-        "reenact.runtime.runtime",
+        "reenact.replay.runtime",
         "reenact.record.export",
         "reenact.store.checks.verification",
         "tests.cli.harness",

@@ -15,8 +15,9 @@ from reenact.contracts.facts import Facts
 RunKind = Literal["plan", "session"]
 RunMode = Literal["live", "full_replay", "mock_replay", "dry_run", "fork"]
 RunStatus = Literal["pending", "running", "waiting", "held", "completed", "failed", "cancelled"]
+UNFINISHED: Final[tuple[RunStatus, ...]] = ("pending", "running", "waiting", "held")
 ENDED: Final[tuple[RunStatus, ...]] = ("completed", "failed", "cancelled")
-"""Statuses of runs that have a seal: nothing is appended to them any more."""
+"""Each with a seal: nothing is appended to such a run any more."""
 AttemptKind = Literal["attempt", "redispatch", "served"]
 EventType = Literal["turn", "verify", "finish", "resolve", "cancel", "synthesized", "late"]
 

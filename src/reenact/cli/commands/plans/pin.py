@@ -29,13 +29,13 @@ def pin(
     from reenact.cli.commands.plans.plan_output import print_plan
     from reenact.cli.options import load_registry
     from reenact.runtime.effects.secrets import Secrets
-    from reenact.runtime.plans.pinning import pin as pin_plan
+    from reenact.runtime.plans.pinning import pin_document
     from reenact.runtime.plans.plan_secrets import refuse_secrets
     from reenact.runtime.plans.tool_registries import load_registries, with_registries
     from reenact.values.clock import SystemDoor
 
     file, registry, tools = read_plan(plan), load_registry(skills), load_registries(tool_registry or ())
     whole = file.located(lambda: with_registries(file.document, tools, source=str(plan)))
-    pinned = file.located(lambda: pin_plan(whole, registry, SystemDoor(), source=str(plan)))
-    file.located(lambda: refuse_secrets(pinned, registry, Secrets(), source=str(plan)))
-    print_plan(pinned, output, as_json=as_json)
+    pinned = file.located(lambda: pin_document(whole, registry, SystemDoor(), source=str(plan)))
+    file.located(lambda: refuse_secrets(*pinned, registry, Secrets(), source=str(plan)))
+    print_plan(pinned.document, output, as_json=as_json)
