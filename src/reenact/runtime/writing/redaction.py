@@ -44,7 +44,7 @@ class Redactor:
         return self._known_rules(hints)[1]
 
     def _known_rules(self, hints: tuple[str, ...]) -> tuple[int, SecretRules, Screen]:
-        count = self._secrets.count + len(self._opened)  # neither ever shrinks
+        count = len(self._secrets.seen) + len(self._opened)  # neither ever shrinks
         cached = self._rules.get(hints)
         if cached is None or cached[0] != count:
             known, fields = self._secrets.known_values | self._opened, (*self._fields, *hints)
@@ -86,7 +86,7 @@ class Redactor:
 
     def handed_out(self) -> SecretRules:
         """The rules about secrets of the host alone: what a tool returned is the caller's to have."""
-        count = self._secrets.count
+        count = len(self._secrets.seen)
         if self._handed_out[0] != count:
             self._handed_out = (count, SecretRules(self._secrets.known_values))
         return self._handed_out[1]
@@ -97,6 +97,8 @@ class Redactor:
 
     def hide_known(self, outcome: StructuredOutcome) -> StructuredOutcome:
         """The outcome as a caller gets it: a secret that was handed to a skill does not come back through it."""
+        if not self._secrets.seen:
+            return outcome
         rules = self.handed_out()
         message, details = rules.take_out_known(outcome.message), rules.without_known(outcome.details)
         if message is outcome.message and details is outcome.details:
