@@ -12,7 +12,7 @@ ROWS: list[tuple[str, ...]] = [
     ("values",),
     ("contracts",),
     ("policy",),
-    ("machine", "skills"),
+    ("skills",),
     ("journal",),
     ("verify",),
     ("store",),
@@ -35,8 +35,8 @@ ONLY = {
     "record": {"errors", "version", "values", "contracts", "policy", "journal", "verify", "store", "record"},
     "provenance": {"errors", "values", "contracts", "provenance"},
     "lint": {"errors", "values", "contracts", "policy", "lint"},
-    "builtin": {"errors", "values", "contracts", "policy", "skills", "machine", "builtin"},
-    "planners": {"errors", "values", "contracts", "policy", "skills", "machine", "builtin", "planners"},
+    "builtin": {"errors", "values", "contracts", "policy", "skills", "builtin"},
+    "planners": {"errors", "values", "contracts", "policy", "skills", "builtin", "planners"},
 }
 
 
@@ -103,7 +103,7 @@ def test_of_what_writes_the_journal_only_derived_tables_are_checked_with_it() ->
         name
         for name in checking
         for target, _ in imported_parts(SRC / "store" / name)
-        if target in ("journal", "runtime", "machine")
+        if target in ("journal", "runtime")
     }
     assert using == {"checks/derived.py"}
 

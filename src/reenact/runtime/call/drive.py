@@ -1,7 +1,7 @@
 """Drive a call: perform the output of its state until the state is terminal. Fresh and crashed alike.
 
-The states and what each does are the Moore table, `reenact.machine`; a fresh call starts in PENDING, a recovered one
-wherever its trace stands.
+The states and what each does are the Moore table, `reenact.journal.machine`; a fresh call starts in PENDING, a
+recovered one wherever its trace stands.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.errors import StoreError
-from reenact.machine import OUTPUT, Output
+from reenact.journal.machine import OUTPUT, Output
 from reenact.record.outcomes import denied_outcome_of, outcome_of, with_output
 from reenact.runtime.call import artifacts, authorize, dispatch, ending, unrecorded
 from reenact.runtime.call.call import Call

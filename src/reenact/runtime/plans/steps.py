@@ -16,7 +16,6 @@ from reenact.policy.cost import PriceTable
 from reenact.policy.retry import RetryPolicy, merge_retry
 from reenact.policy.settle import FREE
 from reenact.skills.registry import Registry
-from reenact.skills.resources import resources_of
 from reenact.skills.skill import Skill
 from reenact.values.ids import project_uuid7
 
@@ -60,7 +59,7 @@ class PlannedStep(Struct, frozen=True, kw_only=True):
         declared = None if self.skill is None else self.skill.metadata.resources
         if self.skill is None or declared is None or not (declared.reads or declared.writes):
             return [Resource(id=self.skill_id, kind="service")]
-        filled = resources_of(self.skill.metadata, parameters)
+        filled = self.skill.resources_of(parameters)
         return [Resource(id=name, kind="service") for name in sorted({*filled.reads, *filled.writes})]
 
 

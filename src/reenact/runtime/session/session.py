@@ -85,7 +85,10 @@ class Session:
     async def _driven(self, call: Call) -> StructuredOutcome:
         """The outcome of a call, durable. While this goes on the call is nobody else's."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._in_flight[call.trace.trace_id] = (ended, asyncio.current_task())
+        driven, trace_id = self._engine.committer.driven, call.trace.trace_id
+        if self._in_flight:
+            driven.add(trace_id)
+        self._in_flight[trace_id] = (ended, asyncio.current_task())
         try:
             outcome = await drive(call)
             await make_durable(call)
@@ -93,7 +96,8 @@ class Session:
             keep_late(self._run)
             raise
         finally:
-            del self._in_flight[call.trace.trace_id]
+            del self._in_flight[trace_id]
+            driven.discard(trace_id)
             ended.set_result(None)
         return self._handed_over(call, outcome)
 
