@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from reenact.skills.registry import Registry
 from reenact.store.compression import Codec
 from reenact.store.erasure import erase
 from reenact.store.sqlite import SqliteStore
+from tests.store.copies import copy_store
 
 COMMIT_BITS = 24
 EVIDENCE = ("commits", "payloads", "erasures", "keys")
@@ -56,8 +56,7 @@ class StoreFile:
         self.erased = erase_step(path, self.second, "keyed")
 
     def copy(self, to: Path) -> Path:
-        shutil.copyfile(self.path, to)
-        return to
+        return copy_store(self.path, to)
 
     def number(self, run_id: str) -> int:
         return int(query(self.path, "SELECT run_no FROM runs WHERE run_id = ?", (run_id,))[0][0])

@@ -18,6 +18,7 @@ from reenact.errors import UsageError
 from reenact.runtime.reader import RunReader
 from reenact.runtime.session import Session
 from reenact.store.verification import verify_run
+from tests import ctrl_c
 from tests.session.conftest import World
 
 
@@ -143,7 +144,9 @@ with Runtime(sys.argv[1], skills=Registry([slow])).session() as session:
 
 def test_ctrl_c_leaves_a_session_without_a_task_behind(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    with subprocess.Popen([sys.executable, "-c", HOST, str(path)], stderr=subprocess.PIPE, text=True) as host:
+    with ctrl_c.heard():
+        host = subprocess.Popen([sys.executable, "-c", HOST, str(path)], stderr=subprocess.PIPE, text=True)
+    with host:
         deadline = time.monotonic() + 60
         while not (tmp_path / "begun").exists():
             assert time.monotonic() < deadline
