@@ -32,6 +32,7 @@ def ill(recorded: Command, tmp_path: Path) -> Iterator[Command]:
     """A copy of a healthy store with one completed run, to be made ill."""
     folder = tmp_path / "ill"
     folder.mkdir()
+    SqliteStore(str(recorded.store)).close()  # its log goes into the file
     copy_store(recorded.store, folder / "store.db")
     yield Command(folder)
     reopen(folder)

@@ -113,9 +113,12 @@ def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(runtime
         "time.sleep(60)\n"
     )
     with runtime.session() as session:
-        assert session.verify([f"{sys.executable} {script}"], timeout_s=3) == [124]
+        for limit_s in (0.5, 5, 50):  # on a busy machine it may end before the child is there
+            assert session.verify([f"{sys.executable} {script}"], timeout_s=limit_s) == [124]
+            if mark.exists() and mark.read_text():
+                break
     child = int(mark.read_text())
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while is_alive(child):
         assert time.monotonic() < deadline, "what the command started goes on"
 
