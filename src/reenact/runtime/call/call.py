@@ -26,6 +26,8 @@ class Call:
     """After references, before secrets, with `$` escaped: as they are recorded."""
     is_live: bool
     """Whether its effect comes from the world: only then is anything waited for, spent, or in doubt."""
+    tool_class: ToolClass = "write"
+    """As its skill says of these parameters."""
     trace: TraceFold = field(init=False)
     unresolved: str | None = None
     """Why a reference in the parameters led nowhere."""
@@ -34,18 +36,11 @@ class Call:
     gate: DuplicateGate | None = None
     """That of the call's own turn: the run may have come to the next one before the call ends."""
     claim: Claim | None = None
-    _tool_class: ToolClass | None = None
     _rate: Tariff | None = None
 
     @property
     def trace_id(self) -> str:
         return self.trace.trace_id
-
-    @property
-    def tool_class(self) -> ToolClass:
-        if self._tool_class is None:
-            self._tool_class = self.step.tool_class(self.parameters)
-        return self._tool_class
 
     @property
     def rate(self) -> Tariff:
@@ -55,9 +50,7 @@ class Call:
         return self._rate
 
     def unescaped(self) -> dict[str, object]:
-        """The parameters as the skill gets them, but for secrets, which stay references."""
-        if self.plain:
-            return self.parameters
+        """The parameters as the skill gets them, but for secrets, which stay references: of a plain call themselves."""
         found = unescape(self.parameters, None)
         assert isinstance(found, dict)
         return found

@@ -15,7 +15,6 @@ from reenact.policy.classify import classify
 from reenact.policy.repeat import fate_unknown, may_repeat
 from reenact.policy.retry import calculate_backoff_ms, should_retry
 from reenact.policy.settle import FREE, settle
-from reenact.record.outcomes import with_output
 from reenact.runtime.call import artifacts, doubt, ending, unrecorded
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.ending import Kept
@@ -264,10 +263,17 @@ def end_with_attempt(call: Call, result: AttemptResult, code: str, output: Kept)
         details |= unrecorded.remark(call)
     status: EffectStatus = "SUCCESS" if good else ("ERROR" if result.facts.exceptions else "FAILURE")
     outcome = ending.end(
-        call, status, code, message, details=details or None, latency_ms=result.latency_ms, output=output
+        call,
+        status,
+        code,
+        message,
+        details=details or None,
+        latency_ms=result.latency_ms,
+        output=output,
+        returned=result.output if good else ending.NOTHING,
     )
     reach("after_effect")
-    return with_output(outcome, result.output) if good else outcome
+    return outcome
 
 
 def end_without_money(call: Call, refusal: Refusal) -> StructuredOutcome:
