@@ -62,11 +62,6 @@ def request(call: Call, commitment: str) -> Logged:
     if step.caller_key is not None:
         book = run.journal.book
         meta["key"] = book.put_as_it_is(book.redactor.redact_text(step.caller_key))[0]
-    public = public_parameters(call) if step.skill is not None and step.skill.metadata.public else {}
-    args: dict[str, object] = {
-        "$commit": commitment,
-        **{name: msgspec.Raw(canonicalize(value)) for name, value in public.items()},
-    }
     trace_id, action_request_id, ts = run.door.uuid7(), run.door.uuid7(), run.door.timestamp()
     artifact = ActionRequest(
         action_request_id=action_request_id,
