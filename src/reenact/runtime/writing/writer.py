@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from reenact.contracts.artifacts import Artifact, ToolCall
 from reenact.contracts.records import Attempt, Event, RunCheckpoint, RunRecord, RunStatus, Seal, Vote
 from reenact.errors import FundsTaken, KeyTaken, StoreError
 from reenact.journal import chain, frontier
-from reenact.journal.chain import Logged
 from reenact.journal.fold import TraceFold
 from reenact.journal.merkle import MerkleTree
-from reenact.journal.run_fold import RunFold, attempt_leaf
+from reenact.journal.run_fold import RunFold
 from reenact.runtime.crash_points import reach
 from reenact.runtime.writing.committer import Committer
 from reenact.runtime.writing.payloads import PayloadBook
@@ -182,11 +182,12 @@ class RunWriter:
         self._staged.run.append(chain.run_line(record))
         self._staged.new_run = new_run
 
-    def entry(self, logged: Logged) -> TraceFold:
-        trace = self.fold.apply_entry(logged.entry, logged.artifact, recompute=False)
-        staged, begins = self._staged, logged.entry.sequence_number == 1
+    def entry(self, artifact: Artifact) -> TraceFold:
+        """Stage an artifact as the next entry of its trace."""
+        trace, line = self.fold.log(artifact)
+        staged, begins = self._staged, trace.sequence == 1
         lines = staged.traces.get(trace.trace_id) or staged.trace(trace.trace_id, trace.step_index, begins=begins)
-        lines.lines.append(logged.line)
+        lines.lines.append(line)
         if begins:
             staged.new_traces.append(NewTrace(trace.trace_id, trace.step_index, trace.step_id))
         elif self.sets_apart and trace.terminal:
@@ -194,13 +195,11 @@ class RunWriter:
         return trace
 
     def attempt(self, attempt: Attempt) -> Attempt:
-        digested, line = chain.digested_attempt(attempt)
-        trace = self.fold.trace(attempt.trace_id)
-        trace.add_attempt(digested, recompute=False)
+        trace, line, leaf = self.fold.log_attempt(attempt)
         staged = self._staged.trace(attempt.trace_id, trace.step_index)
         staged.lines.append(line)
-        staged.attempts.append(attempt_leaf(digested))
-        return digested
+        staged.attempts.append(leaf)
+        return attempt
 
     def event(self, event: Event) -> None:
         self.fold.apply_event(event)
@@ -294,7 +293,7 @@ class RunWriter:
         tell_all(after, interrupted)
 
     async def claim(
-        self, call: Logged, reservation: KeyReservation | None = None, earmark: Earmark | None = None
+        self, call: ToolCall, reservation: KeyReservation | None = None, earmark: Earmark | None = None
     ) -> bool:
         """Make a tool_call, and all that is staged, durable in one transaction with what the call reserves.
 
@@ -306,16 +305,17 @@ class RunWriter:
         async with self._lock:
             if self._full:
                 await self._commit_full()
-            trace = self.fold.trace(call.entry.trace_id)
+            trace = self.fold.trace(call.trace_id)
             before = (trace.state, trace.sequence, trace.head, trace.attempts_head)
             self.entry(call)
+            line = self._staged.traces[call.trace_id].lines[-1]
             self._staged.reservations += [] if reservation is None else [reservation]
             self._staged.earmarks += [] if earmark is None else [earmark]
             try:
                 after, interrupted = await self._commit_staged()
             except (KeyTaken, FundsTaken) as taken:
                 trace.state, trace.sequence, trace.head, trace.attempts_head = before
-                self._take_back(trace, call, reservation, earmark)
+                self._take_back(trace, line, reservation, earmark)
                 if isinstance(taken, FundsTaken):
                     raise
                 return False
@@ -327,16 +327,14 @@ class RunWriter:
         return True
 
     def _take_back(
-        self, trace: TraceFold, call: Logged, reservation: KeyReservation | None, earmark: Earmark | None
+        self, trace: TraceFold, line: bytes, reservation: KeyReservation | None, earmark: Earmark | None
     ) -> None:
         """The tool_call that was staged last in its trace."""
         trace.call = None
         held_by = (self._staged, *(group.staged for group in self._full))
-        staged = next(
-            staged for staged in held_by if (of := staged.traces.get(trace.trace_id)) and call.line in of.lines
-        )
+        staged = next(staged for staged in held_by if (of := staged.traces.get(trace.trace_id)) and line in of.lines)
         lines = staged.traces[trace.trace_id].lines
-        lines.remove(call.line)
+        lines.remove(line)
         if not lines:
             del staged.traces[trace.trace_id]
         if reservation is not None:
