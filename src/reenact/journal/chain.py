@@ -123,6 +123,11 @@ def sealed(seal: Seal) -> Seal:
     return replace(seal, seal_digest=sha(encode(replace(seal, seal_digest=msgspec.UNSET))))
 
 
+def seal_behind(body: bytes, seal: Seal, prev_store_seal: str) -> Seal:
+    """The seal of a run whose last commit is `body` up to here: what it says of those bytes, and of the seal before."""
+    return sealed(replace(seal, prev_store_seal=prev_store_seal, run_head=sha(body)))
+
+
 def state_of(trace_id: str, plan_id: str, state: State, sequence: int, head: str) -> ExecutionState:
     unsigned = ExecutionState(
         current_state=state, last_entry_digest=head, last_sequence_number=sequence, plan_id=plan_id, trace_id=trace_id

@@ -10,6 +10,7 @@ import pytest
 from reenact import Registry, SkillContext, skill
 from reenact.errors import SkillError
 from reenact.replay import load_recording
+from reenact.runtime import run as run_module
 from reenact.values.clock import FixedDoor, SystemDoor
 from tests.replay.recording import mocked
 from tests.runtime.running import Bench, outcome_of, step
