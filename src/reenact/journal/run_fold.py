@@ -204,7 +204,7 @@ class RunFold:
 
         The leaf enters the tree of attempts with the commit: only there it is known in which order the lines stand.
         """
-        trace = self.trace(attempt.trace_id)
+        trace = self.open.get(attempt.trace_id) or TraceFold(attempt.trace_id)
         digested, line = digested_attempt(attempt)
         trace.add_attempt(digested, recompute=False)
         return trace, line, attempt_leaf(digested)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -30,18 +30,9 @@ class Report(Struct):
     raw_response: Any = None
     has_raw_response: bool = False
 
-    @property
-    def is_silent(self) -> bool:
-        """Nothing was said at all, as most attempts do."""
-        return (
-            not self.side_effects
-            and not self.has_raw_response
-            and self.request_id is None
-            and self.usage is None
-            and self.finish_reason is None
-            and self.retry_after_ms is None
-            and self.http_status is None
-        )
+
+SILENT: Final = Report()
+"""Nothing was said at all, as most attempts do."""
 
 
 class SkillContext:

@@ -27,7 +27,6 @@ from reenact.contracts.facts import Facts
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Attempt, AttemptKind, SideEffect
 from reenact.contracts.references import is_secret
-from reenact.journal.chain import Logged, log
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import NO_AMOUNTS
 from reenact.runtime.call.call import Call
@@ -41,7 +40,7 @@ from reenact.values.digest import hmac_hex
 NO_SIDE_EFFECTS: list[SideEffect] = []
 
 
-def request(call: Call, commitment: str) -> Logged:
+def request(call: Call, commitment: str) -> ActionRequest:
     """The first entry of a trace."""
     run, step = call.run, call.step
     public = public_parameters(call) if step.skill is not None and step.skill.metadata.public else {}
@@ -63,7 +62,7 @@ def request(call: Call, commitment: str) -> Logged:
         book = run.journal.book
         meta["key"] = book.put_as_it_is(book.redactor.redact_text(step.caller_key))[0]
     trace_id, action_request_id, ts = run.door.uuid7(), run.door.uuid7(), run.door.timestamp()
-    artifact = ActionRequest(
+    return ActionRequest(
         action_request_id=action_request_id,
         agent_id=run.plan.agent_id,
         intent=f"Run {step.skill_id}@{step.skill_version or 'unknown'} for step {step.step_id}",
@@ -74,15 +73,6 @@ def request(call: Call, commitment: str) -> Logged:
         risk_level=risk_level,
         trace_id=trace_id,
         ts=ts,
-    )
-    return log(
-        artifact,
-        "action_request",
-        action_request_id,
-        sequence=1,
-        prev="0" * 64,
-        from_state="PENDING",
-        to_state="PENDING",
     )
 
 
@@ -95,7 +85,7 @@ def public_parameters(call: Call) -> dict[str, object]:
     return {name: value for name, value in public.items() if not rules.find({name: value})}
 
 
-def decision(call: Call, verdict: Approval | Refusal) -> Logged:
+def decision(call: Call, verdict: Approval | Refusal) -> SupervisorDecision:
     run, trace, step = call.run, call.trace, call.step
     request = trace.request
     assert request is not None
@@ -115,7 +105,7 @@ def decision(call: Call, verdict: Approval | Refusal) -> Logged:
             now_s=now_ms // 1000,
             nonce=nonce.hex(),
         )
-    artifact = SupervisorDecision(
+    return SupervisorDecision(
         action_request_digest=cast("str", request.digest),
         action_request_id=request.action_request_id,
         decision="APPROVE" if approved else "DENY",
@@ -126,15 +116,6 @@ def decision(call: Call, verdict: Approval | Refusal) -> Logged:
         supervisor_decision_id=decision_id,
         trace_id=trace.trace_id,
         ts=ts,
-    )
-    return log(
-        artifact,
-        "supervisor_decision",
-        decision_id,
-        sequence=trace.sequence + 1,
-        prev=trace.head,
-        from_state="PENDING",
-        to_state="AUTHORIZED" if approved else "DENIED",
     )
 
 
@@ -166,13 +147,13 @@ def idempotency_key(call: Call) -> str:
     return call.trace.trace_id if key is None else "k:" + hmac_hex(call.run.plan.salt, key.encode())
 
 
-def tool_call(call: Call, key: str) -> Logged:
+def tool_call(call: Call, key: str) -> ToolCall:
     trace, door = call.trace, call.run.door
     request, decided = trace.request, trace.decision
     assert request is not None
     assert decided is not None
     tool_call_id, now = door.uuid7(), door.timestamp()
-    artifact = ToolCall(
+    return ToolCall(
         call=request.proposal,
         capability_digest=sha256(cast("str", decided.minted_capability).encode()).hexdigest(),
         idempotency_key=key,
@@ -183,17 +164,6 @@ def tool_call(call: Call, key: str) -> Logged:
         tool_class=call.tool_class,
         trace_id=trace.trace_id,
         ts=max(decided.ts, now),  # whatever the clock does, a call follows its approval
-    )
-    return log(
-        artifact,
-        "tool_call",
-        tool_call_id,
-        sequence=trace.sequence + 1,
-        prev=trace.head,
-        from_state="AUTHORIZED",
-        to_state="EXECUTING",
-        tool_call_id=tool_call_id,
-        idempotency_key=key,
     )
 
 
@@ -257,7 +227,7 @@ def tool_effect(
     status: EffectStatus,
     output: tuple[str, int],
     served_from: str | None = None,
-) -> Logged:
+) -> ToolEffect:
     """The last entry of a trace that was authorized; `output` is the commitment and size of what it returned."""
     trace, made = call.trace, call.trace.call
     assert made is not None
@@ -266,7 +236,7 @@ def tool_effect(
     if status != "SUCCESS":
         message = f"Step {outcome.step_id} ended with {outcome.code}"[:200]
         error = EffectError(code=outcome.code, message=message, retryable=outcome.retryable)
-    artifact = ToolEffect(
+    return ToolEffect(
         content_hash_alg="sha256",
         document_hashes=[
             DocumentHash(hash=output[0], pointer="/output", size_bytes=output[1]),
@@ -280,17 +250,6 @@ def tool_effect(
         tool_effect_id=effect_id,
         trace_id=trace.trace_id,
         ts=outcome.timestamp,
-    )
-    return log(
-        artifact,
-        "tool_effect",
-        effect_id,
-        sequence=trace.sequence + 1,
-        prev=trace.head,
-        from_state="EXECUTING",
-        to_state="COMPLETED" if status == "SUCCESS" else "FAILED",
-        tool_call_id=made.tool_call_id,
-        idempotency_key=made.idempotency_key,
     )
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from reenact.contracts.artifacts import ToolCall
 from reenact.contracts.facts import Facts
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.errors import FundsTaken, StoreError
-from reenact.journal.chain import Logged
 from reenact.journal.fold import TraceFold
 from reenact.policy.repeat import may_repeat
 from reenact.record.outcomes import outcome_of
@@ -36,8 +36,8 @@ MINUTE = len("2026-01-01T00:00")
 class Lapsed(Exception):
     """A call found in AUTHORIZED long after its approval, or by a clock that was set: it is not made any more."""
 
-    def __init__(self, logged: Logged) -> None:
-        self.logged = logged
+    def __init__(self, tool_call: ToolCall) -> None:
+        self.tool_call = tool_call
 
 
 async def authorize(call: Call) -> StructuredOutcome | None:
@@ -46,7 +46,7 @@ async def authorize(call: Call) -> StructuredOutcome | None:
     try:
         return await reserve(call)
     except Lapsed as lapsed:
-        journal.entry(lapsed.logged)
+        journal.entry(lapsed.tool_call)
         return ending.refuse(call, "ERR_POLICY_VIOLATION", "its approval had lapsed before the call was made")
     except FundsTaken as taken:
         journal.entry(artifacts.tool_call(call, artifacts.idempotency_key(call)))
@@ -180,14 +180,14 @@ def doubtful(store: Store, record: KeyRecord) -> str:
     )
 
 
-def call_in_time(call: Call, key: str) -> Logged:
+def call_in_time(call: Call, key: str) -> ToolCall:
     """The tool_call, which says when it was made; Lapsed where that is too late for its approval."""
-    logged, decided = artifacts.tool_call(call, key), call.trace.decision
+    tool_call, decided = artifacts.tool_call(call, key), call.trace.decision
     assert decided is not None
-    approved, made = decided.ts, logged.entry.ts
+    approved, made = decided.ts, tool_call.ts
     if made[:MINUTE] != approved[:MINUTE] and parse_ts(made) // 1000 >= parse_ts(approved) // 1000 + LIFETIME_S:
-        raise Lapsed(logged)
-    return logged
+        raise Lapsed(tool_call)
+    return tool_call
 
 
 def recorded_trace(store: Store, record: KeyRecord) -> tuple[TraceFold, dict[str, int]]:

@@ -23,7 +23,7 @@ from reenact.runtime.effects.threads import THREADS, leave_if_forked
 from reenact.runtime.gates.permission import refuse_hosts
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.runtime.writing.redaction import KEY_VARIABLE
-from reenact.skills.context import SkillContext
+from reenact.skills.context import SILENT, SkillContext
 from reenact.skills.plain import to_plain
 from reenact.skills.skill import Skill
 from reenact.values.clock import Door
@@ -117,7 +117,7 @@ class LiveSource(EffectSource):
     ) -> AttemptResult:
         ended_at, latency_ms = self._door.timestamp(), max(0, int((self._door.monotonic() - begun.at) * 1000))
         report, started_at = begun.ctx.close(), begun.started_at
-        if error is None and not still_running and report.is_silent:
+        if error is None and not still_running and report == SILENT:
             output = escape_encrypted_marks(output)
             return AttemptResult(
                 facts=NO_FACTS, started_at=started_at, ended_at=ended_at, latency_ms=latency_ms, output=output

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from typing import cast
 
 from msgspec.structs import replace
@@ -16,7 +16,6 @@ from reenact.runtime.writing.staging import Draft, Place
 from reenact.store.base import NewPayload, Store
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import Door
-from reenact.values.digest import sha256_hex
 from reenact.values.envelope import open_envelope
 
 MARK = REDACTED.encode()
@@ -67,7 +66,7 @@ class PayloadBook:
             self._name_again(*known)
             return known[0], size
         envelope = self._door.random_bytes(32) + content
-        commitment = sha256_hex(envelope)
+        commitment = sha256(envelope).hexdigest()
         self.draft.payloads.append(NewPayload(commitment, content_key, envelope))
         self._remember(content_key, commitment, self.draft.place)
         return commitment, size
@@ -80,7 +79,7 @@ class PayloadBook:
             outcome = replace(outcome, message=message, details=cast("dict[str, object] | None", details))
         content = encode(outcome) if outcome.details is None else canonicalize(outcome)
         envelope = self._door.random_bytes(32) + content
-        commitment = sha256_hex(envelope)
+        commitment = sha256(envelope).hexdigest()
         self.draft.payloads.append(NewPayload(commitment, b"", envelope))
         return commitment, len(envelope)
 

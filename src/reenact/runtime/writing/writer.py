@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from reenact.contracts.artifacts import Artifact, ToolCall
 from reenact.contracts.records import Attempt, Event, RunCheckpoint, RunRecord, RunStatus, Seal, Vote
 from reenact.errors import FundsTaken, KeyTaken, StoreError
 from reenact.journal import chain, frontier
-from reenact.journal.chain import Logged
 from reenact.journal.fold import TraceFold
-from reenact.journal.run_fold import RunFold, attempt_leaf
+from reenact.journal.run_fold import RunFold
 from reenact.runtime.crash_points import reach
 from reenact.runtime.writing.committer import Committer
 from reenact.runtime.writing.payloads import PayloadBook
@@ -74,11 +74,12 @@ class RunWriter:
         self.book.draft.run.append(chain.run_line(record))
         self.book.draft.new_run = new_run
 
-    def entry(self, logged: Logged) -> TraceFold:
-        trace = self.fold.apply_entry(logged.entry, logged.artifact, recompute=False)
-        draft, begins = self.book.draft, logged.entry.sequence_number == 1
+    def entry(self, artifact: Artifact) -> TraceFold:
+        """Stage an artifact as the next entry of its trace."""
+        trace, line = self.fold.log(artifact)
+        draft, begins = self.book.draft, trace.sequence == 1
         lines = draft.lines_of.get(trace.trace_id) or draft.lines_for(trace.trace_id, trace.step_index, begins=begins)
-        lines.lines.append(logged.line)
+        lines.lines.append(line)
         if begins:
             draft.traces.append(NewTrace(trace.trace_id, trace.step_index, trace.step_id))
         elif self.sets_apart and trace.terminal:
@@ -86,13 +87,11 @@ class RunWriter:
         return trace
 
     def attempt(self, attempt: Attempt) -> Attempt:
-        digested, line = chain.digested_attempt(attempt)
-        trace = self.fold.trace(attempt.trace_id)
-        trace.add_attempt(digested, recompute=False)
+        trace, line, leaf = self.fold.log_attempt(attempt)
         staged = self.book.draft.lines_for(attempt.trace_id, trace.step_index)
         staged.lines.append(line)
-        staged.attempts.append(attempt_leaf(digested))
-        return digested
+        staged.attempts.append(leaf)
+        return attempt
 
     def event(self, event: Event) -> None:
         self.fold.apply_event(event)
@@ -186,7 +185,7 @@ class RunWriter:
             lock.release()
 
     async def claim(
-        self, call: Logged, reservation: KeyReservation | None = None, earmark: Earmark | None = None
+        self, call: ToolCall, reservation: KeyReservation | None = None, earmark: Earmark | None = None
     ) -> bool:
         """Make a tool_call, and all that is staged, durable in one transaction with what the call reserves.
 
@@ -198,17 +197,18 @@ class RunWriter:
         async with self._lock:
             if self._full:
                 await self._commit_full()
-            trace = self.fold.trace(call.entry.trace_id)
+            trace = self.fold.trace(call.trace_id)
             before = (trace.state, trace.sequence, trace.head, trace.attempts_head)
             self.entry(call)
             draft = self.book.draft
+            line = draft.lines_of[call.trace_id].lines[-1]
             draft.reservations += [] if reservation is None else [reservation]
             draft.earmarks += [] if earmark is None else [earmark]
             try:
                 await self._commit(self.book.close_draft(), is_last=True)
             except (KeyTaken, FundsTaken) as taken:
                 trace.state, trace.sequence, trace.head, trace.attempts_head = before
-                self._take_back(trace, call, reservation, earmark)
+                self._take_back(trace, line, reservation, earmark)
                 if isinstance(taken, FundsTaken):
                     raise
                 return False
@@ -219,14 +219,14 @@ class RunWriter:
         return True
 
     def _take_back(
-        self, trace: TraceFold, call: Logged, reservation: KeyReservation | None, earmark: Earmark | None
+        self, trace: TraceFold, line: bytes, reservation: KeyReservation | None, earmark: Earmark | None
     ) -> None:
         """The tool_call that was staged last in its trace."""
         trace.call = None
         held_by = (self.book.draft, *self._full)
-        draft = next(draft for draft in held_by if (of := draft.lines_of.get(trace.trace_id)) and call.line in of.lines)
+        draft = next(draft for draft in held_by if (of := draft.lines_of.get(trace.trace_id)) and line in of.lines)
         lines = draft.lines_of[trace.trace_id].lines
-        lines.remove(call.line)
+        lines.remove(line)
         if not lines:
             del draft.lines_of[trace.trace_id]
         if reservation is not None:
