@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from reenact.cli.printing import Segment, dollars, one_line
 
 if TYPE_CHECKING:
-    from reenact.runtime.simulation import Simulation, StepForecast
+    from reenact.replay.forecast import Simulation, StepForecast
 
 SECOND = 1000
 MINUTE = 60 * SECOND

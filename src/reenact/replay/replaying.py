@@ -102,7 +102,7 @@ class Runtime(PlainRuntime):
         return run_sync(self.dry_run_async(plan))
 
     async def dry_run_async(self, plan: PlanLike) -> ReplayResult:
-        from reenact.replay.dry import dry_run_plan
+        from reenact.replay.dry_plan import dry_run_plan
 
         return await dry_run_plan(self.pinned(plan), self.registry.freeze(), door=self.door)
 

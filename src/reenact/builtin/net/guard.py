@@ -67,9 +67,11 @@ class Guard:
         inside = why_inside(address)
         if inside is None or self.allows(str(address), port):
             return
+        is_or_leads_to = "is" if normalize_host(host) == str(address) else "leads to"
         raise SkillError.of(
             "ERR_BLOCKED_HOST",
-            f"{host} leads to a {inside} address; if that is meant, add {_display(host)}:{port} to context.allow_hosts",
+            f"{host} {is_or_leads_to} a {inside} address; if that is meant, "
+            f"add {_display(host)}:{port} to context.allow_hosts",
             host=host,
             reason=inside,
         )

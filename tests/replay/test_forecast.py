@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 from reenact import Registry, Runtime, SkillContext, skill
-from reenact.contracts.plan import plan_from_document, plan_hash
 from reenact.errors import SkillError
+from reenact.replay.forecast import Outside, Problem, Simulation, simulate
+from reenact.replay.usual_times import usual_times
 from reenact.runtime.pinning import pin
-from reenact.runtime.simulation import Outside, Problem, Simulation, simulate
-from reenact.runtime.steps import RunPlan
-from reenact.runtime.usual_times import usual_times
 from reenact.skills.registry import default_registry
 from reenact.values.clock import SystemDoor
 from tests.runtime.running import plan, step
@@ -55,8 +53,7 @@ def registry() -> Registry:
 
 def told(*steps: dict[str, Any], outside: Outside | None = None, **context: Any) -> Simulation:
     skills = registry()
-    document = pin(plan(*steps, **context), skills, SystemDoor())
-    return simulate(RunPlan(plan_from_document(document)[0], document, skills.freeze()), plan_hash(document), outside)
+    return simulate(pin(plan(*steps, **context), skills, SystemDoor()), skills, outside)
 
 
 def only_problem(answer: Simulation) -> Problem:
@@ -209,7 +206,7 @@ def test_a_changed_definition_is_told_and_not_fatal() -> None:
     skills = registry()
     document = pin(plan(step(look)), skills, SystemDoor())
     document["context"]["pins"]["skills"]["look@1.0.0"] = "0" * 64  # type: ignore[index]
-    answer = simulate(RunPlan(plan_from_document(document)[0], document, skills.freeze()), plan_hash(document))
+    answer = simulate(document, skills)
     assert answer.feasible
     assert [problem.kind for problem in answer.problems] == ["definition"]
 

@@ -1,0 +1,171 @@
+"""A plan that never ran, run dry: what its steps refer to is not known, and no forecast breaks on that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from msgspec.structs import replace
+
+from reenact.contracts.plan import plan_from_document
+from reenact.contracts.references import (
+    UnresolvedReference,
+    has_sealed,
+    references_in,
+    secret_names,
+    split_path,
+    unescape,
+    with_unknowns,
+)
+from reenact.errors import SkillError
+from reenact.policy.budget import budget_policy
+from reenact.policy.classify import facts_of
+from reenact.policy.cost import PriceTable
+from reenact.policy.literals import literal_secrets
+from reenact.policy.redaction import SecretRules
+from reenact.policy.repeat import may_repeat
+from reenact.policy.settle import settle, tariff
+from reenact.replay.dry import DrySource, result_of, run_dry
+from reenact.replay.result import ReplayResult
+from reenact.runtime.gates import validate
+from reenact.runtime.gates.verdict import Refusal
+from reenact.runtime.sealing import KEY_VARIABLE
+from reenact.runtime.source import AttemptCall
+from reenact.runtime.steps import PlannedStep, RunPlan
+from reenact.skills.registry import Registry
+from reenact.values.clock import Door, SystemDoor
+
+Parameters = dict[str, object]
+
+
+class DryPlan(RunPlan):
+    """A pinned plan whose references are not resolved: what holds one is marked as a value that may be anything.
+
+    `past_errors` goes on after steps that would end the run, for a look at all of them; without `limited` no budget
+    counts.
+    """
+
+    def __init__(
+        self, document: dict[str, object], registry: Registry, *, past_errors: bool = False, limited: bool = True
+    ) -> None:
+        plan = plan_from_document(document)[0]
+        if not limited:
+            plan = replace(plan, context=replace(plan.context, budget=None, budget_cents=None))
+        super().__init__(plan, document, registry)
+        self.literal = True
+        self._past_errors = past_errors
+
+    @property
+    def has_no_budget(self) -> bool:
+        return budget_policy(self.plan.context.budget_cents, self.plan.context.budget).has_no_limit
+
+    def before(self, step: PlannedStep) -> dict[str, int]:
+        """The steps that it may refer to, with their places."""
+        return {name: number for name, number in self.index.items() if number < step.index}
+
+    def as_written(self, number: int) -> PlannedStep:
+        return super().step(number)
+
+    def step(self, number: int) -> PlannedStep:
+        step = self.as_written(number)
+        parameters = cast("Parameters", with_unknowns(step.parameters, texts=True))
+        return replace(step, parameters=parameters, on_error="continue" if self._past_errors else step.on_error)
+
+
+@dataclass(kw_only=True)
+class PlanSource(DrySource):
+    """What would come of the calls of a plan, as if the run were live: it spends in the store that is thrown away.
+
+    `failing` lets each call fail as often as it would be tried again, and as dearly, before it succeeds.
+    """
+
+    plan: DryPlan
+    has_secret: Callable[[str], bool] = lambda _: True
+    failing: bool = False
+
+    def __post_init__(self) -> None:
+        self._prices = PriceTable.of(self.plan.pins.prices)
+
+    def is_live(self, step: PlannedStep) -> bool:
+        """All but what is sealed: nobody opens that here, and a live run would wait for its key."""
+        return not has_sealed(step.parameters)
+
+    def given_up(self, step: PlannedStep) -> Refusal | None:
+        """The first gate's word about what is known of the step, which is more than its marked parameters tell."""
+        written = self.plan.as_written(step.index)
+        known = cast("Parameters", unescape(with_unknowns(written.parameters), None))
+        refusal = validate.check(step, known, self.plan.registry, self.unresolved(written))
+        return refusal or self.literal_secret(written)
+
+    def unresolved(self, step: PlannedStep) -> str | None:
+        """Why a reference leads nowhere: it names no earlier step, or one that failed and had its run go on."""
+        references = list(references_in(step.parameters))
+        earlier = self.plan.before(step) if references else {}
+        for place, path in references:
+            try:
+                name, _ = split_path(path, earlier, place)
+            except UnresolvedReference as error:
+                return str(error)
+            if not self.has_output(name) and self.plan.as_written(earlier[name]).on_error == "continue":
+                return f"{place}: step {name!r} has no output to take {path!r} from"
+        return None
+
+    def has_output(self, step_id: str) -> bool:
+        return step_id in self.seen and not self.seen[step_id].fails
+
+    def literal_secret(self, step: PlannedStep) -> Refusal | None:
+        """A plan that holds a secret is refused before it runs."""
+        rules = SecretRules((), (*self.plan.plan.context.secret_fields, *step.redact_hints))
+        places = literal_secrets(step.parameters, rules)
+        if not places:
+            return None
+        message = f"{places[0]} looks like a secret, which a plan must not hold"
+        return Refusal("validate", "ERR_VALIDATION_FAILED", message, {"secret_at": places})
+
+    def missing_secret(self, step: PlannedStep, parameters: Parameters) -> str | None:
+        names = secret_names(self.plan.as_written(step.index).parameters)
+        absent = (name for name in names if not self.has_secret(name))
+        return next(absent, KEY_VARIABLE if has_sealed(parameters) else None)
+
+    async def failure(self, call: AttemptCall) -> SkillError | None:
+        return await super().failure(call) or (self.dearest_failure(call) if self.failing else None)
+
+    def dearest_failure(self, call: AttemptCall) -> SkillError | None:
+        """One after which the call is sent again, and charged for if any is; None where there is none."""
+        if call.attempt >= call.step.retry.max_retries:
+            return None
+        rate = tariff(self.plan.pins.prices, call.step.reference, call.parameters)
+        free: SkillError | None = None
+        for error in failures(call.step):
+            if not may_be_repeated(call.step, call.parameters, error):
+                continue
+            if settle(rate, self._prices, 1, error.code, facts_of(error)).exact > 0:
+                return error
+            free = free or error
+        return free
+
+
+def failures(step: PlannedStep) -> Iterator[SkillError]:
+    """Those that its policy retries."""
+    for code in sorted(step.retry.retryable_codes):
+        if not code.startswith("OK"):
+            yield SkillError.of(code, "as it may fail")
+
+
+def may_be_repeated(step: PlannedStep, parameters: Mapping[str, object], error: SkillError) -> bool:
+    """Whether a call that failed so may be sent again."""
+    assert step.skill is not None
+    meta = step.skill.metadata
+    return may_repeat(
+        tool_class=step.tool_class(parameters),
+        honours_key=meta.honours_key,
+        repeatable=meta.tool_class is None and meta.idempotent,
+        code=error.code,
+        facts=facts_of(error),
+    )
+
+
+async def dry_run_plan(document: dict[str, object], registry: Registry, *, door: Door | None = None) -> ReplayResult:
+    """What a pinned plan that never ran would cost and touch; times are not known."""
+    return result_of(await run_dry(PlanSource(plan=DryPlan(document, registry), door=door or SystemDoor())))

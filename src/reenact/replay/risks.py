@@ -1,0 +1,73 @@
+"""What a person may want to know of a step before saying yes to a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from reenact.contracts.references import UnresolvedReference, has_references, references_in, split_path
+from reenact.errors import SkillError
+from reenact.replay.dry_plan import DryPlan, may_be_repeated
+from reenact.runtime.steps import PlannedStep
+from reenact.skills.estimate import PROMPT_FIELDS
+from reenact.skills.schema_paths import leads_somewhere
+
+RiskKind = Literal["writes", "high_risk", "in_doubt", "no_key", "not_retried", "reference", "cost"]
+
+
+class Risk(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a person may want to know before saying yes."""
+
+    step_id: str
+    kind: RiskKind
+    message: str
+
+
+def risks_of_references(step: PlannedStep, plan: DryPlan) -> Iterator[Risk]:
+    """References to what an earlier skill does not declare to return."""
+    references = list(references_in(step.parameters))
+    earlier = plan.before(step) if references else {}
+    for place, path in references:
+        try:
+            name, parts = split_path(path, earlier, place)
+        except UnresolvedReference:
+            continue  # a problem, not a risk
+        source = plan.as_written(earlier[name]).skill
+        if source is not None and not leads_somewhere(source.metadata.output_schema, parts):
+            message = f"{place}: {{{{{path}}}}} is nothing that {source.metadata.reference} declares to return"
+            yield risk(step, "reference", message)
+
+
+def risks_of_call(step: PlannedStep, supervisor: str) -> Iterator[Risk]:
+    """Of a step that is made: what it writes, what a crash makes of it, what it may cost beyond the forecast."""
+    if step.risk_level(step.parameters) != "READ":
+        yield from risks_of_write(step, supervisor)
+    assert step.skill is not None
+    prompt = [step.parameters.get(name) for name in PROMPT_FIELDS]
+    if step.skill.metadata.cost_model == "tokens" and has_references(prompt):
+        yield risk(step, "cost", "its prompt holds what an earlier step returns: it may cost more than is shown here")
+
+
+def risks_of_write(step: PlannedStep, supervisor: str) -> Iterator[Risk]:
+    assert step.skill is not None
+    meta = step.skill.metadata
+    effects = f" ({', '.join(meta.side_effects)})" if meta.side_effects else ""
+    asked = ", a person is asked first" if supervisor == "ask" else ""
+    if step.risk_level(step.parameters) == "HIGH_RISK":
+        yield risk(step, "high_risk", f"{step.reference} is of high risk{effects}{asked}")
+    else:
+        yield risk(step, "writes", f"{step.reference} writes{effects}{asked}")
+    if meta.in_doubt == "redispatch" and not meta.honours_key:
+        yield risk(step, "in_doubt", "after a crash it is sent again, and nothing says that its tool notices")
+    elif meta.in_doubt == "hold":
+        yield risk(step, "in_doubt", "after a crash the run is held for a person")
+    if step.caller_key is None and not meta.honours_key:
+        yield risk(step, "no_key", "it has no idempotency_key: running the plan again does it again")
+    if not may_be_repeated(step, step.parameters, SkillError.of("ERR_TIMEOUT")):
+        yield risk(step, "not_retried", "once something was sent, a failure is not retried")
+
+
+def risk(step: PlannedStep, kind: RiskKind, message: str) -> Risk:
+    return Risk(step_id=step.step_id, kind=kind, message=message)
