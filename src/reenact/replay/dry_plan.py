@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 from msgspec.structs import replace
 
@@ -39,6 +39,16 @@ from reenact.values.clock import Door, SystemDoor
 Parameters = dict[str, object]
 
 
+class Reference(NamedTuple):
+    """`{{path}}` in the parameters of a step, and the step that it takes `rest` of; or `why` it names none."""
+
+    place: str
+    path: str
+    source: PlannedStep | None = None
+    rest: Sequence[str] = ()
+    why: str | None = None
+
+
 class DryPlan(RunPlan):
     """A pinned plan whose references are not resolved: what holds one is marked as a value that may be anything.
 
@@ -60,9 +70,17 @@ class DryPlan(RunPlan):
     def has_no_budget(self) -> bool:
         return budget_policy(self.plan.context.budget_cents, self.plan.context.budget).has_no_limit
 
-    def before(self, step: PlannedStep) -> dict[str, int]:
-        """The steps that it may refer to, with their places."""
-        return {name: number for name, number in self.index.items() if number < step.index}
+    def references(self, step: PlannedStep) -> Iterator[Reference]:
+        """What a step as written refers to."""
+        found = list(references_in(step.parameters))
+        earlier = {name: number for name, number in self.index.items() if number < step.index} if found else {}
+        for place, path in found:
+            try:
+                name, rest = split_path(path, earlier, place)
+            except UnresolvedReference as error:
+                yield Reference(place, path, why=str(error))
+            else:
+                yield Reference(place, path, self.as_written(earlier[name]), rest)
 
     def as_written(self, number: int) -> PlannedStep:
         return super().step(number)
@@ -95,24 +113,18 @@ class PlanSource(DrySource):
         """The first gate's word about what is known of the step, which is more than its marked parameters tell."""
         written = self.plan.as_written(step.index)
         known = cast("Parameters", unescape(with_unknowns(written.parameters), None))
-        refusal = validate.check(step, known, self.plan.registry, self.unresolved(written))
-        return refusal or self.literal_secret(written)
+        unresolved = next((found.why for found in self.plan.references(written) if found.why is not None), None)
+        wrong = validate.check(step, known, self.plan.registry, unresolved)
+        return wrong or self.literal_secret(written) or self.nothing_to_take(written)
 
-    def unresolved(self, step: PlannedStep) -> str | None:
-        """Why a reference leads nowhere: it names no earlier step, or one that failed and had its run go on."""
-        references = list(references_in(step.parameters))
-        earlier = self.plan.before(step) if references else {}
-        for place, path in references:
-            try:
-                name, _ = split_path(path, earlier, place)
-            except UnresolvedReference as error:
-                return str(error)
-            if not self.has_output(name) and self.plan.as_written(earlier[name]).on_error == "continue":
-                return f"{place}: step {name!r} has no output to take {path!r} from"
+    def nothing_to_take(self, step: PlannedStep) -> Refusal | None:
+        """A step that failed has no output. Where that ended the run, there is nobody who could take it."""
+        for place, path, source, *_ in self.plan.references(step):
+            seen = None if source is None else self.seen.get(source.step_id)
+            if source is not None and source.on_error == "continue" and (seen is None or seen.fails):
+                message = f"{place}: step {source.step_id!r} has no output to take {path!r} from"
+                return Refusal("validate", "ERR_REFERENCE_UNRESOLVED", message)
         return None
-
-    def has_output(self, step_id: str) -> bool:
-        return step_id in self.seen and not self.seen[step_id].fails
 
     def literal_secret(self, step: PlannedStep) -> Refusal | None:
         """A plan that holds a secret is refused before it runs."""

@@ -45,6 +45,10 @@ KINDS: dict[str, ProblemKind] = {
 }
 
 
+ASKED_APART = ("ERR_REFERENCE_UNRESOLVED", "ERR_QUOTA_EXCEEDED", "ERR_LLM_INVALID_MODEL", "ERR_BUDGET_EXCEEDED")
+"""Refused for what other steps are, do or cost: where the call itself goes is a question of its own."""
+
+
 class Problem(Struct, frozen=True, kw_only=True):
     """Something that a run would stumble over. `certain` ones end it there, unless the plan goes on after errors."""
 
@@ -163,7 +167,7 @@ class Looks:
             return
         details = outcome.details or {}
         kind = kind_of(outcome.code, details)
-        if kind in ("price", "budget"):  # before these it was not asked where it goes
+        if outcome.code in ASKED_APART:
             refused = await why_refused(step.skill_id, self.plan.step(step.index).parameters, self.plan.context)
             if refused is not None:
                 yield problem(step, kind_of(refused.code, {}), refused.code, str(refused))

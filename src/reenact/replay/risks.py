@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from reenact.contracts.references import UnresolvedReference, has_references, references_in, split_path
+from reenact.contracts.references import has_references
 from reenact.errors import SkillError
 from reenact.replay.dry_plan import DryPlan, may_be_repeated
 from reenact.runtime.steps import PlannedStep
@@ -27,17 +27,12 @@ class Risk(msgspec.Struct, frozen=True, kw_only=True):
 
 def risks_of_references(step: PlannedStep, plan: DryPlan) -> Iterator[Risk]:
     """References to what an earlier skill does not declare to return."""
-    references = list(references_in(step.parameters))
-    earlier = plan.before(step) if references else {}
-    for place, path in references:
-        try:
-            name, parts = split_path(path, earlier, place)
-        except UnresolvedReference:
-            continue  # a problem, not a risk
-        source = plan.as_written(earlier[name]).skill
-        if source is not None and not leads_somewhere(source.metadata.output_schema, parts):
-            message = f"{place}: {{{{{path}}}}} is nothing that {source.metadata.reference} declares to return"
-            yield risk(step, "reference", message)
+    for place, path, source, rest, _ in plan.references(step):
+        meta = None if source is None or source.skill is None else source.skill.metadata
+        if meta is not None and not leads_somewhere(meta.output_schema, rest):
+            yield risk(
+                step, "reference", f"{place}: {{{{{path}}}}} is nothing that {meta.reference} declares to return"
+            )
 
 
 def risks_of_call(step: PlannedStep, supervisor: str) -> Iterator[Risk]:

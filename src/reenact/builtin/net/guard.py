@@ -101,4 +101,5 @@ def _entry(text: str) -> tuple[str, int | None]:
 
 
 def _display(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+    bare = host.strip("[]")
+    return f"[{bare}]" if ":" in bare else bare
