@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -137,7 +138,8 @@ def expected_side_effects(step: PlannedStep, recorded: RecordedStep | None) -> l
     return [(name, step.skill_id) for name in declared]
 
 
-class DryRun(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class DryRun:
     """A dry run that has come to its end, and the throw-away store that it stands in."""
 
     run_id: str
@@ -145,6 +147,7 @@ class DryRun(Struct, frozen=True, kw_only=True):
     store: Store
     source: DrySource
 
+    @cached_property
     def steps(self) -> dict[str, RecordedStep]:
         return steps_of(self.store, self.run_id)
 
@@ -187,7 +190,7 @@ def result_of(made: DryRun, breakers: Iterable[Breaker] = ()) -> ReplayResult:
 def estimate_of(made: DryRun) -> Estimate:
     steps: list[StepEstimate] = []
     total, stops_at = 0, None
-    for step in made.steps().values():
+    for step in made.steps.values():
         outcome, seen = step.outcome(), made.source.seen.get(step.step_id)
         total += step.trace.cost_exact
         if outcome.code == "ERR_BUDGET_EXCEEDED" and stops_at is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple, cast
 
 from msgspec.structs import replace
@@ -19,7 +20,6 @@ from reenact.contracts.references import (
     with_unknowns,
 )
 from reenact.errors import SkillError
-from reenact.policy.budget import budget_policy
 from reenact.policy.classify import facts_of
 from reenact.policy.cost import PriceTable
 from reenact.policy.literals import literal_secrets
@@ -66,15 +66,11 @@ class DryPlan(RunPlan):
         self.literal = True
         self._past_errors = past_errors
 
-    @property
-    def has_no_budget(self) -> bool:
-        return budget_policy(self.plan.context.budget_cents, self.plan.context.budget).has_no_limit
-
     def references(self, step: PlannedStep) -> Iterator[Reference]:
         """What a step as written refers to."""
-        found = list(references_in(step.parameters))
-        earlier = {name: number for name, number in self.index.items() if number < step.index} if found else {}
-        for place, path in found:
+        for place, path in references_in(step.parameters):
+            names = accumulate(path.split("."), "{}.{}".format)
+            earlier = {name: self.index[name] for name in names if self.index.get(name, step.index) < step.index}
             try:
                 name, rest = split_path(path, earlier, place)
             except UnresolvedReference as error:

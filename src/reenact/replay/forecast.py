@@ -1,8 +1,8 @@
 """What a pinned plan would do, before anything runs: problems, risks, costs and times, for `reenact simulate`.
 
-Dry runs answer it, each past every error so that all mistakes are told: one in which every call succeeds, one in which
-every call fails as often and as dearly as it may, and that one again under the plan's budget. What lies outside (which
-secrets are set, what was spent today, how long calls took before) is given.
+Dry runs answer it, each past every error so that all mistakes are told: one in which every call succeeds, and one in
+which every call fails as often and as dearly as it may; where the budget would stop that one, it is made once more
+without. What lies outside (which secrets are set, what was spent today, how long calls took before) is given.
 """
 
 from __future__ import annotations
@@ -123,12 +123,12 @@ async def forecast(document: dict[str, object], registry: Registry, outside: Out
         source = PlanSource(plan=plan, door=SystemDoor(), has_secret=outside.has_secret, failing=failing)
         return await run_dry(source, outside.day_spent)
 
-    plan = DryPlan(document, registry)
-    best, worst = await dry_run(), await dry_run(failing=True, limited=False)
-    pressed = None if plan.has_no_budget else await dry_run(failing=True)
-    looks = Looks(plan, outside, best, worst)
+    best, pressed = (await dry_run()), (await dry_run(failing=True))
+    may_stop_at = next((name for name in over_budget(pressed) if name not in over_budget(best)), None)
+    worst = pressed if may_stop_at is None else await dry_run(failing=True, limited=False)
+    looks = Looks(DryPlan(document, registry), outside, best, worst)
     await looks.take()
-    return looks.summary(over_budget(best), [] if pressed is None else over_budget(pressed))
+    return looks.summary(may_stop_at)
 
 
 class Looks:
@@ -139,8 +139,8 @@ class Looks:
         self.context = plan.plan.context
         self.outside = outside
         self.seen = best.source.seen
-        self.best = best.steps()
-        self.worst = worst.steps()
+        self.best = best.steps
+        self.worst = worst.steps
         self.steps: list[StepForecast] = []
         self.problems: list[Problem] = []
         self.risks: list[Risk] = []
@@ -204,8 +204,7 @@ class Looks:
             worst_ms=longest_time(step, worst),
         )
 
-    def summary(self, over: list[str], may_be_over: list[str]) -> Simulation:
-        """`over` and `may_be_over` are the steps that the budget refuses, in the best run and in the worst."""
+    def summary(self, may_stop_at: str | None) -> Simulation:
         expected = sum(int(step.expected_exact) for step in self.steps)
         worst = sum(int(step.worst_exact) for step in self.steps)
         usual = [step.usual_ms for step in self.steps if step.usual_ms is not None]
@@ -222,8 +221,8 @@ class Looks:
             usual_ms=sum(usual) if len(usual) == len(self.steps) else None,
             worst_ms=sum(step.worst_ms for step in self.steps),
             budget_cents=self.context.budget_cents,
-            budget_stops_at=next(iter(over), None),
-            budget_may_stop_at=next((step_id for step_id in may_be_over if step_id not in over), None),
+            budget_stops_at=next((found.step_id for found in self.problems if found.kind == "budget"), None),
+            budget_may_stop_at=may_stop_at,
             asks_persons_at=tuple(step.step_id for step in self.steps if step.asks_person),
         )
 
@@ -251,7 +250,7 @@ def kind_of(code: str, details: Mapping[str, object]) -> ProblemKind:
 
 
 def over_budget(run: DryRun) -> list[str]:
-    return [step_id for step_id, step in run.steps().items() if step.outcome().code == "ERR_BUDGET_EXCEEDED"]
+    return [step_id for step_id, step in run.steps.items() if step.outcome().code == "ERR_BUDGET_EXCEEDED"]
 
 
 def longest_time(step: PlannedStep, trace: TraceFold) -> int:
