@@ -18,7 +18,7 @@ import msgspec
 from benchmarks.figure import Figure, race, seconds
 from benchmarks.plan import check
 from benchmarks.plans import plan, runtime, workplace
-from reenact.runtime.committer import Committed, Committer
+from reenact.runtime.writing.committer import Committed, Committer
 from reenact.store.base import PAYLOAD_BITS, Lease, Unit
 from reenact.store.compression import Codec
 

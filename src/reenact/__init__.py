@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from reenact.policy.cost import calculate_cost
     from reenact.policy.replay_control import ReplayControl, ToolDenied, ToolSpec
     from reenact.policy.retry import RetryPolicy, calculate_backoff_ms, should_retry
+    from reenact.record.result import RunResult
     from reenact.replay.replaying import Runtime
-    from reenact.runtime.result import RunResult
     from reenact.skills.context import SkillContext
     from reenact.skills.declare import skill
     from reenact.skills.registry import Registry
@@ -27,7 +27,7 @@ _HOME = {
     "Registry": "reenact.skills.registry",
     "ReplayControl": "reenact.policy.replay_control",
     "RetryPolicy": "reenact.policy.retry",
-    "RunResult": "reenact.runtime.result",
+    "RunResult": "reenact.record.result",
     "Runtime": "reenact.replay.replaying",
     "SkillContext": "reenact.skills.context",
     "SkillError": "reenact.errors",

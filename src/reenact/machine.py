@@ -18,7 +18,7 @@ TRANSITIONS: Final[dict[tuple[State, State], ArtifactType]] = {
 
 TERMINAL: Final[frozenset[State]] = frozenset({"COMPLETED", "FAILED", "DENIED"})
 
-# What a state does until it is left; `reenact.runtime.drive` performs it, fresh or recovered alike.
+# What a state does until it is left; `reenact.runtime.call.call` performs it, fresh or recovered alike.
 OUTPUT: Final[dict[State, str]] = {
     "PENDING": "ask the gates",
     "AUTHORIZED": "reserve the idempotency key and persist the call",

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import reenact
-from reenact.runtime.session import Session
-from reenact.runtime.session_opening import SyncSession
+from reenact.runtime.session.opening import SyncSession
+from reenact.runtime.session.session import Session
 
 # Adding a name is a promise for years; taking one away breaks somebody. Both are decided here, in the open.
 NAMES = {

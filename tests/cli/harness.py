@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.store.powerless import give_up_powers
+from tests.store.sqlite.powerless import give_up_powers
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
@@ -24,8 +24,8 @@ FORKS.set_forkserver_preload(
         "reenact.builtin.catalogue",
         "reenact.cli.main",
         "reenact.runtime.runtime",
-        "reenact.store.export",
-        "reenact.store.verification",
+        "reenact.record.export",
+        "reenact.store.checks.verification",
         "tests.cli.harness",
         "typer._adapters",
     ]

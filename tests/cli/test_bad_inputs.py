@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.store.sqlite import SqliteStore
+from reenact.store.sqlite.store import SqliteStore
 from tests.cli.harness import SKILLS, Command, error_line
 
 HEAD = '{"plan_id": "p",\n "agent_id": "a", "steps": [\n'

@@ -14,10 +14,10 @@ from reenact import Runtime
 from reenact.contracts.records import RunStatus
 from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
+from reenact.record.result import RunResult
 from reenact.runtime import crash_points
-from reenact.runtime.result import RunResult
-from reenact.store.sqlite import SqliteStore
-from reenact.store.verification import verify_run
+from reenact.store.checks.verification import verify_run
+from reenact.store.sqlite.store import SqliteStore
 from tests.crash.world import Arrival, Ledger, act, flaky, note
 
 SKILLS = (act, flaky, note)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.store.sqlite import SqliteStore
+from reenact.store.sqlite.store import SqliteStore
 from tests.conftest import ROOT
 from tests.crash.harness import Before, Stage, check_survived, folded, look
 

@@ -15,7 +15,7 @@ from reenact.errors import DeterminismBroken
 from reenact.replay import replay
 from reenact.replay.breakers import find_breakers
 from reenact.skills.skill import Skill
-from tests.replay.mutating import recording, redeclared
+from tests.replay.compare.mutating import recording, redeclared
 from tests.replay.recording import memory_runtime, mocked
 from tests.replay.skills import SKILLS, registry
 

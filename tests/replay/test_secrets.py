@@ -8,7 +8,7 @@ import pytest
 
 from reenact import Registry, SkillContext, skill
 from reenact.replay import Runtime, load_recording
-from reenact.store.sqlite import SqliteStore
+from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedDoor
 from tests.replay.recording import mocked
 
@@ -48,14 +48,14 @@ def run() -> tuple[Runtime, str]:
     return runtime, runtime.run(PLAN).run_id
 
 
-@pytest.mark.parametrize("seal_key", [None, "a key outside the store"])
+@pytest.mark.parametrize("encryption_key", [None, "a key outside the store"])
 @pytest.mark.parametrize("with_code", [True, False])
 def test_a_run_with_secrets_replays_without_them(
-    monkeypatch: pytest.MonkeyPatch, seal_key: str | None, with_code: bool
+    monkeypatch: pytest.MonkeyPatch, encryption_key: str | None, with_code: bool
 ) -> None:
     monkeypatch.delenv("REENACT_SEAL_KEY", raising=False)
-    if seal_key is not None:
-        monkeypatch.setenv("REENACT_SEAL_KEY", seal_key)
+    if encryption_key is not None:
+        monkeypatch.setenv("REENACT_SEAL_KEY", encryption_key)
     runtime, run_id = run()
     result = mocked(load_recording(runtime.store, run_id), Registry([login, use]) if with_code else Registry())
 

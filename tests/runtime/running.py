@@ -11,8 +11,8 @@ from reenact import RunResult, Runtime
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.journal.fold import TraceFold
 from reenact.skills.skill import Skill
-from reenact.store.sqlite import SqliteStore
-from reenact.store.verification import verify_run
+from reenact.store.checks.verification import verify_run
+from reenact.store.sqlite.store import SqliteStore
 from tests.crash.harness import folded
 
 Document = dict[str, Any]

@@ -12,7 +12,8 @@ import pytest
 
 from reenact import Runtime, SkillContext, skill
 from reenact.errors import ConcurrentExecution, LockAcquireFailed
-from reenact.runtime import execution, heartbeat
+from reenact.runtime import run as execution
+from reenact.runtime.writing import heartbeat
 from reenact.skills.skill import Skill
 from tests.crash.harness import KILLED, SKILLS, Stage, check_survived, in_child, look
 from tests.crash.world import Ledger

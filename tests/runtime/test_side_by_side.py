@@ -11,7 +11,7 @@ import pytest
 
 from reenact import SkillContext, skill
 from reenact.errors import StoreError
-from reenact.store.sqlite import SqliteStore
+from reenact.store.sqlite.store import SqliteStore
 from tests.crash.harness import Stage, in_child
 from tests.runtime.running import Bench, plan, step
 

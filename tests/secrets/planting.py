@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from reenact.store.connection import Connection
+from reenact.store.sqlite.connection import Connection
 
 BY_REFERENCE = {
     "HEADER_TOKEN": "hdr+Tk0n/9f31-Zq==!",

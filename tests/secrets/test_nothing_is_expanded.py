@@ -10,7 +10,7 @@ import pytest
 
 from reenact import Runtime, skill
 from reenact.builtin.llm.stub import STUB_SERVICE
-from reenact.store.export import export_run
+from reenact.record.export import export_run
 from tests.builtin.servers import Server, answer
 from tests.runtime.running import Bench, plan, step
 from tests.secrets.planting import leaks_in_files

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from reenact import skill
+from reenact.record.reader import RunReader
 from reenact.replay import replay
-from reenact.runtime.reader import RunReader
 from tests.runtime.running import Bench, step
 
 TOKEN = "morning has broken 81"  # no rule about shapes finds it

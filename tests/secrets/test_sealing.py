@@ -10,10 +10,10 @@ import pytest
 
 from reenact import Runtime, SkillContext, skill
 from reenact.errors import ConcurrentExecution, SecretError
+from reenact.record.export import export_run
 from reenact.replay import replay
-from reenact.runtime.people import vote
-from reenact.runtime.sealing import open_seal, seal, seal_key
-from reenact.store.export import export_run
+from reenact.runtime.people.decisions import vote
+from reenact.runtime.writing.redaction import decrypt_text, encryption_key, seal
 from tests.cli.harness import Command
 from tests.crash.harness import KILLED, in_child
 from tests.runtime.running import Bench, plan, step
@@ -253,19 +253,19 @@ def test_values_are_shown_opened_only_when_asked(reenact: Command) -> None:
 
 
 def test_a_seal_opens_with_its_own_key_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = seal_key()
+    first = encryption_key()
     monkeypatch.setenv("REENACT_SEAL_KEY", OTHER_KEY)
-    second = seal_key()
+    second = encryption_key()
     assert first is not None
     assert second is not None
     text = seal(first, {"a": TOKEN})
     assert text == seal(first, {"a": TOKEN}), "equal secrets are stored once"
-    assert open_seal(first, text) == {"a": TOKEN}
+    assert decrypt_text(first, text) == {"a": TOKEN}
     with pytest.raises(SecretError, match="sealed with another key"):
-        open_seal(second, text)
+        decrypt_text(second, text)
     for changed in (text[:-4] + "AAAA", text[:20], "v1", "", text.replace("v1.", "v2.")):
         with pytest.raises(SecretError):
-            open_seal(first, changed)
+            decrypt_text(first, changed)
 
 
 def test_a_key_that_is_too_short_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,12 +15,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from reenact import Runtime
 from reenact.errors import ConcurrentExecution
+from reenact.record.export import export_run
 from reenact.replay import replay
-from reenact.runtime.execution import Fact, Listener
-from reenact.runtime.people import cancel
+from reenact.runtime.people.decisions import cancel
+from reenact.runtime.run import Fact, Listener
 from reenact.runtime.structured_log import StructuredLog
-from reenact.store.export import export_run
-from reenact.store.verification import verify_run
+from reenact.store.checks.verification import verify_run
 from reenact.telemetry.metrics import RuntimeMetrics
 from tests.builtin.servers import Request, Server
 from tests.cli.harness import Command

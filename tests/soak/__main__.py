@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.soak.campaign import soak
 from tests.soak.memory import measure
-from tests.store.crowd import check, gather
+from tests.store.sqlite.crowd import check, gather
 
 KILLS = int(os.environ.get("SOAK_KILLS", "2000"))
 SEED = int(os.environ.get("SOAK_SEED") or random.randrange(2**32))

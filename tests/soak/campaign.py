@@ -18,8 +18,8 @@ from pathlib import Path
 
 from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
-from reenact.store.sqlite import SqliteStore
-from reenact.store.verification import verify_run
+from reenact.store.checks.verification import verify_run
+from reenact.store.sqlite.store import SqliteStore
 from tests.crash.harness import ENDED, Stage, check_calls, check_effects, folded
 from tests.soak.workload import Worker, acknowledged, pinned_plans
 

@@ -16,7 +16,7 @@ from reenact.errors import (
     UsageError,
     WaitingForPerson,
 )
-from reenact.runtime import people
+from reenact.runtime.people import decisions as people
 from reenact.runtime.runtime import UNFINISHED
 from reenact.store.base import RunRow
 from tests.crash.harness import SKILLS, Stage

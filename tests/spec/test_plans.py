@@ -22,7 +22,7 @@ from reenact.errors import PlanError
 from reenact.policy.retry import RetryPolicy, policy_to_dict
 from reenact.skills.schema import read_signature
 from reenact.skills.skill import Skill
-from reenact.store.verification import verify_run
+from reenact.store.checks.verification import verify_run
 from tests.spec.mutations_of_plans import WHOLE_PLAN, mutated
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from reenact.errors import ConcurrentExecution, KeyTaken, LockAcquireFailed
 from reenact.store.base import LateEffect, Lease, NewPayload, Unit
-from reenact.store.sqlite import LEASE_MS
+from reenact.store.sqlite.store import LEASE_MS
 from reenact.values.clock import FixedDoor
 from tests.store.units import Run, completion, open_store, payload, reservation
 

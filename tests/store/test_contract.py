@@ -14,7 +14,7 @@ import pytest
 from reenact.errors import ConcurrentExecution, KeyTaken, LockAcquireFailed, RunNotFound, StoreError, UsageError
 from reenact.store.base import LateEffect, Lease, NewTrace
 from reenact.store.owner import owner_is_gone, owner_name, process_started
-from reenact.store.sqlite import LEASE_MS, SqliteStore
+from reenact.store.sqlite.store import LEASE_MS, SqliteStore
 from reenact.values.clock import FixedDoor
 from tests.crash.harness import in_child
 from tests.store.units import Run, completion, open_store, payload, reservation
@@ -311,18 +311,18 @@ def test_large_content_is_found_again_and_every_envelope_is_given_back(store: Sq
 def test_a_ballot_needs_no_fence_is_cast_once_and_goes_with_the_seal(store: SqliteStore) -> None:
     run, lease = begin(store)
     append(store, run, lease, status="waiting")
-    assert store.cast_ballot("run-1", "t", b"yes", settles=False)
-    assert not store.cast_ballot("run-1", "t", b"no", settles=False)
-    assert store.ballots("run-1") == {"t": b"yes"}
-    assert store.ballots("run-2") == {}
+    assert store.cast_vote("run-1", "t", b"yes", settles=False)
+    assert not store.cast_vote("run-1", "t", b"no", settles=False)
+    assert store.pending_votes("run-1") == {"t": b"yes"}
+    assert store.pending_votes("run-2") == {}
     assert store.find_run("run-1").status == "waiting"
-    assert store.cast_ballot("run-1", "last", b"yes", settles=True)
+    assert store.cast_vote("run-1", "last", b"yes", settles=True)
     assert store.find_run("run-1").status == "pending"
     append(store, run, lease, sealed=True, status="completed")
-    assert store.ballots("run-1") == {}
-    assert not store.cast_ballot("run-1", "u", b"yes", settles=False)
+    assert store.pending_votes("run-1") == {}
+    assert not store.cast_vote("run-1", "u", b"yes", settles=False)
     with pytest.raises(RunNotFound):
-        store.cast_ballot("run-3", "t", b"yes", settles=False)
+        store.cast_vote("run-3", "t", b"yes", settles=False)
 
 
 def test_late_effects_need_no_fence_and_keep_their_order(store: SqliteStore, door: FixedDoor) -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from reenact.errors import ChecksumMismatch, DamagedRecord, ReenactError
 from reenact.runtime.runtime import Runtime
-from reenact.store.sqlite import SqliteStore
-from reenact.store.verification import verify_run
+from reenact.store.checks.verification import verify_run
+from reenact.store.sqlite.store import SqliteStore
 from tests.crash.harness import KILLED, Stage, in_child
-from tests.export.store_file import query, rewrite, tamper
+from tests.store.checks.store_file import query, rewrite, tamper
 
 
 @pytest.fixture

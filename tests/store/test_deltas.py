@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from reenact import Runtime, skill
 from reenact.errors import StoreError, StoreUnavailable
+from reenact.record.erase import erase
 from reenact.store.base import Lease, NewPayload, NewTrace, Unit
-from reenact.store.erasure import erase
-from reenact.store.sqlite import SqliteStore
-from reenact.store.verification import verify_run
+from reenact.store.checks.verification import verify_run
+from reenact.store.sqlite.store import SqliteStore
 from tests.crash.harness import in_child
 from tests.store.units import Run, open_store, payload
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from reenact.contracts.records import Event, RunRecord, RunStatus, Seal
 from reenact.journal import chain
 from reenact.store.base import KeyCompletion, KeyReservation, NewPayload, NewRun, NewTrace, Unit
-from reenact.store.sqlite import SqliteStore
+from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import Door, FixedDoor
 from reenact.values.digest import ZERO_DIGEST
 

@@ -12,14 +12,13 @@ from prometheus_client import CollectorRegistry, generate_latest
 from reenact import Registry
 from reenact.errors import UsageError
 from reenact.replay import Runtime
-from reenact.replay.saving import save_report
-from reenact.store.sqlite import SqliteStore
+from reenact.replay.modes.saving import save_report
+from reenact.store.sqlite.store import SqliteStore
 from reenact.telemetry.endpoint import serving
 from reenact.telemetry.metrics import ReplayMetrics, RuntimeMetrics
 from reenact.telemetry.store_metrics import exposition
 from reenact.values.clock import FixedDoor
-from tests.replay import mutations  # noqa: F401 - makes them
-from tests.replay.mutating import MUTATIONS, PLAN, recording
+from tests.replay.compare.mutating import MUTATIONS, PLAN, recording
 from tests.replay.recording import mocked
 from tests.replay.skills import SKILLS
 

@@ -13,11 +13,11 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from reenact import Registry
 from reenact.replay import Runtime, load_recording
-from reenact.store.sqlite import SqliteStore
+from reenact.store.sqlite.store import SqliteStore
 from reenact.telemetry import spans
 from reenact.telemetry.spans import Spans
 from reenact.values.clock import FixedDoor
-from tests.replay.mutating import PLAN
+from tests.replay.compare.mutating import PLAN
 from tests.replay.skills import SKILLS
 
 

@@ -15,13 +15,13 @@ from typing import Literal
 import msgspec
 
 from reenact.contracts.facts import Facts
-from reenact.runtime.doubt import Late
+from reenact.runtime.call.doubt import Late
 from reenact.runtime.runtime import Runtime
 from reenact.store.base import PAYLOAD_BITS, LateEffect
-from reenact.store.sqlite import SqliteStore
-from reenact.store.verification import RunVerification, verify_run
+from reenact.store.checks.verification import RunVerification, verify_run
+from reenact.store.sqlite.store import SqliteStore
 from reenact.values.canonical import canonicalize
-from tests.export.store_file import COMMIT_BITS, REGISTRY, erase_step, kill_plan, query, run_plan
+from tests.store.checks.store_file import COMMIT_BITS, REGISTRY, erase_step, kill_plan, query, run_plan
 
 Change = tuple[str, tuple[object, ...]]
 Kind = Literal["plan", "session", "open"]

@@ -15,9 +15,9 @@ import msgspec
 import pytest
 
 from reenact.errors import DamagedRecord
+from reenact.store.checks.verification import RunVerification
 from reenact.store.compression import Codec
-from reenact.store.verification import RunVerification
-from tests.export.store_file import COMMIT_BITS, query
+from tests.store.checks.store_file import COMMIT_BITS, query
 from tests.verify.evidence_file import (
     TABLES,
     Change,

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from reenact.store.base import LateEffect
-from reenact.store.sqlite import SqliteStore
-from tests.export.store_file import erase_step, run_plan
+from reenact.store.sqlite.store import SqliteStore
+from tests.store.checks.store_file import erase_step, run_plan
 
 EVIDENCE = ("commits", "payloads", "erasures", "late_effects", "keys")
 CONTENT = {

@@ -12,12 +12,12 @@ from tools.vectors.pieces import b64, kid_of, public_bytes, uid
 from tools.vectors.scenarios import CHANGES, FETCH, plan, refusals, session
 from tools.vectors.writer import Run
 
+from reenact.record.export import export_run
 from reenact.runtime.runtime import Runtime
-from reenact.store.export import export_run
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import digest
 from reenact.verify import Report, verify_bundle, verify_lines
-from tests.export.store_file import PLAN, REGISTRY
+from tests.store.checks.store_file import PLAN, REGISTRY
 from tests.verify.changing import JOURNAL, read_folder, remade, write_folder
 from tests.verify.test_tampering import Kept
 

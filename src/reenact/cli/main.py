@@ -14,43 +14,52 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from reenact.cli.exits import INTERRUPTED, NOBODY_READS, UNUSABLE, USAGE
-from reenact.cli.printing import one_line
+from reenact.cli.screens.printing import one_line
 from reenact.errors import ReenactError
 
-# name → (module, one line for --help). A module holds a function of the same name, `-` written as `_`, and may hold
-# COMMAND_SETTINGS, which are passed to typer's `command`.
+# name → (module beneath reenact.cli, one line for --help). A module holds a function of the same name, `-` written as
+# `_`, and may hold COMMAND_SETTINGS, which are passed to typer's `command`.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("reenact.cli.run", "Run a plan."),
-    "plan": ("reenact.cli.plan", "Make a plan for a goal."),
-    "simulate": ("reenact.cli.simulate", "Say what a plan would cost, take, touch and miss, before it runs."),
-    "pin": ("reenact.cli.pin", "Write everything into a plan that its behaviour depends on."),
-    "resume": ("reenact.cli.resume", "Go on with one run that stopped."),
-    "recover": ("reenact.cli.recover", "Go on with every run that stopped."),
-    "ls": ("reenact.cli.ls", "List runs."),
-    "show": ("reenact.cli.show", "Show a run as a timeline."),
-    "replay": ("reenact.cli.replay", "Run a recording again and compare, aspect by aspect."),
-    "fork": ("reenact.cli.fork", "Replay a run up to a step and go on with one thing changed."),
-    "diff": ("reenact.cli.diff", "Show two runs side by side."),
-    "metrics": ("reenact.cli.metrics", "Print what the store's runs add up to, or serve it to a scraper."),
-    "approve": ("reenact.cli.approve", "Say yes to a call that waits for a person."),
-    "deny": ("reenact.cli.deny", "Say no to a call that waits for a person."),
-    "resolve": ("reenact.cli.resolve", "Decide a call that is in doubt."),
-    "cancel": ("reenact.cli.cancel", "End a run that shall not go on."),
-    "erase": ("reenact.cli.erase", "Take values out of a store; the chain stays whole."),
-    "doctor": ("reenact.cli.doctor", "Look at the store and say what to do."),
-    "export": ("reenact.cli.export", "Write a run's evidence to a folder."),
-    "verify": ("reenact.cli.verify", "Check a run or an exported folder."),
+    "run": ("commands.runs.run", "Run a plan."),
+    "plan": ("commands.plans.plan", "Make a plan for a goal."),
+    "simulate": (
+        "reenact.cli.commands.plans.simulate",
+        "Say what a plan would cost, take, touch and miss, before it runs.",
+    ),
+    "pin": ("commands.plans.pin", "Write everything into a plan that its behaviour depends on."),
+    "resume": ("commands.runs.resume", "Go on with one run that stopped."),
+    "recover": ("commands.runs.recover", "Go on with every run that stopped."),
+    "ls": ("commands.runs.ls", "List runs."),
+    "show": ("commands.runs.show", "Show a run as a timeline."),
+    "replay": ("commands.runs.replay", "Run a recording again and compare, aspect by aspect."),
+    "fork": ("commands.runs.fork", "Replay a run up to a step and go on with one thing changed."),
+    "diff": ("commands.runs.diff", "Show two runs side by side."),
+    "metrics": (
+        "reenact.cli.commands.evidence.metrics",
+        "Print what the store's runs add up to, or serve it to a scraper.",
+    ),
+    "approve": ("commands.people.approve", "Say yes to a call that waits for a person."),
+    "deny": ("commands.people.deny", "Say no to a call that waits for a person."),
+    "resolve": ("commands.people.resolve", "Decide a call that is in doubt."),
+    "cancel": ("commands.runs.cancel", "End a run that shall not go on."),
+    "erase": ("commands.evidence.erase", "Take values out of a store; the chain stays whole."),
+    "doctor": ("commands.evidence.doctor", "Look at the store and say what to do."),
+    "export": ("commands.evidence.export", "Write a run's evidence to a folder."),
+    "verify": ("commands.evidence.verify", "Check a run or an exported folder."),
     "verify-replay": (
-        "reenact.cli.verify_replay",
+        "commands.reports.verify_replay",
         "Check the inputs of published reports against their replay blocks.",
     ),
-    "hash": ("reenact.cli.hash", "Print the hash by which a replay block names an input."),
-    "backfill": ("reenact.cli.backfill", "Write sidecars for reports that were published without one."),
-    "rerun": ("reenact.cli.rerun", "Run a report's recorded command again, at its commit."),
-    "skills": ("reenact.cli.skills", "List the skills that plans may use."),
-    "skill": ("reenact.cli.skill", "Show what one skill declares."),
-    "lint": ("reenact.cli.lint", "Find code that decides on what may differ between two runs."),
-    "demo": ("reenact.cli.demo", "Run, kill, recover, replay, export, verify, tamper."),
+    "hash": ("commands.reports.hash", "Print the hash by which a replay block names an input."),
+    "backfill": (
+        "reenact.cli.commands.reports.backfill",
+        "Write sidecars for reports that were published without one.",
+    ),
+    "rerun": ("commands.reports.rerun", "Run a report's recorded command again, at its commit."),
+    "skills": ("commands.plans.skills", "List the skills that plans may use."),
+    "skill": ("commands.plans.skill", "Show what one skill declares."),
+    "lint": ("commands.plans.lint", "Find code that decides on what may differ between two runs."),
+    "demo": ("demo.command", "Run, kill, recover, replay, export, verify, tamper."),
 }
 
 EPILOG = (
@@ -127,7 +136,7 @@ class LazyGroup(TyperGroup):
 
 
 def load_command(name: str) -> Any:
-    module = importlib.import_module(COMMANDS[name][0])
+    module = importlib.import_module(f"reenact.cli.{COMMANDS[name][0]}")
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
     settings = getattr(module, "COMMAND_SETTINGS", {})
     single.command(name, **settings)(getattr(module, name.replace("-", "_")))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reenact.cli.chatter import chatter_to_stderr
+from reenact.cli.stdout import skill_output_to_stderr
 
 if TYPE_CHECKING:
     from reenact.replay.replaying import Runtime
-    from reenact.runtime.execution import Listener
+    from reenact.runtime.run import Listener
     from reenact.skills.registry import Registry
-    from reenact.store.sqlite import SqliteStore
+    from reenact.store.sqlite.store import SqliteStore
 
 StoreOption = Annotated[
     str | None,
@@ -87,7 +87,7 @@ def load_registry(skills: list[str] | None) -> Registry:
     from reenact.skills.load import load_skills
     from reenact.skills.registry import default_registry
 
-    with chatter_to_stderr():
+    with skill_output_to_stderr():
         registry = default_registry()
         for spec in skills or ():
             load_skills(spec, registry)
@@ -97,7 +97,7 @@ def load_registry(skills: list[str] | None) -> Registry:
 def existing_store(url: str | None, *, to_write: bool = False) -> SqliteStore:
     """The store to read from, also where nothing can be written; asking for what was recorded never makes a store."""
     from reenact.errors import StoreUnavailable
-    from reenact.store.sqlite import SqliteStore
+    from reenact.store.sqlite.store import SqliteStore
 
     path = missing_store(url)
     if path is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from reenact.contracts.artifacts import Record
 from reenact.contracts.facts import Facts
@@ -88,6 +88,16 @@ class Vote(Record, frozen=True, kw_only=True):
     reason: str | None
     schema: Literal["reenact.vote.v1"] = "reenact.vote.v1"
     trace_id: str
+    ts: str
+    who: str
+
+
+class PendingVote(Struct, frozen=True, kw_only=True):
+    """A vote that is not in the journal yet: it waits in the store for whoever holds the run."""
+
+    action_request_digest: str
+    decision: Literal["APPROVE", "DENY"]
+    reason: str
     ts: str
     who: str
 

@@ -22,14 +22,14 @@ class UnresolvedReference(Exception):  # it becomes a refusal, nobody handles it
     """A reference that leads nowhere; the message says where it stands and why."""
 
 
-class SealedReference(UnresolvedReference):
+class EncryptedReference(UnresolvedReference):
     """A reference inside a longer text to a value that is sealed."""
 
 
 def escape(value: object, *, recorded: bool = False) -> object:
     """A value from outside, made inert. In a recorded value a seal is ours, and stays one."""
     if isinstance(value, dict):
-        if recorded and is_sealed(value):
+        if recorded and is_encrypted(value):
             return value
         return {
             ("$" + key if key.startswith("$") else key): escape(item, recorded=recorded) for key, item in value.items()
@@ -43,29 +43,29 @@ def is_secret(value: object) -> bool:
     return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("$secret"), str)
 
 
-def is_sealed(value: object) -> bool:
+def is_encrypted(value: object) -> bool:
     return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("$sealed"), str)
 
 
-def without_seals(value: object) -> object:
+def escape_encrypted_marks(value: object) -> object:
     """What a tool said. It cannot seal: a key `$sealed` of its own gets one more `$`, so that nothing opens it."""
     if isinstance(value, dict):
-        if is_sealed(value):
+        if is_encrypted(value):
             return {"$$sealed": value["$sealed"]}
         if SCALARS.issuperset(map(type, value.values())):
             return value
-        found = {key: without_seals(item) for key, item in value.items()}
+        found = {key: escape_encrypted_marks(item) for key, item in value.items()}
         return found if any(found[key] is not item for key, item in value.items()) else value
     if isinstance(value, list):
-        items = [without_seals(item) for item in value]
+        items = [escape_encrypted_marks(item) for item in value]
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
     return value
 
 
-def has_sealed(value: object) -> bool:
+def has_encrypted(value: object) -> bool:
     if isinstance(value, dict):
-        return is_sealed(value) or any(has_sealed(item) for item in value.values())
-    return isinstance(value, list) and any(has_sealed(item) for item in value)
+        return is_encrypted(value) or any(has_encrypted(item) for item in value.values())
+    return isinstance(value, list) and any(has_encrypted(item) for item in value)
 
 
 def unescape(value: object, secret: Callable[[str], object] | None) -> object:
@@ -73,7 +73,7 @@ def unescape(value: object, secret: Callable[[str], object] | None) -> object:
     if isinstance(value, dict):
         if is_secret(value):
             return value if secret is None else secret(value["$secret"])
-        if is_sealed(value):
+        if is_encrypted(value):
             return value
         return {
             key.removeprefix("$"): item if type(item) in SCALARS else unescape(item, secret)
@@ -150,8 +150,8 @@ def resolve_text(text: str, earlier: Mapping[str, int], output: Callable[[str], 
 
     def put_in(match: re.Match[str]) -> str:
         found = look_up(match[1], earlier, output, where)
-        if has_sealed(found):
-            raise SealedReference(f"{where or '/'}: the value of {match[1]!r} is sealed")
+        if has_encrypted(found):
+            raise EncryptedReference(f"{where or '/'}: the value of {match[1]!r} is sealed")
         return found if isinstance(found, str) else canonicalize(found).decode()
 
     return REFERENCE.sub(put_in, text)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from reenact.errors import HashingError, SidecarError, SidecarVersionError, Undecidable, Unparseable
-from reenact.provenance.block import BlockDifference, ParsedBlock, compare_block, insert_block, parse_block
-from reenact.provenance.capture import CaptureError, Input, ReplayBlock
+from reenact.provenance.capture.capture import CaptureError, Input, ReplayBlock
+from reenact.provenance.capture.recording import Recording, record_report
+from reenact.provenance.capture.request_ids import request_id_from_headers
 from reenact.provenance.hashing import hash_raw, hash_structured, hash_structured_with_warnings
-from reenact.provenance.recording import Recording, record_report
-from reenact.provenance.render import render_block
-from reenact.provenance.request_ids import request_id_from_headers
-from reenact.provenance.sidecar import (
+from reenact.provenance.sidecar.block import BlockDifference, ParsedBlock, compare_block, insert_block, parse_block
+from reenact.provenance.sidecar.render import render_block
+from reenact.provenance.sidecar.sidecar import (
     Conditions,
     Model,
     ProviderRequest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from reenact.errors import HashingError, Undecidable, Unparseable
-from reenact.provenance import yaml_value
+from reenact.provenance.yaml import value as yaml_value
 
 __all__ = [
     "HashingError",

@@ -6,27 +6,27 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from reenact.record.recording import Recording, load_recording
     from reenact.replay.api import replay, replay_async
-    from reenact.replay.changes import Changes, apply_changes
-    from reenact.replay.compare import Comparison, Difference
-    from reenact.replay.recording import Recording, load_recording
+    from reenact.replay.compare.compare import Comparison, Difference
+    from reenact.replay.compare.sides import side_by_side
+    from reenact.replay.modes.changes import Changes, apply_changes
     from reenact.replay.replaying import Runtime
     from reenact.replay.result import ReplayResult
-    from reenact.replay.sides import side_by_side
 
 # name → module. Loaded when first asked for: whoever only runs plans does not pay for replays.
 _HOME = {
-    "Changes": "reenact.replay.changes",
-    "Comparison": "reenact.replay.compare",
-    "Difference": "reenact.replay.compare",
-    "Recording": "reenact.replay.recording",
+    "Changes": "reenact.replay.modes.changes",
+    "Comparison": "reenact.replay.compare.compare",
+    "Difference": "reenact.replay.compare.compare",
+    "Recording": "reenact.record.recording",
     "ReplayResult": "reenact.replay.result",
     "Runtime": "reenact.replay.replaying",
-    "apply_changes": "reenact.replay.changes",
-    "load_recording": "reenact.replay.recording",
+    "apply_changes": "reenact.replay.modes.changes",
+    "load_recording": "reenact.record.recording",
     "replay": "reenact.replay.api",
     "replay_async": "reenact.replay.api",
-    "side_by_side": "reenact.replay.sides",
+    "side_by_side": "reenact.replay.compare.sides",
 }
 
 __all__ = [

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from reenact.errors import UsageError
-from reenact.replay.bundle import load_bundle
-from reenact.replay.dry import dry_run
-from reenact.replay.full import full_replay
-from reenact.replay.mock import mock_replay
-from reenact.replay.recording import Recording, load_recording
+from reenact.record.bundle import load_bundle
+from reenact.record.recording import Recording, load_recording
+from reenact.replay.modes.dry import dry_run
+from reenact.replay.modes.full import full_replay
+from reenact.replay.modes.mock import mock_replay
+from reenact.replay.modes.saving import save_report
 from reenact.replay.result import ReplayResult
-from reenact.replay.saving import save_report
 from reenact.runtime.runtime import Runtime, run_sync
 from reenact.skills.registry import Registry, default_registry
 from reenact.store.base import Store

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, cast
 from reenact.contracts.plan import Plan
 from reenact.errors import RunNotFound, UsageError
 from reenact.journal.run_fold import RunFold
-from reenact.runtime.result import RunResult
+from reenact.record.result import RunResult
+from reenact.runtime.effects.source import EffectSource
+from reenact.runtime.plans.steps import RunPlan
 from reenact.runtime.runtime import UNFINISHED, PlanLike, run_sync
 from reenact.runtime.runtime import Runtime as PlainRuntime
-from reenact.runtime.source import EffectSource
-from reenact.runtime.steps import RunPlan
 
 if TYPE_CHECKING:
-    from reenact.replay.changes import Changes
-    from reenact.replay.recording import Recording
+    from reenact.record.recording import Recording
+    from reenact.replay.modes.changes import Changes
     from reenact.replay.result import GoOn, ReplayResult
 
 REPLAYS = ("full_replay", "fork")
@@ -79,7 +79,7 @@ class Runtime(PlainRuntime):
         live: bool = False,
         allow_breakers: bool = False,
     ) -> ReplayResult:
-        """A new run with the recorded steps before `at`, going on from there: see `reenact.replay.fork.fork`."""
+        """A new run with the recorded steps before `at`, going on from there: see `reenact.replay.modes.fork.fork`."""
         return run_sync(self.fork_async(run, at, changes=changes, live=live, allow_breakers=allow_breakers))
 
     async def fork_async(
@@ -92,7 +92,7 @@ class Runtime(PlainRuntime):
         allow_breakers: bool = False,
     ) -> ReplayResult:
         from reenact.replay.api import load
-        from reenact.replay.fork import fork
+        from reenact.replay.modes.fork import fork
 
         go_on: GoOn = "live" if live else "mock"
         return await fork(self, load(self, run), at, changes=changes, go_on=go_on, allow_breakers=allow_breakers)
@@ -102,7 +102,7 @@ class Runtime(PlainRuntime):
         return run_sync(self.dry_run_async(plan))
 
     async def dry_run_async(self, plan: PlanLike) -> ReplayResult:
-        from reenact.replay.dry_plan import dry_run_plan
+        from reenact.replay.forecast.dry_plan import dry_run_plan
 
         return await dry_run_plan(self.pinned(plan), self.registry.freeze(), door=self.door)
 
@@ -112,9 +112,9 @@ class Runtime(PlainRuntime):
         row = self.store.find_run(run_id)
         if row.mode not in REPLAYS or row.status not in UNFINISHED:
             return await super().resume_async(run_id)
-        from reenact.replay import fork, full
-        from reenact.replay.actions import parse_actions
-        from reenact.replay.stand_in import ReplayPlan
+        from reenact.replay.modes import fork, full
+        from reenact.replay.modes.actions import parse_actions
+        from reenact.replay.sources.stand_in import ReplayPlan
 
         ex = self.reopen_run(row.run_id)
         recording, told = self.original_of(ex.fold), self.told(ex.fold)
@@ -126,9 +126,9 @@ class Runtime(PlainRuntime):
     def bind(self, fold: RunFold, plan: Plan, document: dict[str, object]) -> RunPlan:
         if fold.record is None or fold.record.mode not in REPLAYS:
             return super().bind(fold, plan, document)
-        from reenact.replay import fork, full
-        from reenact.replay.actions import parse_actions
-        from reenact.replay.stand_in import ReplayPlan
+        from reenact.replay.modes import fork, full
+        from reenact.replay.modes.actions import parse_actions
+        from reenact.replay.sources.stand_in import ReplayPlan
 
         told = self.told(fold)
         bound = ReplayPlan(self.original_of(fold), document, self.registry.freeze())
@@ -141,9 +141,9 @@ class Runtime(PlainRuntime):
     def source_for(self, fold: RunFold, bound: RunPlan) -> EffectSource:
         if fold.record is None or fold.record.mode not in REPLAYS:
             return super().source_for(fold, bound)
-        from reenact.replay import fork, full
-        from reenact.replay.actions import parse_actions
-        from reenact.replay.stand_in import ReplayPlan
+        from reenact.replay.modes import fork, full
+        from reenact.replay.modes.actions import parse_actions
+        from reenact.replay.sources.stand_in import ReplayPlan
 
         recording, told = self.original_of(fold), self.told(fold)
         if fold.record.mode == "full_replay":
@@ -153,13 +153,13 @@ class Runtime(PlainRuntime):
         return fork.fork_source(self, recording, bound, str(told["at"]), outputs, cast("GoOn", told["go_on"]))
 
     def told(self, fold: RunFold) -> dict[str, object]:
-        from reenact.replay.notes import directive_of
+        from reenact.replay.modes.notes import directive_of
 
         return directive_of(self.store, fold.run_id, fold)
 
     def original_of(self, fold: RunFold) -> Recording:
         """The run that this one replays; it must be in the same store to go on after a crash."""
-        from reenact.replay.recording import load_recording
+        from reenact.record.recording import load_recording
 
         assert fold.record is not None
         parent = fold.record.parent_run

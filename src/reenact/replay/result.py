@@ -7,10 +7,10 @@ from typing import Literal
 
 from msgspec import Struct
 
+from reenact.record.result import RunResult
 from reenact.replay.breakers import Breaker
-from reenact.replay.compare import Comparison, Difference
-from reenact.replay.content import ContentDifference
-from reenact.runtime.result import RunResult
+from reenact.replay.compare.compare import Comparison, Difference
+from reenact.replay.compare.content import ContentDifference
 
 ReplayMode = Literal["mock_replay", "full_replay", "dry_run", "fork"]
 GoOn = Literal["mock", "live"]

@@ -11,7 +11,7 @@ from reenact.journal import frontier
 from reenact.journal.chain import sha
 from reenact.journal.lines import decode_line, split_body
 from reenact.journal.run_fold import RunFold
-from reenact.runtime.trace_history import load_trace
+from reenact.record.trace import load_trace
 from reenact.store.base import RunRow, Store
 
 SEAL_START = b'{"kind":"seal"'

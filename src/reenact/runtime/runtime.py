@@ -25,38 +25,38 @@ from reenact.errors import (
 )
 from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
-from reenact.runtime import session_history
-from reenact.runtime.capability import Mint
-from reenact.runtime.committer import Committer
-from reenact.runtime.coroutines import run_to_its_end
-from reenact.runtime.doubt import keep_late
-from reenact.runtime.execution import Execution, Fact, Listener, Parked, tell_all
+from reenact.record.reader import RunReader
+from reenact.record.result import RunResult
+from reenact.runtime.call.capability import Mint
+from reenact.runtime.call.doubt import keep_late
+from reenact.runtime.effects.coroutines import run_to_its_end
+from reenact.runtime.effects.live import LiveSource
+from reenact.runtime.effects.secrets import Secrets
+from reenact.runtime.effects.source import EffectSource
 from reenact.runtime.gates.supervisor import LONGEST_ANSWER_S, SupervisorFunction, load_supervisor
-from reenact.runtime.heartbeat import Heartbeat
-from reenact.runtime.live import LiveSource
-from reenact.runtime.payload_book import PayloadBook
-from reenact.runtime.pinning import pin
-from reenact.runtime.plan_run import leave_parked, run_plan
-from reenact.runtime.plan_secrets import refuse_secrets
-from reenact.runtime.reader import RunReader
+from reenact.runtime.plans.pinning import pin
+from reenact.runtime.plans.plan_run import leave_parked, run_plan
+from reenact.runtime.plans.plan_secrets import refuse_secrets
+from reenact.runtime.plans.steps import PlannedStep, RunPlan
+from reenact.runtime.plans.tool_registries import check_registries, load_registries, with_registries
 from reenact.runtime.recovery import load_fold, refuse_ended, refuse_unsealed
-from reenact.runtime.result import RunResult
-from reenact.runtime.sealing import Sealer
-from reenact.runtime.secrets import Secrets
-from reenact.runtime.session import Session
-from reenact.runtime.session_opening import SessionOpening, reopen_session
-from reenact.runtime.session_plan import SessionPlan
-from reenact.runtime.source import EffectSource
-from reenact.runtime.steps import PlannedStep, RunPlan
-from reenact.runtime.tool_registries import check_registries, load_registries, with_registries
-from reenact.runtime.writer import RunWriter
+from reenact.runtime.run import Execution, Fact, Listener, Parked, tell_all
+from reenact.runtime.session import history as session_history
+from reenact.runtime.session.opening import SessionOpening, reopen_session
+from reenact.runtime.session.plan import SessionPlan
+from reenact.runtime.session.session import Session
+from reenact.runtime.writing.committer import Committer
+from reenact.runtime.writing.heartbeat import Heartbeat
+from reenact.runtime.writing.payloads import PayloadBook
+from reenact.runtime.writing.redaction import Redactor
+from reenact.runtime.writing.writer import RunWriter
 from reenact.skills.drift import refuse_changed_skills
 from reenact.skills.registry import Registry, default_registry, register_all
 from reenact.skills.services import KV_SERVICE
 from reenact.skills.skill import Skill
 from reenact.store.base import NewRun, RunRow, Store
 from reenact.store.owner import owner_name
-from reenact.store.sqlite import SqliteStore
+from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import Door, SystemDoor
 from reenact.values.ids import is_uuid7
 from reenact.version import __version__
@@ -270,7 +270,7 @@ class Runtime:
         new_id = run_id or self.door.uuid7()
         dedupe_key = self.door.random_bytes(32)
         fold = RunFold(new_id)
-        book = PayloadBook(self.store, new_id, self.door, dedupe_key, self.sealer(run_plan_))
+        book = PayloadBook(self.store, new_id, self.door, dedupe_key, self.redactor(run_plan_))
         writer = RunWriter(self.committer, fold, book, self.door, lease=None, owner=self.owner)
         started_at = self.door.timestamp()
         record = RunRecord(
@@ -312,7 +312,7 @@ class Runtime:
         except BaseException:
             self.store.release(lease)
             raise
-        book = PayloadBook(self.store, run_id, self.door, self.store.dedupe_key(run_id), self.sealer(bound))
+        book = PayloadBook(self.store, run_id, self.door, self.store.dedupe_key(run_id), self.redactor(bound))
         writer = RunWriter(self.committer, fold, book, self.door, lease=lease, owner=self.owner)
         original = fold.record.parent_run if fold.record is not None and fold.record.mode != "live" else None
         ex = self.execution(bound, writer, source, original or run_id)
@@ -337,14 +337,14 @@ class Runtime:
 
     def live_source(self, plan: RunPlan) -> LiveSource:
         """Effects from the world, with what this runtime lends to skills."""
-        sealer = self.sealer(plan)
-        services = {KV_SERVICE: self.store.key_values(plan.plan.agent_id, sealer.redact, sealer.opened)}
+        redactor = self.redactor(plan)
+        services = {KV_SERVICE: self.store.key_values(plan.plan.agent_id, redactor.redact, redactor.opened)}
         return LiveSource(self.door, self.secrets, services=services, on_progress=self._progress)
 
-    def sealer(self, plan: RunPlan) -> Sealer:
+    def redactor(self, plan: RunPlan) -> Redactor:
         """What takes secrets out of values before they are written; it knows those that the plan names."""
         self.secrets.learn(secret_names([step.parameters for step in plan.plan.steps]))
-        return Sealer(self.secrets, tuple(plan.plan.context.secret_fields))
+        return Redactor(self.secrets, tuple(plan.plan.context.secret_fields))
 
     def execution(self, plan: RunPlan, writer: RunWriter, source: EffectSource, original_run_id: str) -> Execution:
         return Execution(
@@ -407,7 +407,7 @@ class Runtime:
     def _progress(self, run_id: str, step_id: str, message: str) -> None:
         """What a skill says on its way. It hears nothing of a listener that fails, and nothing of a closed pipe."""
         if self.listeners:
-            shown = Sealer(self.secrets).redact_text(message)
+            shown = Redactor(self.secrets).redact_text(message)
             fact = Fact(kind="progress", run_id=run_id, step_id=step_id, message=shown)
             with suppress(BrokenPipeError):
                 tell_all(self.listeners, fact)

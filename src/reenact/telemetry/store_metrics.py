@@ -15,10 +15,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from reenact.errors import EvidenceError, StateError
-from reenact.replay.saving import saved_traces
-from reenact.runtime.reader import RecordedStep, RunReader
+from reenact.record.reader import RecordedStep, RunReader
+from reenact.replay.modes.saving import saved_traces
 from reenact.store.base import RunRow, Store
-from reenact.store.sqlite import SqliteStore
+from reenact.store.sqlite.store import SqliteStore
 from reenact.telemetry.metrics import MATCH, MISMATCH, aspect_label
 
 ENDED = ("completed", "failed", "cancelled")

@@ -10,17 +10,17 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
+from reenact.record.bundle import load_bundle
+from reenact.record.export import export_run
+from reenact.record.recording import Recording
 from reenact.replay.breakers import Breaker, as_list, as_mapping, find_breakers
-from reenact.replay.bundle import load_bundle
-from reenact.replay.mock import mock_replay
-from reenact.replay.recording import Recording
+from reenact.replay.modes.mock import mock_replay
 from reenact.replay.replaying import Runtime
 from reenact.replay.result import ReplayResult
 from reenact.runtime.gates.supervisor import SupervisorFunction
 from reenact.runtime.runtime import run_sync
 from reenact.skills.registry import Registry
 from reenact.skills.skill import Skill
-from reenact.store.export import export_run
 from reenact.testing.network import shut_network
 from reenact.testing.running import registry_of
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 from reenact.contracts.plan import parse_plan, plan_from_document
 from reenact.errors import PlanError, UsageError
+from reenact.record.result import RunResult
 from reenact.replay.api import replay as replay_run
-from reenact.replay.instant import InstantDoor
 from reenact.replay.replaying import Runtime
 from reenact.replay.result import ReplayResult
+from reenact.replay.sources.instant import InstantDoor
 from reenact.runtime.gates.supervisor import SupervisorFunction
-from reenact.runtime.result import RunResult
 from reenact.skills.registry import Registry, default_registry
 from reenact.skills.skill import Skill
-from reenact.store.sqlite import SqliteStore
+from reenact.store.sqlite.store import SqliteStore
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import Door, SystemDoor
 from reenact.values.digest import sha256_hex

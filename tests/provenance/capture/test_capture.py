@@ -30,8 +30,8 @@ from reenact.provenance import (
     parse_sidecar,
     serialize_sidecar,
 )
-from reenact.provenance.environment import command_line
-from reenact.provenance.verify import verify_reports
+from reenact.provenance.capture.environment import command_line
+from reenact.provenance.verify.verify import verify_reports
 from reenact.values.clock import FixedDoor
 from tests.provenance.capture.repository import BRIEF, TOKEN, Repository
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reenact.errors import UsageError
 from reenact.provenance import Conditions, ReenactModel, ReenactSampling, ReplayBlock, compare_block, parse_sidecar
-from reenact.provenance.verify import verify_reports
+from reenact.provenance.verify.verify import verify_reports
 from tests.provenance.capture.repository import Repository
 
 TEXTS = st.sampled_from(

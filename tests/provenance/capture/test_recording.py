@@ -24,7 +24,7 @@ from reenact.provenance import (
     record_report,
     request_id_from_headers,
 )
-from reenact.provenance.verify import verify_reports
+from reenact.provenance.verify.verify import verify_reports
 from tests.provenance.capture.repository import TOKEN, Repository
 from tests.provenance.vector_files import load
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reenact.provenance import hash_raw, hash_structured
-from reenact.provenance.javascript import join_surrogates, number_text, parse_json, pretty, quote, sorted_keys
+from reenact.provenance.yaml.javascript import join_surrogates, number_text, parse_json, pretty, quote, sorted_keys
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 NUMBERS = st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False)

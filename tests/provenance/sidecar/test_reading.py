@@ -17,8 +17,8 @@ from reenact.provenance import (
     serialize_sidecar,
     sidecar_path,
 )
-from reenact.provenance.javascript import pretty
-from reenact.provenance.sidecar import VerifiableInput, is_utc_instant, validate_sidecar
+from reenact.provenance.sidecar.sidecar import VerifiableInput, is_utc_instant, validate_sidecar
+from reenact.provenance.yaml.javascript import pretty
 from tests.provenance.sidecar.samples import DIGEST, HASH, SCHEMA_FILE, original, own
 
 

@@ -9,7 +9,7 @@ import jsonschema_rs
 import pytest
 
 from reenact.provenance import SidecarError, SidecarVersionError, parse_sidecar, serialize_sidecar
-from reenact.provenance.javascript import pretty
+from reenact.provenance.yaml.javascript import pretty
 from tests.provenance.sidecar.samples import SCHEMA_FILE
 from tests.provenance.vector_files import load
 

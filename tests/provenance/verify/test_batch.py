@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from reenact.errors import UsageError
-from reenact.provenance.verify import Verifier, verify_reports
-from reenact.provenance.verify_targets import expand
+from reenact.provenance.verify.targets import expand
+from reenact.provenance.verify.verify import Verifier, verify_reports
 from tests.provenance.verify.repository import TOKEN, Repository, fields
 
 

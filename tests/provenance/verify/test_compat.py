@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reenact.provenance.hashing import hash_structured
-from reenact.provenance.verify_compat import Answer, verify_compatibly
+from reenact.provenance.verify.compat import Answer, verify_compatibly
 from tests.provenance.verify.repository import TOKEN, VECTORS, Repository, raw
 
 CASES: list[dict[str, Any]] = json.loads((VECTORS / "cli_cases.json").read_text(encoding="utf-8"))

@@ -8,8 +8,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.provenance.report_escape import in_markdown, in_markup, printable
-from reenact.provenance.report_json import as_json
+from reenact.provenance.verify.report_escape import in_markdown, in_markup, printable
+from reenact.provenance.verify.report_json import as_json
 
 anything = st.text(st.characters(), max_size=60) | st.text(
     "\n\r\x1b\x00\x7f\x85\x9b\u2028\u202e\ud800#[a:|`<&", max_size=30

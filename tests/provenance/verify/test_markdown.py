@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from reenact.provenance.render import render_block
-from reenact.provenance.sidecar import parse_sidecar
+from reenact.provenance.sidecar.render import render_block
+from reenact.provenance.sidecar.sidecar import parse_sidecar
 from tests.provenance.verify.repository import Repository, fields
 
 

@@ -10,9 +10,9 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from reenact.errors import HashingError
-from reenact.provenance.capture import CaptureError, ReplayBlock
-from reenact.provenance.sidecar import Conditions, Model, ReenactSampling
-from reenact.provenance.verify import Verifier
+from reenact.provenance.capture.capture import CaptureError, ReplayBlock
+from reenact.provenance.sidecar.sidecar import Conditions, Model, ReenactSampling
+from reenact.provenance.verify.verify import Verifier
 from tests.provenance.verify.repository import PACKAGE, Repository
 
 ATTRIBUTES = ("", "*.md text eol=crlf\n", "* text=auto eol=lf\n", "*.md filter=upper\n", "*.md ident\n", "*.md -text\n")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from reenact.provenance.hashing import canonical_text
-from reenact.provenance.verify_model import Status
+from reenact.provenance.verify.model import Status
 from tests.provenance.verify.repository import Repository, fields
 
 

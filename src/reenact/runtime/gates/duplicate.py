@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.journal.chain import sha
 from reenact.runtime.gates.verdict import Refusal
-from reenact.runtime.steps import PlannedStep
+from reenact.runtime.plans.steps import PlannedStep
 from reenact.skills.resources import resources_of
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import hmac_hex

@@ -15,7 +15,7 @@ from reenact.contracts.plan import Context
 from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
 from reenact.runtime.gates.verdict import Refusal
-from reenact.runtime.steps import PlannedStep, RunPlan
+from reenact.runtime.plans.steps import PlannedStep, RunPlan
 
 
 @dataclass(slots=True)

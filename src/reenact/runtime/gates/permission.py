@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from reenact.contracts.plan import Context
-from reenact.contracts.references import is_sealed, is_secret
+from reenact.contracts.references import is_encrypted, is_secret
 from reenact.contracts.tool_registry import read_tool_registry
 from reenact.errors import SkillError
 from reenact.policy.hosts import HostList, Target, named_targets
 from reenact.policy.tool_class import ToolClassCode, check_tool_class
 from reenact.runtime.gates.verdict import Refusal
-from reenact.runtime.steps import PlannedStep
+from reenact.runtime.plans.steps import PlannedStep
 
 OUR_OWN = "local"
 
@@ -86,7 +86,7 @@ def by_host(parameters: Mapping[str, object], hosts: list[str] | None) -> Refusa
         return None
     allowed = HostList(hosts)
     for field, value, target in named_targets(parameters, parameters.get):
-        if not (is_secret(value) or is_sealed(value)) and (target is None or not allowed.may_allow(target)):
+        if not (is_secret(value) or is_encrypted(value)) and (target is None or not allowed.may_allow(target)):
             return Refusal("permission", "ERR_BLOCKED_HOST", not_among(field, target), {"hosts": hosts})
     return None
 

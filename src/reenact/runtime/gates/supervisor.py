@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from reenact.contracts.artifacts import RiskLevel
 from reenact.contracts.records import Vote
 from reenact.errors import PlanError
-from reenact.runtime.coroutines import within
+from reenact.runtime.effects.coroutines import within
+from reenact.runtime.effects.threads import THREADS
 from reenact.runtime.gates.verdict import Approval, NeedsApproval, Refusal, Verdict
-from reenact.runtime.threads import THREADS
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from reenact.contracts.misspoken import said_name, why_unusable
+from reenact.contracts.model_mistakes import said_name, why_unusable
 from reenact.errors import SkillNotFound
 from reenact.runtime.gates.verdict import Refusal
-from reenact.runtime.steps import PlannedStep
+from reenact.runtime.plans.steps import PlannedStep
 from reenact.skills.registry import Registry
 
 TOLD: Final = 3
@@ -34,7 +34,7 @@ def check(
     return None
 
 
-def misspoken(step: PlannedStep, parameters: Mapping[str, object], registry: Registry) -> Refusal | None:
+def model_mistake(step: PlannedStep, parameters: Mapping[str, object], registry: Registry) -> Refusal | None:
     """`parameters` are those that were recorded: a session marks in them what a model got wrong."""
     name = said_name(parameters)
     if name is not None and step.skill is None:

@@ -1,0 +1,37 @@
+"""`reenact doctor`: look at the store and say what to do."""
+
+from __future__ import annotations
+
+from reenact.cli.options import JsonOption, StoreOption
+
+
+def doctor(store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Look at store, schema, disk, clock, key, runs and the journal of those that are open. Changes nothing.
+
+    Exit codes: 0 nothing to do or only notes, 3 the store cannot be used or is damaged, 4 something needs a person.
+    """
+    import typer
+
+    from reenact.cli.screens.printing import Segment, one_line, print_json, print_lines
+    from reenact.store.doctor.examination import examine
+    from reenact.store.location import sqlite_path
+    from reenact.values.clock import SystemDoor
+
+    findings = examine(sqlite_path(store), SystemDoor(), store=store)
+    verdicts = {finding.verdict for finding in findings}
+    if as_json:
+        print_json(findings)
+    else:
+        styles = {"ok": "green", "note": "cyan", "warning": "yellow", "trouble": "red"}
+        lines: list[list[Segment]] = []
+        for finding in findings:
+            lines.append(
+                [
+                    (f"{finding.verdict:8}", styles[finding.verdict]),
+                    (f"{finding.subject}: {one_line(finding.says)}", ""),
+                ]
+            )
+            if finding.do:
+                lines.append([(f"{'':8}→ {one_line(finding.do)}", "dim")])
+        print_lines(lines)
+    raise typer.Exit(3 if "trouble" in verdicts else 4 if "warning" in verdicts else 0)

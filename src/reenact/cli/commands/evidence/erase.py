@@ -1,0 +1,52 @@
+"""`reenact erase`: take values out of a store; the chain stays whole."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from reenact.cli.commands.people.people_options import Reason, Who
+from reenact.cli.options import JsonOption, RunArgument, StoreOption
+
+
+def erase(
+    run: RunArgument,
+    step: Annotated[str | None, typer.Argument(help="The step whose values go; without one, the whole run's.")] = None,
+    reason: Reason = "",
+    who: Who = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Erase the arguments, outputs and responses of a step, or of a run with its plan. This cannot be undone.
+
+    What the plan itself says goes with the whole run only, and so do the parameters that a session's plan repeats. Your
+    name and reason stay, and so do step ids and parameters that a skill declares public.
+
+    Exit codes: 0 erased, 2 not possible yet or not confirmed, 3 the store cannot be used.
+    """
+    from reenact.cli.options import existing_store
+    from reenact.cli.screens.printing import plural, print_json
+    from reenact.errors import UsageError
+    from reenact.record.erase import copies_of
+    from reenact.record.erase import erase as erase_values
+    from reenact.runtime.people.decisions import whoami
+
+    if not reason:
+        raise UsageError("say why, with --reason: it is recorded beside your name")
+    opened = existing_store(store, to_write=True)
+    run_id = opened.find_run(run).run_id
+    about = f"step {step} of run {run_id}" if step else f"run {run_id} with its plan"
+    if not yes and not typer.confirm(f"Erase every value of {about}? This cannot be undone."):
+        raise UsageError("nothing was erased")
+    count = erase_values(opened, run_id, step, who=whoami(who), reason=reason)
+    copies = copies_of(opened, run_id)
+    if as_json:
+        print_json({"run_id": run_id, "step_id": step, "erased": count, "copies_in": copies})
+        return
+    typer.echo(f"{plural(count, 'value')} of {about} erased; `reenact verify {run_id}` says that the chain is whole")
+    if step is not None:
+        typer.echo(f"the plan still says what it says: `reenact erase {run_id}` without a step erases it too")
+    for copy in copies:
+        typer.echo(f"run {copy} replayed this one and holds values of its own: erase it too")

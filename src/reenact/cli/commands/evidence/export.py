@@ -1,0 +1,71 @@
+"""`reenact export`: a run's evidence as a folder that anybody can check."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reenact.cli.options import JsonOption, RunArgument, StoreOption
+
+if TYPE_CHECKING:
+    from reenact.record.export import Exported
+
+
+class Payloads(StrEnum):
+    """What of the values goes along."""
+
+    full = "full"
+    none = "none"
+
+
+def export(
+    run: RunArgument,
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="A new or empty folder.")],
+    payloads: Annotated[
+        Payloads, typer.Option("--payloads", help="Values along with the evidence, or their digests alone.")
+    ] = Payloads.full,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a run's evidence to a folder: journal, seal, plan, values, keys, and a manifest over all of them.
+
+    `reenact verify DIR` checks it, on any machine and without this store.
+
+    Exit codes: 0 written, 1 the recording is damaged, 2 no such run, or a folder that is not empty, 3 the store or
+    the folder cannot be used.
+    """
+    from reenact.cli.options import existing_store
+    from reenact.record.export import export_run
+
+    existing = existing_store(store)
+    existing.close()
+    exported = export_run(existing.path, run, to, payloads=payloads.value)
+    show(exported, payloads, as_json=as_json)
+
+
+def show(exported: Exported, mode: Payloads, *, as_json: bool) -> None:
+    from reenact.cli.screens.printing import plural, print_json
+
+    if as_json:
+        print_json(
+            {
+                "run_id": exported.run_id,
+                "folder": str(exported.folder),
+                "sealed": exported.sealed,
+                "commits": exported.commits,
+                "payloads": mode.value,
+                "payloads_written": exported.payloads,
+                "erased": exported.erased,
+                "lost": exported.lost,
+            }
+        )
+        return
+    values = plural(exported.payloads, "payload") if mode is Payloads.full else "no payloads"
+    typer.echo(f"{exported.folder}: run {exported.run_id}, {plural(exported.commits, 'commit')}, {values}")
+    if not exported.sealed:
+        typer.echo("the run has no seal yet: a verifier will call it open", err=True)
+    if exported.lost:
+        typer.echo(f"{plural(exported.lost, 'payload')} lost: see `reenact verify {exported.run_id}`", err=True)

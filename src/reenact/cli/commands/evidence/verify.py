@@ -1,0 +1,143 @@
+"""`reenact verify`: check a run where it lies, or a folder that somebody sent."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reenact.cli.options import JsonOption, StoreOption
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reenact.cli.screens.printing import Segment
+    from reenact.store.checks.derived import Difference
+    from reenact.verify.report import Report
+
+STYLE = {"holds": "green", "agree": "green", "open": "yellow", "absent": "yellow", "broken": "red", "differ": "red"}
+
+
+class Proof(StrEnum):
+    """What must be there, and not only be free of contradiction."""
+
+    signature = "signature"
+    anchor = "anchor"
+
+
+def verify(
+    target: Annotated[
+        str, typer.Argument(metavar="RUN|DIR", help="A run (id, beginning of one, `last`), or an exported folder.")
+    ],
+    require: Annotated[
+        list[Proof] | None, typer.Option("--require", help="Fail when this is absent; repeatable.")
+    ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option("--keys", metavar="FILE", help="Public keys that you trust, {kid: key}, instead of the folder's."),
+    ] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check a run or an exported folder: integrity, completeness, authenticity and anchoring, each for itself.
+
+    A run is checked in its store, row by row, and the tables that are derived from its commits are compared with
+    them. A name that is a folder is one; write ./NAME to be sure.
+
+    Exit codes: 0 integrity and completeness hold and nothing is contradicted, 1 broken, or something required is
+    absent, 2 no such run, 3 the store or the folder cannot be used, 4 the run has no seal: completeness is open.
+    """
+    report, differences = check(target, store, keys)
+    missing = absent_proofs(report, require or [])
+    show(report, differences, missing, as_json=as_json)
+    if differences or (missing and report.exit_code != 1):
+        raise typer.Exit(1)
+    raise typer.Exit(report.exit_code)
+
+
+def check(target: str, store: str | None, keys: Path | None) -> tuple[Report, Sequence[Difference] | None]:
+    """The report, and for a run of a store what its derived tables say otherwise."""
+    from reenact.cli.options import existing_store
+    from reenact.errors import UsageError
+    from reenact.store.checks.verification import verify_run
+    from reenact.verify.verifier import verify_bundle
+
+    if is_folder(target):
+        return verify_bundle(Path(target), keys=None if keys is None else read_keys(keys)), None
+    if keys is not None:
+        raise UsageError("--keys is for exported folders; a store has its own keys")
+    existing = existing_store(store)
+    existing.close()
+    verified = verify_run(existing.path, target)
+    return verified.report, verified.differences
+
+
+def is_folder(target: str) -> bool:
+    """A path by its look, or a folder that is there; run ids hold no slash."""
+    return "/" in target or "\\" in target or target in (".", "..") or Path(target).is_dir()
+
+
+def read_keys(path: Path) -> dict[str, str]:
+    from reenact.errors import StoreUnavailable, UsageError
+    from reenact.values.canonical import parse_json
+
+    try:
+        document = parse_json(path.read_bytes(), what=str(path))
+    except OSError as error:
+        raise StoreUnavailable(f"{path}: {error.strerror}") from None
+    if not isinstance(document, dict) or not all(isinstance(value, str) for value in document.values()):
+        raise UsageError(f"{path}: keys are one JSON object, {{kid: base64url of the public key}}")
+    return {key: str(value) for key, value in document.items()}
+
+
+def absent_proofs(report: Report, required: Sequence[Proof]) -> list[str]:
+    """What was required and does not hold."""
+    verdicts = {Proof.signature: report.authenticity, Proof.anchor: report.anchoring}
+    return [proof.value for proof in dict.fromkeys(required) if verdicts[proof] != "holds"]
+
+
+def show(report: Report, differences: Sequence[Difference] | None, missing: list[str], *, as_json: bool) -> None:
+    import msgspec
+
+    from reenact.cli.screens.printing import print_json, print_lines
+
+    if as_json:
+        document = msgspec.to_builtins(report)
+        document["required_and_absent"] = missing
+        if differences is not None:
+            document["derived"] = {
+                "verdict": "differ" if differences else "agree",
+                "differences": msgspec.to_builtins(list(differences)),
+            }
+        print_json(document)
+        return
+    print_lines(report_lines(report, differences, missing))
+
+
+def report_lines(report: Report, differences: Sequence[Difference] | None, missing: list[str]) -> list[list[Segment]]:
+    from reenact.cli.screens.printing import one_line
+    from reenact.verify.render import human
+
+    lines = [coloured(line) for line in human(report)]
+    if differences is not None:
+        verdict = "differ  from what the commits say" if differences else "agree   with what the commits say"
+        place = next((number for number, line in enumerate(lines) if line[0][0].startswith("read ")), len(lines))
+        lines.insert(place, coloured(f"{'derived':<13} {verdict}"))
+    for difference in differences or ():
+        place_and_what = one_line(f"{difference.table}, {difference.row}: {difference.what}")
+        lines.append([("differs       ", "red"), (place_and_what, "")])
+        if difference.expected is not None:
+            lines.append([(f"              expected {one_line(difference.expected)}", "")])
+        lines.append([(f"              got      {one_line(difference.got or 'nothing')}", "")])
+    lines += [[("required      ", "red"), (f"{name} is absent", "")] for name in missing]
+    return lines
+
+
+def coloured(line: str) -> list[Segment]:
+    """`aspect  verdict  meaning`, the verdict in its colour."""
+    verdict = line[14:21].strip()
+    if verdict in STYLE and not line.startswith(" "):
+        return [(line[:14], ""), (line[14:21], STYLE[verdict]), (line[21:], "")]
+    return [(line, "red" if line.startswith("first break") else "")]

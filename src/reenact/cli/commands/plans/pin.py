@@ -1,0 +1,63 @@
+"""`reenact pin`: a plan with everything that its behaviour depends on written into it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reenact.cli.options import JsonOption, SkillsOption, ToolRegistryOption
+
+
+def pin(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a JSON file.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it. Default: stdout.")
+    ] = None,
+    skills: SkillsOption = None,
+    tool_registry: ToolRegistryOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Pin a plan: skill versions and definitions, retry policies, prices, taxonomy and a salt.
+
+    A pinned plan runs the same everywhere, or says what is missing. One that is pinned already stays as it is.
+
+    Exit codes: 0 pinned, 2 the plan or the skills cannot be used, 3 the file cannot be written.
+    """
+    import msgspec
+
+    from reenact.cli.commands.plans.plan_file import read_plan
+    from reenact.cli.options import load_registry
+    from reenact.cli.screens.printing import print_json
+    from reenact.contracts.plan import plan_hash
+    from reenact.runtime.effects.secrets import Secrets
+    from reenact.runtime.plans.pinning import pin as pin_plan
+    from reenact.runtime.plans.plan_secrets import refuse_secrets
+    from reenact.runtime.plans.tool_registries import load_registries, with_registries
+    from reenact.values.clock import SystemDoor
+
+    file, registry, tools = read_plan(plan), load_registry(skills), load_registries(tool_registry or ())
+    whole = file.located(lambda: with_registries(file.document, tools, source=str(plan)))
+    pinned = file.located(lambda: pin_plan(whole, registry, SystemDoor(), source=str(plan)))
+    file.located(lambda: refuse_secrets(pinned, registry, Secrets(), source=str(plan)))
+    digest = plan_hash(pinned)
+    text = msgspec.json.format(msgspec.json.encode(pinned), indent=2) + b"\n"
+    if output is not None:
+        write(output, text)
+    if as_json:
+        print_json({"plan_hash": digest, "output": None if output is None else str(output), "plan": pinned})
+    elif output is None:
+        typer.echo(text, nl=False)
+        typer.echo(digest, err=True)
+    else:
+        typer.echo(f"{output} {digest}")
+
+
+def write(path: Path, data: bytes) -> None:
+    from reenact.errors import StoreUnavailable
+
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise StoreUnavailable(f"{path}: cannot be written: {error.strerror}") from None

@@ -1,0 +1,101 @@
+"""What comes of planning: the pinned plan in a file or on stdout, or one line that says why there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from reenact.planners.planner import Planner, PlannerError
+    from reenact.skills.registry import Registry
+
+Document = dict[str, Any]
+
+
+def read_context(path: Path | None) -> Document:
+    from reenact.errors import StoreUnavailable, UsageError
+    from reenact.values.canonical import parse_json
+
+    if path is None:
+        return {}
+    try:
+        context = parse_json(path.read_bytes(), what=str(path))
+    except OSError as error:
+        raise StoreUnavailable(f"{path}: {error.strerror or 'cannot be read'}; name a file with a context") from None
+    if not isinstance(context, dict):
+        raise UsageError(f"{path}: a context is a JSON object")
+    return context
+
+
+def pinned_plan(made: Document, registry: Registry, planner_id: str) -> Document:
+    """The plan with everything pinned, and no secret in it."""
+    from reenact.runtime.effects.secrets import Secrets
+    from reenact.runtime.plans.pinning import pin
+    from reenact.runtime.plans.plan_secrets import refuse_secrets
+    from reenact.values.clock import SystemDoor
+
+    door = SystemDoor()
+    source = f"the plan of {planner_id}"
+    document = pin({"created_at": door.timestamp(), **made}, registry, door, source=source)
+    refuse_secrets(document, registry, Secrets(), source=source)
+    return document
+
+
+def print_plan(document: Document, output: Path | None, planner: Planner, *, as_json: bool) -> None:
+    import msgspec
+
+    from reenact.cli.commands.plans.pin import write
+    from reenact.cli.screens.printing import print_json
+    from reenact.contracts.plan import plan_hash
+
+    digest = plan_hash(document)
+    text = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    if output is not None:
+        write(output, text)
+    usage = getattr(planner, "usage", None)
+    if as_json:
+        maker = {
+            "planner_id": planner.planner_id,
+            "version": planner.version,
+            "determinism": planner.determinism,
+            "usage": msgspec.to_builtins(usage),
+        }
+        print_json({"plan_hash": digest, "output": str(output) if output else None, "planner": maker, "plan": document})
+        return
+    if output is None:
+        typer.echo(text, nl=False)
+        typer.echo(digest, err=True)
+    else:
+        typer.echo(f"{output} {digest}")
+    for model in unpriced(document):
+        typer.echo(f"no price is known for {model}: put one into the plan's context.prices, or it is refused", err=True)
+
+
+def unpriced(document: Document) -> list[str]:
+    """Models that the steps ask and that have no price in the pins."""
+    from reenact.contracts.plan import plan_from_document
+    from reenact.policy.settle import tariff
+
+    plan, _ = plan_from_document(document)
+    assert plan.context.pins is not None
+    prices = plan.context.pins.prices
+    asked = set()
+    for step in plan.steps:
+        rate = tariff(prices, f"{step.skill_id}@{step.skill_version}", step.parameters)
+        if rate.by_tokens and rate.model is not None and "{{" not in rate.model:
+            asked.add(rate.model)
+    return sorted(asked - set(prices.models))
+
+
+def refuse(error: PlannerError, *, as_json: bool) -> NoReturn:
+    import msgspec
+
+    from reenact.cli.exits import FAILED
+    from reenact.cli.screens.printing import one_line, print_json
+
+    if as_json:
+        print_json({"error": {**msgspec.to_builtins(error), "retryable": error.retryable}})
+    typer.echo(f"error: {error.code}: {one_line(error.message)}", err=True)
+    raise typer.Exit(FAILED)

@@ -1,0 +1,37 @@
+"""`reenact cancel`: end a run that shall not go on."""
+
+from __future__ import annotations
+
+from reenact.cli.commands.people.people_options import Reason, Who
+from reenact.cli.options import JsonOption, RunArgument, StoreOption
+
+
+def cancel(
+    run: RunArgument,
+    reason: Reason = "",
+    who: Who = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Cancel a run: it is sealed as it stands and nothing more is sent. One in progress stops before its next call."""
+    import asyncio
+
+    import typer
+
+    from reenact.cli.options import existing_store, open_runtime
+    from reenact.cli.screens.printing import print_json
+    from reenact.errors import UsageError
+    from reenact.runtime.people.decisions import cancel as cancel_run
+
+    if not reason:
+        raise UsageError("say why, with --reason: it is recorded beside your name")
+    existing_store(store).close()
+    runtime = open_runtime(store, None)
+    run_id = runtime.store.find_run(run).run_id
+    ended = asyncio.run(cancel_run(runtime, run_id, reason=reason, who=who))
+    if as_json:
+        print_json({"run_id": run_id, "status": "cancelled" if ended else "running", "asked": not ended})
+    elif ended:
+        typer.echo(f"run {run_id} is cancelled and sealed")
+    else:
+        typer.echo(f"run {run_id} is being worked on; it was asked to stop before its next call")

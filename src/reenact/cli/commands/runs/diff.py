@@ -1,0 +1,37 @@
+"""`reenact diff`: two runs side by side."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from reenact.cli.options import JsonOption, StoreOption
+
+
+def diff(
+    left: Annotated[str, typer.Argument(metavar="A", help="A run, or an exported folder.")],
+    right: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show two runs side by side, aspect by aspect and value by value.
+
+    Exit codes: 0 they behave the same; 1 they differ; 3 the store or folder cannot be used; 4 one has not ended.
+    """
+    import msgspec
+
+    from reenact.cli.options import existing_store
+    from reenact.cli.screens.printing import one_line, print_json
+    from reenact.replay.api import is_folder, load
+    from reenact.replay.compare.sides import side_by_side, text_lines
+    from reenact.store.sqlite.store import SqliteStore
+
+    where = SqliteStore(":memory:") if is_folder(left) and is_folder(right) else existing_store(store)
+    sides = side_by_side(load(where, left), load(where, right))
+    if as_json:
+        print_json({**msgspec.to_builtins(sides), "same": sides.same})
+    else:
+        for line in text_lines(sides):
+            typer.echo(one_line(line))
+    raise typer.Exit(0 if sides.same else 1)

@@ -1,0 +1,78 @@
+"""`reenact fork`: the recording up to a step, then on with one thing changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reenact.cli.commands.runs.replay import BreakersOption, TargetArgument
+from reenact.cli.options import JsonOption, SkillsOption, StoreOption
+
+
+def fork(
+    run: TargetArgument,
+    at: Annotated[str, typer.Option("--at", metavar="STEP", help="The first step that is not taken from the record.")],
+    change: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PATH=VALUE",
+            help="steps.STEP.parameters.url=…, context.budget_cents=5, outputs.STEP.price=7; may be given again.",
+        ),
+    ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option("--policy", metavar="FILE", help="JSON with fields of a plan's context: budget, retry, …"),
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Call skills from that step on, writes too.")] = False,
+    allow_breakers: BreakersOption = False,
+    store: StoreOption = None,
+    skills: SkillsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Replay a run up to a step and go on from there with one thing changed, as a new run with its parent.
+
+    Without --live the recorded effects are served on; where a call comes that was never made, the fork ends and says
+    so.
+
+    Exit codes: 0 it behaved the same; 1 it differed, or something stands in its way; 2 no such step or path; 3 the
+    store cannot be used; 4 the recorded run has not ended, or the new one waits.
+    """
+    from reenact.cli.advice import Advice
+    from reenact.cli.commands.runs.replay import show
+    from reenact.cli.interrupting import conduct
+    from reenact.cli.options import existing_store, open_runtime
+    from reenact.cli.screens.progress import choose_progress
+    from reenact.replay.api import is_folder, load
+    from reenact.replay.modes.changes import apply_changes, parse_set
+
+    if not is_folder(run):
+        existing_store(store).close()
+    progress = choose_progress(as_json=as_json)
+    runtime = open_runtime(store, skills, (progress,))
+    recording = load(runtime, run)
+    changes = apply_changes(recording, dict(parse_set(item) for item in change or ()), read_policy(policy))
+    result = conduct(
+        lambda: runtime.fork(run, at, changes=changes, live=live, allow_breakers=allow_breakers),
+        progress,
+        Advice(store, skills or ()),
+    )
+    show(result, as_json=as_json)
+    raise typer.Exit(result.exit_code)
+
+
+def read_policy(path: Path | None) -> dict[str, object] | None:
+    from reenact.errors import StoreUnavailable, UsageError
+    from reenact.values.canonical import parse_json
+
+    if path is None:
+        return None
+    try:
+        document = parse_json(path.read_bytes(), what=str(path))
+    except OSError as error:
+        raise StoreUnavailable(f"{path}: {error.strerror}") from None
+    if not isinstance(document, dict):
+        raise UsageError(f"{path}: a policy is a JSON object with fields of a plan's context")
+    return document

@@ -1,0 +1,99 @@
+"""`reenact ls`: which runs there are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reenact.cli.options import JsonOption, StoreOption
+
+if TYPE_CHECKING:
+    from reenact.cli.screens.printing import Segment
+    from reenact.contracts.records import RunStatus
+    from reenact.store.base import RunRow
+
+
+def ls(
+    waiting: Annotated[bool, typer.Option("--waiting", help="Only runs that a person must look at.")] = False,
+    status: Annotated[
+        list[str] | None,
+        typer.Option("--status", metavar="STATUS", help="Only runs of this status; repeatable."),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, max=1_000_000_000, help="At most so many, the newest.")
+    ] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List runs, the newest first. One that counts as running and that nobody works on is shown as interrupted.
+
+    Exit codes: 0 listed, also when there is none; 2 no such status; 3 the store cannot be used.
+    """
+    from reenact.cli.options import existing_store, missing_store
+    from reenact.cli.screens.printing import print_json, print_lines
+
+    wanted = statuses(status or [], waiting=waiting)
+    path = missing_store(store)
+    if path is not None:
+        typer.echo(f"there is no store at {path} yet; `reenact run` makes one", err=True)
+    rows: list[RunRow] = []
+    interrupted: frozenset[str] = frozenset()
+    if path is None:
+        recorded = existing_store(store)
+        rows = recorded.runs(status=wanted or None, limit=limit)
+        interrupted = recorded.unattended()
+    if as_json:
+        print_json([as_document(row, interrupted) for row in rows])
+    else:
+        print_lines(table(rows, interrupted))
+
+
+def statuses(given: list[str], *, waiting: bool) -> tuple[RunStatus, ...]:
+    from typing import cast, get_args
+
+    from reenact.contracts.records import RunStatus
+    from reenact.errors import UsageError
+
+    known = get_args(RunStatus)
+    for name in given:
+        if name not in known:
+            raise UsageError(f"--status: there is no status {name!r}; one of {', '.join(known)}")
+    wanted = [*given, "waiting", "held"] if waiting else given
+    return cast("tuple[RunStatus, ...]", tuple(dict.fromkeys(wanted)))
+
+
+def as_document(row: RunRow, interrupted: frozenset[str]) -> dict[str, object]:
+    return {
+        "run_id": row.run_id,
+        "status": row.status,
+        "interrupted": row.run_id in interrupted,
+        "kind": row.kind,
+        "mode": row.mode,
+        "plan_id": row.plan_id,
+        "agent_id": row.agent_id,
+        "parent_run": row.parent_run,
+        "commits": row.commits,
+        "started_at": row.started_at,
+    }
+
+
+def table(rows: list[RunRow], interrupted: frozenset[str]) -> list[list[Segment]]:
+    from reenact.cli.screens.outcome_lines import STATUS_STYLE
+    from reenact.cli.screens.printing import one_line
+
+    if not rows:
+        return [[("no runs", "")]]
+    lines: list[list[Segment]] = [[(f"{'RUN':<36}  {'STATUS':<11}  {'STARTED':<24}  PLAN", "bold")]]
+    for row in rows:
+        status = "interrupted" if row.run_id in interrupted else row.status
+        mode = "" if row.mode == "live" else f" ({row.mode})"
+        name = row.plan_id if row.kind == "plan" else f"session of {row.agent_id}"
+        lines.append(
+            [
+                (f"{row.run_id:<36}  ", ""),
+                (f"{status:<11}", STATUS_STYLE.get(status, "yellow")),
+                (f"  {row.started_at:<24}  {one_line(name)}{mode}", ""),
+            ]
+        )
+    return lines

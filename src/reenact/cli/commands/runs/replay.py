@@ -1,0 +1,118 @@
+"""`reenact replay`: run a recording again and compare, aspect by aspect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reenact.cli.options import JsonOption, SkillsOption, StoreOption
+
+if TYPE_CHECKING:
+    from reenact.replay.replaying import Runtime
+    from reenact.replay.result import ReplayResult
+    from reenact.runtime.run import Listener
+    from reenact.store.base import Store
+
+TargetArgument = Annotated[
+    str, typer.Argument(metavar="RUN|DIR", help="A run (id, beginning of one, `last`), or an exported folder.")
+]
+BreakersOption = Annotated[
+    bool, typer.Option("--allow-breakers", help="Go on although a skill, a policy or the taxonomy changed.")
+]
+Names = list[str] | None
+
+
+def replay(
+    run: TargetArgument,
+    mode: Annotated[
+        str, typer.Option("--mode", metavar="MODE", help="mock_replay, full_replay or dry_run.")
+    ] = "mock_replay",
+    execute: Annotated[
+        Names, typer.Option("--execute", metavar="STEP|read", help="full_replay: call it again; may be given again.")
+    ] = None,
+    skip: Annotated[
+        Names, typer.Option("--skip", metavar="STEP|read|write", help="full_replay: take the recorded effect.")
+    ] = None,
+    check: Annotated[
+        Names, typer.Option("--check", metavar="STEP|read|write", help="full_replay: ask the skill's read-back.")
+    ] = None,
+    allow_breakers: BreakersOption = False,
+    save: Annotated[bool, typer.Option("--save", help="mock_replay: keep the report in the store.")] = False,
+    store: StoreOption = None,
+    skills: SkillsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a recorded plan again.
+
+    mock_replay serves every recorded attempt: no network, no sleep, no model, no skill code needed, and nothing is
+    written. full_replay calls live, as a new run linked to the original; writes are skipped unless their step is named
+    with --execute. dry_run touches nothing and estimates.
+
+    Exit codes: 0 it behaved the same; 1 it differed, or something stands in its way; 3 the store or folder cannot be
+    used; 4 the recorded run has not ended, or the new one waits.
+    """
+    from reenact.cli.advice import Advice
+    from reenact.cli.interrupting import conduct
+    from reenact.cli.options import load_registry
+    from reenact.cli.screens.progress import choose_progress
+    from reenact.replay.api import replay as replay_run
+
+    progress = choose_progress(as_json=as_json)
+    where = place(store, run, mode, save=save, skills=skills, listeners=(progress,))
+    result = conduct(
+        lambda: replay_run(
+            where,
+            run,
+            mode=mode,
+            registry=load_registry(skills),
+            execute=execute or (),
+            skip=skip or (),
+            check=check or (),
+            allow_breakers=allow_breakers,
+            save=save,
+        ),
+        progress,
+        Advice(store, skills or ()),
+    )
+    show(result, as_json=as_json)
+    raise typer.Exit(result.exit_code)
+
+
+def place(
+    store: str | None,
+    run: str,
+    mode: str,
+    *,
+    save: bool,
+    skills: list[str] | None,
+    listeners: tuple[Listener, ...],
+) -> Runtime | Store:
+    """Where the run lies, and where a new one is written; a folder that is only looked at needs no store."""
+    from reenact.cli.options import existing_store, open_runtime
+    from reenact.replay.api import is_folder
+    from reenact.store.sqlite.store import SqliteStore
+
+    if mode == "full_replay":
+        if not is_folder(run):
+            existing_store(store).close()
+        return open_runtime(store, skills, listeners)
+    if is_folder(run):
+        return SqliteStore(store if save else ":memory:")
+    return existing_store(store)
+
+
+def show(result: ReplayResult, *, as_json: bool) -> None:
+    from reenact.cli.screens.printing import one_line, print_json
+    from reenact.replay.compare.render import comparison_document, text_lines
+
+    if as_json:
+        document = comparison_document(result)
+        if result.mode in ("full_replay", "fork"):
+            document["run_id"] = result.run_id
+        print_json(document)
+        return
+    for line in text_lines(result):
+        typer.echo(one_line(line))
+    if result.mode in ("full_replay", "fork"):
+        typer.echo(f"  the new run is {result.run_id} ({result.status})")

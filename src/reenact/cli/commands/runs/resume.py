@@ -1,0 +1,36 @@
+"""`reenact resume`: go on with one run that stopped."""
+
+from __future__ import annotations
+
+import typer
+
+from reenact.cli.options import JsonOption, RunArgument, SkillsOption, StoreOption, UnrecordedReadsOption
+
+
+def resume(
+    run: RunArgument,
+    store: StoreOption = None,
+    skills: SkillsOption = None,
+    unrecorded_reads: UnrecordedReadsOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Go on with a run that was killed, interrupted, held or waiting. A run that has ended is shown as it ended.
+
+    Exit codes: as of `reenact run`.
+    """
+    from reenact.cli.advice import Advice
+    from reenact.cli.exits import exit_code
+    from reenact.cli.interrupting import conduct
+    from reenact.cli.options import existing_store, open_runtime
+    from reenact.cli.screens.outcome_lines import print_result
+    from reenact.cli.screens.progress import choose_progress
+
+    existing = existing_store(store)
+    row = existing.find_run(run)
+    existing.close()
+    progress = choose_progress(as_json=as_json)
+    runtime = open_runtime(store, skills, (progress,), unrecorded_reads=unrecorded_reads)
+    advice = Advice(store, skills or ())
+    result = conduct(lambda: runtime.resume(row.run_id), progress, advice, known_run=row.run_id)
+    print_result(result, advice, as_json=as_json)
+    raise typer.Exit(exit_code(result.status))

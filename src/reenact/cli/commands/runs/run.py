@@ -1,0 +1,43 @@
+"""`reenact run`: a plan from its first step to its seal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reenact.cli.options import JsonOption, SkillsOption, StoreOption, ToolRegistryOption, UnrecordedReadsOption
+
+
+def run(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a JSON file.")],
+    store: StoreOption = None,
+    skills: SkillsOption = None,
+    tool_registry: ToolRegistryOption = None,
+    unrecorded_reads: UnrecordedReadsOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a plan, step by step, recorded as it goes.
+
+    A run that is killed goes on with `reenact resume` or `reenact recover`; what is recorded is not done again.
+
+    Exit codes: 0 completed, 1 a step failed, 2 the plan or the skills cannot be used, 3 the store cannot, 4 it waits
+    for a person or is held, 130 interrupted.
+    """
+    from reenact.cli.advice import Advice
+    from reenact.cli.commands.plans.plan_file import read_plan
+    from reenact.cli.exits import exit_code
+    from reenact.cli.interrupting import conduct
+    from reenact.cli.options import open_runtime
+    from reenact.cli.screens.outcome_lines import print_result
+    from reenact.cli.screens.progress import choose_progress
+
+    file = read_plan(plan)
+    progress = choose_progress(as_json=as_json)
+    runtime = open_runtime(store, skills, (progress,), unrecorded_reads=unrecorded_reads, tool_registries=tool_registry)
+    pinned = file.located(lambda: runtime.pin(file.document, source=str(plan)))
+    advice = Advice(store, skills or ())
+    result = file.located(lambda: conduct(lambda: runtime.run(pinned), progress, advice))
+    print_result(result, advice, as_json=as_json)
+    raise typer.Exit(exit_code(result.status))

@@ -1,0 +1,214 @@
+"""A run as it went: every step with its decision, its attempts, what they cost, and the digests that pin them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from reenact.record.document_events import event_document, vote_documents
+
+if TYPE_CHECKING:
+    from reenact.contracts.artifacts import Artifact, ArtifactType
+    from reenact.contracts.records import Attempt
+    from reenact.record.reader import RecordedStep, RunReader
+    from reenact.store.base import RunRow, Store
+
+Document = dict[str, Any]
+
+
+class Timeline:
+    """A run of a store, read as far as it is; asked again, only what came since is read."""
+
+    def __init__(self, store: Store, run_id: str, *, values: bool) -> None:
+        from reenact.record.reader import RunReader
+
+        self._reader = RunReader(store, run_id)
+        self._values = values
+        self._steps: dict[int, Document] = {}
+        self._events: list[Document] = []
+
+    def read(self, row: RunRow) -> Document:
+        """The whole run as one document. `row` is read before: its status is never ahead of the steps."""
+        for recorded in self._reader.steps():
+            self._steps[recorded.trace.step_index] = step_document(recorded, values=self._values)
+        steps = [self._steps[index] for index in sorted(self._steps)]
+        names = {step["trace_id"]: step["step_id"] for step in steps}
+        events = self._reader.fold.events
+        self._events += [event_document(self._reader.payloads, each, names) for each in events[len(self._events) :]]
+        votes = vote_documents(self._reader, names)
+        by_trace = {vote["trace_id"]: vote for vote in votes}
+        for step in steps:
+            step["vote"] = by_trace.get(step["trace_id"])
+        told = sorted([*self._events, *votes], key=lambda event: event["ts"])
+        return run_document(self._reader, row, steps, told)
+
+
+def read_timeline(store: Store, row: RunRow, *, values: bool) -> Document:
+    """The whole run as one document; `values` puts parameters and outputs in, where they were not erased."""
+    return Timeline(store, row.run_id, values=values).read(row)
+
+
+def run_document(reader: RunReader, row: RunRow, steps: list[Document], events: list[Document]) -> Document:
+    record = reader.record()
+    return {
+        "run_id": row.run_id,
+        "status": row.status,
+        "kind": record.kind,
+        "mode": record.mode,
+        "parent_run": record.parent_run,
+        "plan_id": row.plan_id,
+        "agent_id": row.agent_id,
+        "plan_hash": record.plan_hash,
+        "steps_planned": record.steps_planned,
+        "started_at": record.started_at,
+        "reenact_version": record.reenact_version,
+        "commits": reader.fold.commits,
+        "head": reader.fold.head,
+        "cost_exact": str(reader.fold.spent_exact),
+        "cost_cents": sum(step["cost_cents"] for step in steps),
+        "steps": steps,
+        "events": events,
+        "seal": seal_document(reader),
+        "interrupted": False,
+        "next": None,
+    }
+
+
+def step_document(step: RecordedStep, *, values: bool) -> Document:
+    trace = step.trace
+    document: Document = {
+        "step_index": trace.step_index,
+        "step_id": trace.step_id,
+        "skill": skill_name(trace.meta("skill_id"), trace.meta("skill_version")),
+        "trace_id": trace.trace_id,
+        "state": trace.state,
+        "decision": decision_document(step),
+        "idempotency_key": None if trace.call is None else trace.call.idempotency_key,
+        "attempts": [attempt_document(attempt) for attempt in trace.attempts],
+        **ending(step),
+        "digests": dict(digests(step)),
+    }
+    if values:
+        document |= values_of(step)
+    return document
+
+
+def skill_name(skill_id: object, version: object) -> str:
+    """As a plan names it; a tool that nobody knows has no version."""
+    return str(skill_id) if version is None else f"{skill_id}@{version}"
+
+
+def ending(step: RecordedStep) -> Document:
+    """How a step ended, from the chain alone: it can be told after the values are gone."""
+    trace = step.trace
+    meta = meta_of(trace.effect if trace.effect is not None else trace.decision)
+    done = trace.terminal
+    started = trace.request.ts if trace.request is not None else None
+    last = trace.effect or trace.decision
+    return {
+        "code": meta.get("code") if done else None,
+        "status": (meta.get("status") or denied_status(meta)) if done else None,
+        "retries": meta.get("retries", 0) if done else None,
+        "cost_exact": str(trace.cost_exact),
+        "cost_cents": -(-trace.cost_exact // 10**10),
+        "served_from": meta.get("served_from"),
+        "started_at": started,
+        "ended_at": last.ts if done and last is not None else None,
+        "message": message_of(step),
+    }
+
+
+def denied_status(meta: Document) -> str:
+    return "skipped" if meta.get("code") == "DENIED_DUPLICATE" else "failure"
+
+
+def message_of(step: RecordedStep) -> str | None:
+    """What went wrong, in the words that were recorded as a value; None where nothing did, or they were erased."""
+    from reenact.errors import ReenactError
+    from reenact.record.outcomes import said
+
+    if not step.finished or step.trace.state == "COMPLETED":
+        return None
+    try:
+        return said(step.outcome()) or None
+    except ReenactError:
+        return None  # `verify` tells what is wrong with a value; the timeline stands on the chain
+
+
+def decision_document(step: RecordedStep) -> Document | None:
+    decided = step.trace.decision
+    if decided is None:
+        return None
+    meta = meta_of(decided)
+    return {
+        "decision": decided.decision,
+        "rationale": decided.rationale,
+        "gate": meta.get("gate"),
+        "code": meta.get("code"),
+        "duplicate_of": meta.get("duplicate_of"),
+        "ts": decided.ts,
+    }
+
+
+def attempt_document(attempt: Attempt) -> Document:
+    facts = attempt.facts
+    return {
+        "ordinal": attempt.ordinal,
+        "kind": attempt.kind,
+        "attempt": attempt.attempt,
+        "code": attempt.code,
+        "http_status": None if facts is None else facts.http_status,
+        "exceptions": [] if facts is None else [link.type for link in facts.exceptions],
+        "cost_exact": attempt.cost_exact,
+        "backoff_ms": attempt.backoff_ms,
+        "retry_after_ms": attempt.retry_after_ms,
+        "request_id": attempt.request_id,
+        "side_effects": [{"type": effect.type, "target": effect.target} for effect in attempt.side_effects],
+        "started_at": attempt.started_at,
+        "ended_at": attempt.ended_at,
+        "fence": attempt.fence,
+        "response": attempt.response,
+        "digest": attempt.digest,
+    }
+
+
+def digests(step: RecordedStep) -> Iterator[tuple[str, str]]:
+    trace = step.trace
+    for name, artifact in (
+        ("request", trace.request),
+        ("decision", trace.decision),
+        ("call", trace.call),
+        ("effect", trace.effect),
+    ):
+        if artifact is not None:
+            yield name, str(artifact.digest)
+    yield "head", trace.head
+
+
+def values_of(step: RecordedStep) -> Document:
+    """Parameters and output, null where there is none; `absent` names those that were erased or not exported."""
+    request, effect = step.trace.request, step.trace.effect
+    places: tuple[tuple[str, object, ArtifactType], ...] = (
+        ("parameters", None if request is None else request.proposal.args.get("$commit"), "action_request"),
+        ("output", None if effect is None else effect.commitment("/output"), "tool_effect"),
+    )
+    document: Document = {"parameters": None, "output": None, "absent": []}
+    for name, commitment, named_by in places:
+        if commitment is not None:
+            try:
+                document[name] = step.payloads.get(str(commitment), near=step.commits.get(named_by))
+            except LookupError:
+                document["absent"].append(name)
+    return document
+
+
+def meta_of(artifact: Artifact | None) -> Document:
+    meta = getattr(artifact, "meta", None)
+    return dict(meta) if isinstance(meta, dict) else {}
+
+
+def seal_document(reader: RunReader) -> Document | None:
+    import msgspec
+
+    seal = reader.fold.seal
+    return None if seal is None else msgspec.to_builtins(seal)

@@ -1,0 +1,93 @@
+"""What people and the loop itself said about a run: votes, words on calls in doubt, cancels, checks of the work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reenact.contracts.records import Event, Vote
+    from reenact.record.payloads import StoredPayloads
+    from reenact.record.reader import RunReader
+
+Document = dict[str, Any]
+
+TELLS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "resolve": ("data", ("resolution", "reason")),
+    "cancel": ("data", ("reason",)),
+    "verify": ("data", ("commands", "exit_codes", "verification_delta")),
+    "finish": ("reason", ("confidence",)),
+}
+"""type → which of its payloads is opened, and what of it is shown. The others hold plans and values."""
+
+
+def event_document(payloads: StoredPayloads, event: Event, steps: Mapping[str, str]) -> Document:
+    """`steps` gives a step's id by its trace."""
+    document: Document = {
+        "type": event.type,
+        "ts": event.ts,
+        "who": event.who,
+        "trace_id": event.trace_id,
+        "step_id": None if event.trace_id is None else steps.get(event.trace_id),
+    }
+    place, names = TELLS.get(event.type, ("data", ()))
+    commitment = event.reason if place == "reason" else event.data
+    return document | told(payloads, commitment, names) if names and commitment is not None else document
+
+
+def told(payloads: StoredPayloads, commitment: str, names: tuple[str, ...]) -> Document:
+    try:
+        value = payloads.get(commitment)
+    except LookupError:
+        return dict.fromkeys(names) | {"erased": True}
+    return {name: value.get(name) for name in names} if isinstance(value, dict) else dict.fromkeys(names)
+
+
+def vote_documents(reader: RunReader, steps: Mapping[str, str]) -> list[Document]:
+    """Votes as the journal has them, then those that whoever holds the run has not heard yet."""
+    votes = reader.fold.votes
+    return [
+        *(vote_document(reader.payloads, vote, steps) for vote in votes.values()),
+        *unheard(reader, steps, set(votes)),
+    ]
+
+
+def vote_document(payloads: StoredPayloads, vote: Vote, steps: Mapping[str, str]) -> Document:
+    document = {
+        "type": "vote",
+        "ts": vote.ts,
+        "who": vote.who,
+        "trace_id": vote.trace_id,
+        "step_id": steps.get(vote.trace_id),
+        "decision": vote.decision,
+        "heard": True,
+    }
+    return document | ({"reason": None} if vote.reason is None else told(payloads, vote.reason, ("reason",)))
+
+
+def unheard(reader: RunReader, steps: Mapping[str, str], heard: set[str]) -> list[Document]:
+    import msgspec
+
+    from reenact.contracts.records import PendingVote
+    from reenact.values.canonical import parse_canonical
+
+    if not any(trace.state == "PENDING" for trace in reader.fold.open.values()):
+        return []
+    found = []
+    for trace_id, body in reader.store.pending_votes(reader.run_id).items():
+        if trace_id in heard or trace_id not in reader.fold.open:
+            continue
+        vote = msgspec.convert(parse_canonical(body), PendingVote)
+        found.append(
+            {
+                "type": "vote",
+                "ts": vote.ts,
+                "who": vote.who,
+                "trace_id": trace_id,
+                "step_id": steps.get(trace_id),
+                "decision": vote.decision,
+                "heard": False,
+                "reason": vote.reason,
+            }
+        )
+    return found

@@ -1,0 +1,172 @@
+"""A run as a folder that a stranger can check: docs/spec/bundle.md."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+from reenact.errors import DamagedRecord, StoreUnavailable, UsageError
+from reenact.store.naming import named_by, part, read_lines
+from reenact.store.sqlite.evidence import Evidence, StoredEnvelopes
+from reenact.values.canonical import canonicalize
+from reenact.values.digest import digest
+from reenact.version import __version__
+
+PayloadMode = Literal["full", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What was written. `lost` payloads are named by the journal and not in the store, with no record of erasure."""
+
+    run_id: str
+    folder: Path
+    sealed: bool
+    commits: int
+    payloads: int
+    erased: int
+    lost: int
+
+
+def export_run(path: str, run: str, folder: Path, *, payloads: PayloadMode = "full") -> Exported:
+    """Write the bundle of the run whose id begins with `run` in the store file `path`.
+
+    The folder must be new or empty; it appears complete or not at all.
+    """
+    check_target(folder)
+    with Evidence(path) as evidence:
+        run_no, run_id = evidence.find(run)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+            try:
+                exported = _Bundle(evidence, run_no, run_id, draft, payloads).write(folder)
+                draft.chmod(0o777 & ~current_umask())
+                draft.replace(folder)
+            except BaseException:
+                shutil.rmtree(draft, ignore_errors=True)
+                raise
+        except OSError as error:
+            raise StoreUnavailable(f"{folder}: cannot be written: {error.strerror}") from None
+    return exported
+
+
+def check_target(folder: Path) -> None:
+    """New, or an empty folder: nothing is ever overwritten."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise UsageError(f"{folder} is not a folder; name a new or empty one with --to")
+    try:
+        if folder.is_dir() and any(folder.iterdir()):
+            raise UsageError(f"{folder} is not empty; nothing is overwritten: name a new or empty folder with --to")
+    except OSError as error:
+        raise StoreUnavailable(f"{folder}: {error.strerror}") from None
+
+
+def current_umask() -> int:
+    """mkdtemp makes folders for their owner alone; the bundle gets the mode that any new folder has."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask
+
+
+class _Bundle:
+    """One bundle being written."""
+
+    def __init__(self, evidence: Evidence, run_no: int, run_id: str, folder: Path, mode: PayloadMode) -> None:
+        self.evidence = evidence
+        self.run_no = run_no
+        self.run_id = run_id
+        self.folder = folder
+        self.mode = mode
+        self.envelopes = StoredEnvelopes(evidence, run_no)
+        self.files: dict[str, str] = {}
+        self.named: dict[str, None] = {}
+        self.plan: str | None = None
+        self.seal: Mapping[str, Any] | None = None
+        self.commits = 0
+
+    def write(self, target: Path) -> Exported:
+        self.write_journal()
+        erased = self.write_erasures()
+        missing = [commitment for commitment in self.named if commitment not in self.envelopes.places]
+        if self.mode == "full":
+            self.write_payloads()
+        if self.seal is not None:
+            self.put("seal.json", canonicalize(self.seal) + b"\n")
+        self.put("keys.json", canonicalize(self.evidence.keys()) + b"\n")
+        manifest: dict[str, object] = {
+            "schema": "reenact.bundle.v1",
+            "run_id": self.run_id,
+            "reenact_version": __version__,
+            "payloads": self.mode,
+            "files": self.files,
+        }
+        manifest["digest"] = digest(manifest)
+        (self.folder / "manifest.json").write_bytes(canonicalize(manifest) + b"\n")
+        return Exported(
+            run_id=self.run_id,
+            folder=target,
+            sealed=self.seal is not None,
+            commits=self.commits,
+            payloads=len(self.named) - len(missing) if self.mode == "full" else 0,
+            erased=sum(commitment in erased for commitment in missing),
+            lost=sum(commitment not in erased for commitment in missing),
+        )
+
+    def put(self, name: str, data: bytes) -> None:
+        (self.folder / name).write_bytes(data)
+        self.files[name] = sha256(data).hexdigest()
+
+    def write_journal(self) -> None:
+        whole = sha256()
+        with (self.folder / "journal.jsonl").open("wb") as file:
+            for row in self.evidence.commits(self.run_no):
+                if row.body is None:
+                    raise DamagedRecord(
+                        f"run {self.run_id}, commit {row.n}: {row.problem}; see `reenact verify {self.run_id}`"
+                    )
+                file.write(row.body)
+                whole.update(row.body)
+                self.commits += 1
+                self.note_lines(row.body)
+        self.files["journal.jsonl"] = whole.hexdigest()
+
+    def note_lines(self, body: bytes) -> None:
+        for line in read_lines(body):
+            for commitment, place in named_by(line):
+                self.named[commitment] = None
+                if place == "plan":
+                    self.plan = commitment
+            if line.get("kind") == "seal":
+                self.seal = part(line, "seal")
+            event = part(line, "event")
+            if event.get("type") == "finish" and isinstance(event.get("data"), str):
+                self.plan = str(event["data"])  # a session's plan is assembled at its end
+
+    def write_payloads(self) -> None:
+        folder = self.folder / "payloads"
+        folder.mkdir()
+        for commitment in self.named:
+            envelope = self.envelopes.get(commitment)
+            if envelope is None:
+                continue
+            self.put(f"payloads/{commitment}", envelope)
+            if commitment == self.plan:
+                self.put("plan.json", envelope[32:] + b"\n")
+
+    def write_erasures(self) -> set[str]:
+        """The records for commitments of this run, in the order of the store's chain; which commitments they erase."""
+        records = []
+        for row in self.evidence.erasures():
+            commitment = next(read_lines(row.body), {}).get("commitment")
+            if commitment in self.named:
+                records.append((str(commitment), row.body.removesuffix(b"\n") + b"\n"))
+        if records:
+            self.put("erasures.jsonl", b"".join(body for _, body in records))
+        return {commitment for commitment, _ in records}

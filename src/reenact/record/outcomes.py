@@ -1,0 +1,106 @@
+"""Outcomes read back from a journal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from reenact.contracts.outcome import Observability, OutcomeMetadata, OutcomeSideEffect, StructuredOutcome
+from reenact.journal.fold import TraceFold
+from reenact.policy.taxonomy import is_retryable
+
+ERASED = "the value was erased; its commitment still stands"
+
+
+class Payloads(Protocol):
+    def get(self, commitment: str, *, near: int | None = None) -> object: ...
+
+
+def outcome_of(book: Payloads, trace: TraceFold, *, near: int | None = None) -> tuple[StructuredOutcome, object]:
+    """(outcome, output) of a trace with an effect. Where values were erased, what the effect itself says remains."""
+    assert trace.effect is not None
+    try:
+        value = book.get(str(trace.effect.commitment("/outcome")), near=near)
+        outcome = msgspec.convert(value, StructuredOutcome)
+    except LookupError:
+        outcome = outcome_without_values(trace)
+    try:
+        output = book.get(str(trace.effect.commitment("/output")), near=near)
+    except LookupError:
+        output = None
+    return outcome, output
+
+
+def denied_outcome_of(trace: TraceFold, explained: Mapping[str, object]) -> StructuredOutcome:
+    """The outcome of a denied trace, computed from the decision: it needs no record of its own.
+
+    `explained` is what the gate said besides, where that was not erased: `message`, and what may help the caller.
+    """
+    decided = trace.decision
+    assert decided is not None
+    meta = cast("dict[str, object]", decided.meta)
+    code = str(meta["code"])
+    details: dict[str, object] = {key: value for key, value in explained.items() if key != "message"}
+    details |= {"gate": meta["gate"], "reason": explained.get("message", "")}
+    if meta.get("duplicate_of"):
+        details["duplicate_of"] = meta["duplicate_of"]
+    return StructuredOutcome(
+        code=code,
+        cost_cents=0,
+        details=details,
+        latency_ms=0,
+        message=decided.rationale,
+        metadata=OutcomeMetadata(skill_id=str(trace.meta("skill_id")), skill_version=str(trace.meta("skill_version"))),
+        observability=Observability(backend_retries=0, span_id=None, trace_id=trace.trace_id),
+        retryable=is_retryable(code),
+        run_id=str(trace.meta("run_id")),
+        side_effects=[],
+        status="skipped" if code == "DENIED_DUPLICATE" else "failure",
+        step_id=trace.step_id,
+        timestamp=decided.ts,
+    )
+
+
+def outcome_without_values(trace: TraceFold) -> StructuredOutcome:
+    assert trace.effect is not None
+    meta = cast("dict[str, object]", trace.effect.meta)
+    return StructuredOutcome(
+        code=str(meta["code"]),
+        cost_cents=int(str(meta["cost_cents"])),
+        details=None,
+        latency_ms=0,
+        message=ERASED,
+        metadata=OutcomeMetadata(skill_id=str(trace.meta("skill_id")), skill_version=str(trace.meta("skill_version"))),
+        observability=Observability(backend_retries=int(str(meta["retries"])), span_id=None, trace_id=trace.trace_id),
+        retryable=bool(meta["retryable"]),
+        run_id=str(trace.meta("run_id")),
+        side_effects=outcome_side_effects(trace),
+        status=cast("str", meta["status"]),  # type: ignore[arg-type]  # the verifier checks the word, not we
+        step_id=trace.step_id,
+        timestamp=trace.effect.ts,
+    )
+
+
+def outcome_side_effects(trace: TraceFold) -> list[OutcomeSideEffect]:
+    """What all attempts touched, in order."""
+    return [
+        OutcomeSideEffect(
+            attempt=effect.attempt, target=effect.target, timestamp=attempt.ended_at or "", type=effect.type
+        )
+        for attempt in trace.attempts
+        for effect in attempt.side_effects
+    ]
+
+
+def with_output(outcome: StructuredOutcome, output: object) -> StructuredOutcome:
+    """What the caller gets: the recorded outcome, and the output beside it."""
+    return replace(outcome, details={**(outcome.details or {}), "output": output})
+
+
+def said(outcome: StructuredOutcome) -> str:
+    """What went wrong: the gate's own words where a gate refused, for the message then only names the gate."""
+    reason = (outcome.details or {}).get("reason")
+    return reason if isinstance(reason, str) and reason and "gate" in (outcome.details or {}) else outcome.message

@@ -1,0 +1,142 @@
+"""A recorded run, read step by step. Nothing is kept that was not asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from reenact.contracts.artifacts import ArtifactType
+from reenact.contracts.outcome import StructuredOutcome
+from reenact.contracts.plan import Plan, plan_from_document
+from reenact.contracts.records import RunRecord
+from reenact.errors import EvidenceError
+from reenact.journal.fold import TraceFold
+from reenact.journal.lines import decode_line, split_body
+from reenact.journal.run_fold import RunFold
+from reenact.record.outcomes import denied_outcome_of, outcome_of, with_output
+from reenact.record.payloads import StoredPayloads
+from reenact.store.base import Store
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStep:
+    """One step as recorded: its trace, and where its values lie."""
+
+    trace: TraceFold
+    commits: dict[ArtifactType, int]
+    payloads: StoredPayloads
+
+    @property
+    def step_id(self) -> str:
+        return self.trace.step_id
+
+    @property
+    def finished(self) -> bool:
+        return self.trace.terminal
+
+    def outcome(self) -> StructuredOutcome:
+        """What the caller got, or would have got."""
+        if self.trace.effect is None:
+            return denied_outcome_of(self.trace, self.explained())
+        outcome, output = outcome_of(self.payloads, self.trace, near=self.commits.get("tool_effect"))
+        return with_output(outcome, output) if outcome.ok else outcome
+
+    def explained(self) -> Mapping[str, object]:
+        """What the gate said about a denied step, where that was not erased."""
+        decided = self.trace.decision
+        commitment = decided.meta.get("details") if decided is not None and isinstance(decided.meta, dict) else None
+        if not isinstance(commitment, str):
+            return {}
+        value = self.value(commitment, "supervisor_decision")
+        return value if isinstance(value, dict) else {}
+
+    def parameters(self) -> object:
+        assert self.trace.request is not None
+        commitment = self.trace.request.proposal.args.get("$commit")
+        return self.value(str(commitment), "action_request")
+
+    def value(self, commitment: str, named_by: ArtifactType) -> object:
+        """A payload, or None when it was erased."""
+        try:
+            return self.payloads.get(commitment, near=self.commits.get(named_by))
+        except LookupError:
+            return None
+
+
+class RunReader:
+    """Reads a run of a store from its first commit on, or from where `start` stands, verifying as it goes."""
+
+    def __init__(self, store: Store, run_id: str, start: RunFold | None = None) -> None:
+        self.store = store
+        self.run_id = run_id
+        self.payloads = StoredPayloads(store, run_id)
+        self.fold = start or RunFold(run_id)
+        self._finished: list[TraceFold] = []
+        self._commits: dict[str, dict[ArtifactType, int]] = {}
+
+    def steps(self) -> Iterator[RecordedStep]:
+        """Finished steps as they ended, then those that are open.
+
+        Asked again, it reads what was committed since: the steps that ended meanwhile, then those that are open now.
+        """
+        self.fold.on_finish = self._finished.append
+        for body in self.store.bodies(self.run_id, after=self.fold.commits):
+            number = self.fold.commits + 1
+            for line in self.fold.apply_body(body):
+                if line.entry is not None:
+                    self._commits.setdefault(line.entry.trace_id, {})[line.entry.artifact_type] = number
+            while self._finished:
+                ended = self._finished.pop(0)
+                yield RecordedStep(ended, self._commits.pop(ended.trace_id, {}), self.payloads)
+        for trace in self.fold.open.values():
+            yield RecordedStep(trace, self._commits.get(trace.trace_id, {}), self.payloads)
+
+    def record(self) -> RunRecord:
+        """The run record: the first thing that a run says."""
+        if self.fold.record is None:
+            first = next(iter(self.store.bodies(self.run_id)), None)
+            if first is None:
+                raise EvidenceError(f"run {self.run_id} has no commits")
+            head = RunFold(self.run_id)
+            head.apply_body(first)
+            if head.record is None:
+                raise EvidenceError(f"run {self.run_id} does not begin with its run record")
+            return head.record
+        return self.fold.record
+
+    def plan(self) -> tuple[Plan, dict[str, object]]:
+        record = self.record()
+        commitment = record.plan if record.kind == "plan" else self._assembled()
+        if commitment is None:
+            raise EvidenceError(f"run {self.run_id} is a session: its plan is known when it ends")
+        try:
+            document = self.payloads.get(commitment, near=1 if record.kind == "plan" else None)
+        except LookupError:
+            raise EvidenceError(f"the plan of run {self.run_id} was erased; it cannot be run again") from None
+        return plan_from_document(document, source=f"the plan of run {self.run_id}")
+
+    def _assembled(self) -> str | None:
+        """The plan of a session that has ended: its finish event names it."""
+        row = self.store.find_run(self.run_id)
+        last = self.store.body(self.run_id, row.commits)
+        if last is None:
+            return None
+        for raw in split_body(last, where=f"run {self.run_id}, commit {row.commits}"):
+            line = decode_line(raw, where=f"run {self.run_id}, commit {row.commits}")
+            if line.event is not None and line.event.type == "finish":
+                return line.event.data
+        return None
+
+
+def steps_of(store: Store, run_id: str) -> dict[str, RecordedStep]:
+    """By step id, in the order of their requests; also those that have not ended."""
+    return in_order(RunReader(store, run_id).steps())
+
+
+def in_order(steps: Iterable[RecordedStep]) -> dict[str, RecordedStep]:
+    """Calls of a session may end in any order, and so may those of the run that replays it.
+
+    They began in the order of their commits, and ids of traces grow; the place that the plan gives them is not asked.
+    """
+    begun = sorted(steps, key=lambda step: (step.commits.get("action_request", 0), step.trace.trace_id))
+    return {step.step_id: step for step in begun}

@@ -1,0 +1,88 @@
+"""What a caller gets for a run. Steps are read from the journal when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from reenact.contracts.outcome import StructuredOutcome
+from reenact.contracts.records import RunStatus
+from reenact.record.reader import RecordedStep, RunReader
+from reenact.store.base import Store
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """One step's end."""
+
+    step_id: str
+    outcome: StructuredOutcome
+    attempts: int
+
+    @property
+    def retry_count(self) -> int:
+        return self.outcome.observability.backend_retries
+
+    @property
+    def final_code(self) -> str:
+        return self.outcome.code
+
+    @property
+    def cost_cents(self) -> int:
+        return self.outcome.cost_cents
+
+
+def step_result(step: RecordedStep) -> StepResult:
+    return StepResult(step.step_id, step.outcome(), step.trace.made)
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """The end of a run, or where it stopped. Iterating gives the steps that have an outcome."""
+
+    run_id: str
+    status: RunStatus
+    store: Store = field(repr=False)
+    reason: str | None = None
+    """Why it stopped, when it has not ended."""
+
+    def __iter__(self) -> Iterator[StepResult]:
+        for step in RunReader(self.store, self.run_id).steps():
+            if step.finished:
+                yield step_result(step)
+
+    @property
+    def steps(self) -> list[str]:
+        """Ids of the steps that have an outcome, in order."""
+        return [step.step_id for step in self]
+
+    def get_step(self, step_id: str) -> StepResult:
+        """A step that has an outcome; KeyError, with those that there are, for any other."""
+        for step in self:
+            if step.step_id == step_id:
+                return step
+        raise KeyError(f"no step {step_id!r} has an outcome; those are {', '.join(self.steps) or 'none'}")
+
+    @property
+    def outcomes(self) -> list[StructuredOutcome]:
+        return [step.outcome for step in self]
+
+    @property
+    def retry_count(self) -> int:
+        return sum(step.retry_count for step in self)
+
+    @property
+    def final_code(self) -> str | None:
+        """The code of the last step that ran."""
+        code = None
+        for step in self:
+            code = step.final_code
+        return code
+
+    @property
+    def cost_cents(self) -> int:
+        return sum(step.cost_cents for step in self)
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "completed"

@@ -1,0 +1,179 @@
+"""A plan that never ran, run dry: what its steps refer to is not known, and no forecast breaks on that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple, cast
+
+from msgspec.structs import replace
+
+from reenact.contracts.plan import plan_from_document
+from reenact.contracts.references import (
+    UnresolvedReference,
+    has_encrypted,
+    references_in,
+    secret_names,
+    split_path,
+    unescape,
+    with_unknowns,
+)
+from reenact.errors import SkillError
+from reenact.policy.classify import facts_of
+from reenact.policy.cost import PriceTable
+from reenact.policy.literals import literal_secrets
+from reenact.policy.redaction import SecretRules
+from reenact.policy.repeat import may_repeat
+from reenact.policy.settle import settle, tariff
+from reenact.replay.modes.dry import DrySource, result_of, run_dry
+from reenact.replay.result import ReplayResult
+from reenact.runtime.effects.source import AttemptCall
+from reenact.runtime.gates import validate
+from reenact.runtime.gates.verdict import Refusal
+from reenact.runtime.plans.steps import PlannedStep, RunPlan
+from reenact.runtime.writing.redaction import KEY_VARIABLE
+from reenact.skills.registry import Registry
+from reenact.values.clock import Door, SystemDoor
+
+Parameters = dict[str, object]
+
+
+class Reference(NamedTuple):
+    """`{{path}}` in the parameters of a step, and the step that it takes `rest` of; or `why` it names none."""
+
+    place: str
+    path: str
+    source: PlannedStep | None = None
+    rest: Sequence[str] = ()
+    why: str | None = None
+
+
+class DryPlan(RunPlan):
+    """A pinned plan whose references are not resolved: what holds one is marked as a value that may be anything.
+
+    `past_errors` goes on after steps that would end the run, for a look at all of them; without `limited` no budget
+    counts.
+    """
+
+    def __init__(
+        self, document: dict[str, object], registry: Registry, *, past_errors: bool = False, limited: bool = True
+    ) -> None:
+        plan = plan_from_document(document)[0]
+        if not limited:
+            plan = replace(plan, context=replace(plan.context, budget=None, budget_cents=None))
+        super().__init__(plan, document, registry)
+        self.literal = True
+        self._past_errors = past_errors
+
+    def references(self, step: PlannedStep) -> Iterator[Reference]:
+        """What a step as written refers to."""
+        for place, path in references_in(step.parameters):
+            names = accumulate(path.split("."), "{}.{}".format)
+            earlier = {name: self.index[name] for name in names if self.index.get(name, step.index) < step.index}
+            try:
+                name, rest = split_path(path, earlier, place)
+            except UnresolvedReference as error:
+                yield Reference(place, path, why=str(error))
+            else:
+                yield Reference(place, path, self.as_written(earlier[name]), rest)
+
+    def as_written(self, number: int) -> PlannedStep:
+        return super().step(number)
+
+    def step(self, number: int) -> PlannedStep:
+        step = self.as_written(number)
+        parameters = cast("Parameters", with_unknowns(step.parameters, texts=True))
+        return replace(step, parameters=parameters, on_error="continue" if self._past_errors else step.on_error)
+
+
+@dataclass(kw_only=True)
+class PlanSource(DrySource):
+    """What would come of the calls of a plan, as if the run were live: it spends in the store that is thrown away.
+
+    `failing` lets each call fail as often as it would be tried again, and as dearly, before it succeeds.
+    """
+
+    plan: DryPlan
+    has_secret: Callable[[str], bool] = lambda _: True
+    failing: bool = False
+
+    def __post_init__(self) -> None:
+        self._prices = PriceTable.of(self.plan.pins.prices)
+
+    def is_live(self, step: PlannedStep) -> bool:
+        """All but what is encrypted: nobody opens that here, and a live run would wait for its key."""
+        return not has_encrypted(step.parameters)
+
+    def given_up(self, step: PlannedStep) -> Refusal | None:
+        """The first gate's word about what is known of the step, which is more than its marked parameters tell."""
+        written = self.plan.as_written(step.index)
+        known = cast("Parameters", unescape(with_unknowns(written.parameters), None))
+        unresolved = next((found.why for found in self.plan.references(written) if found.why is not None), None)
+        wrong = validate.check(step, known, self.plan.registry, unresolved)
+        return wrong or self.literal_secret(written) or self.nothing_to_take(written)
+
+    def nothing_to_take(self, step: PlannedStep) -> Refusal | None:
+        """A step that failed has no output. Where that ended the run, there is nobody who could take it."""
+        for place, path, source, *_ in self.plan.references(step):
+            seen = None if source is None else self.seen.get(source.step_id)
+            if source is not None and source.on_error == "continue" and (seen is None or seen.fails):
+                message = f"{place}: step {source.step_id!r} has no output to take {path!r} from"
+                return Refusal("validate", "ERR_REFERENCE_UNRESOLVED", message)
+        return None
+
+    def literal_secret(self, step: PlannedStep) -> Refusal | None:
+        """A plan that holds a secret is refused before it runs."""
+        rules = SecretRules((), (*self.plan.plan.context.secret_fields, *step.redact_hints))
+        places = literal_secrets(step.parameters, rules)
+        if not places:
+            return None
+        message = f"{places[0]} looks like a secret, which a plan must not hold"
+        return Refusal("validate", "ERR_VALIDATION_FAILED", message, {"secret_at": places})
+
+    def missing_secret(self, step: PlannedStep, parameters: Parameters) -> str | None:
+        names = secret_names(self.plan.as_written(step.index).parameters)
+        absent = (name for name in names if not self.has_secret(name))
+        return next(absent, KEY_VARIABLE if has_encrypted(parameters) else None)
+
+    async def failure(self, call: AttemptCall) -> SkillError | None:
+        return await super().failure(call) or (self.dearest_failure(call) if self.failing else None)
+
+    def dearest_failure(self, call: AttemptCall) -> SkillError | None:
+        """One after which the call is sent again, and charged for if any is; None where there is none."""
+        if call.attempt >= call.step.retry.max_retries:
+            return None
+        rate = tariff(self.plan.pins.prices, call.step.reference, call.parameters)
+        free: SkillError | None = None
+        for error in failures(call.step):
+            if not may_be_repeated(call.step, call.parameters, error):
+                continue
+            if settle(rate, self._prices, 1, error.code, facts_of(error)).exact > 0:
+                return error
+            free = free or error
+        return free
+
+
+def failures(step: PlannedStep) -> Iterator[SkillError]:
+    """Those that its policy retries."""
+    for code in sorted(step.retry.retryable_codes):
+        if not code.startswith("OK"):
+            yield SkillError.of(code, "as it may fail")
+
+
+def may_be_repeated(step: PlannedStep, parameters: Mapping[str, object], error: SkillError) -> bool:
+    """Whether a call that failed so may be sent again."""
+    assert step.skill is not None
+    meta = step.skill.metadata
+    return may_repeat(
+        tool_class=step.tool_class(parameters),
+        honours_key=meta.honours_key,
+        repeatable=meta.tool_class is None and meta.idempotent,
+        code=error.code,
+        facts=facts_of(error),
+    )
+
+
+async def dry_run_plan(document: dict[str, object], registry: Registry, *, door: Door | None = None) -> ReplayResult:
+    """What a pinned plan that never ran would cost and touch; times are not known."""
+    return result_of(await run_dry(PlanSource(plan=DryPlan(document, registry), door=door or SystemDoor())))

@@ -1,0 +1,73 @@
+"""What a full replay does with each step: execute it, skip it, or check that its effect still stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal, cast, get_args
+
+from reenact.errors import UsageError
+from reenact.record.recording import Recording
+from reenact.runtime.plans.steps import RunPlan
+
+Action = Literal["execute", "skip", "check"]
+CLASSES: Final = ("read", "write")
+DEFAULTS: Final[dict[str, Action]] = {"read": "execute", "write": "skip"}
+
+
+def choose_actions(
+    recording: Recording,
+    plan: RunPlan,
+    *,
+    execute: Iterable[str] = (),
+    skip: Iterable[str] = (),
+    check: Iterable[str] = (),
+) -> dict[str, Action]:
+    """Step id → action. Names are step ids or the classes `read` and `write`; a step's own name goes before its class.
+
+    Writes are skipped unless a step is named: nobody repeats all writes of a run by one word.
+    """
+    chosen: dict[str, Action] = {}
+    asked: tuple[tuple[Action, Iterable[str]], ...] = (("execute", execute), ("skip", skip), ("check", check))
+    for action, names in asked:
+        for name in names:
+            if name in chosen:
+                raise UsageError(f"{name} is asked for as {chosen[name]} and as {action}; choose one")
+            chosen[name] = action
+    known = {*CLASSES, *(step.step_id for step in plan.plan.steps)}
+    for name in chosen:
+        if name not in known:
+            raise UsageError(f"there is no step {name!r} in run {recording.run_id}; it has {', '.join(plan.index)}")
+    if chosen.get("write") == "execute":
+        raise UsageError("writes are executed again by the name of their step only; name each one")
+    actions: dict[str, Action] = {}
+    for index, step in enumerate(plan.plan.steps):
+        kind = class_of(recording, plan, index)
+        actions[step.step_id] = chosen.get(step.step_id) or chosen.get(kind) or DEFAULTS[kind]
+    refuse_uncheckable(plan, actions)
+    return actions
+
+
+def class_of(recording: Recording, plan: RunPlan, index: int) -> str:
+    """As recorded; for a step that the recorded run did not reach, as its skill declares it."""
+    step = plan.step(index)
+    trace = recording.trace(step.step_id)
+    if trace is not None and trace.call is not None:
+        return "read" if trace.call.tool_class == "read" else "write"
+    return step.tool_class(step.parameters)
+
+
+def refuse_uncheckable(plan: RunPlan, actions: Mapping[str, Action]) -> None:
+    for step_id, action in actions.items():
+        step = plan.step(plan.index[step_id])
+        if action == "check" and (step.skill is None or step.skill.reconcile is None):
+            raise UsageError(
+                f"step {step_id} cannot be checked: {step.reference} declares no read-back "
+                '(in_doubt="reconcile"); skip it, or execute it by name'
+            )
+
+
+def parse_actions(value: object) -> dict[str, Action]:
+    """Actions as a replay's journal keeps them."""
+    if not isinstance(value, dict) or not all(action in get_args(Action) for action in value.values()):
+        raise UsageError("the replay's journal does not say what to do with each step")
+    return cast("dict[str, Action]", value)

@@ -1,0 +1,206 @@
+"""Fork: the recording up to a step, then on with one thing changed, as a new run with its parent."""
+
+from __future__ import annotations
+
+from reenact.contracts.records import Event, RunStatus
+from reenact.errors import DeterminismBroken, UsageError
+from reenact.record.reader import steps_of
+from reenact.record.recording import Recording
+from reenact.replay.breakers import find_breakers
+from reenact.replay.compare.behaviour import behaviour_of
+from reenact.replay.compare.compare import Comparison, compare
+from reenact.replay.compare.explain import explain
+from reenact.replay.modes.changes import Changes
+from reenact.replay.modes.full import with_new_salt
+from reenact.replay.modes.mock import mock_replay
+from reenact.replay.modes.notes import DIRECTIVE, note, trace_record
+from reenact.replay.result import GoOn, How, ReplayResult, StepReport
+from reenact.replay.sources.mixed import ForkSource
+from reenact.replay.sources.recorded import NothingRecorded, RecordedSource
+from reenact.replay.sources.stand_in import ReplayPlan
+from reenact.replay.steps import content
+from reenact.runtime.effects.source import EffectSource
+from reenact.runtime.plans.plan_run import run_plan, seal
+from reenact.runtime.run import Execution, Parked
+from reenact.runtime.runtime import Runtime
+
+
+async def fork(
+    runtime: Runtime,
+    recording: Recording,
+    at: str,
+    *,
+    changes: Changes | None = None,
+    go_on: GoOn = "mock",
+    allow_breakers: bool = False,
+) -> ReplayResult:
+    """A new run that has the recorded steps before `at` and goes on from there, live or with recorded effects.
+
+    Mocked, a call that the recorded run did not make ends the fork: nobody knows what it would have returned. A change
+    that takes effect before `at` is refused, with the step to fork at instead.
+    """
+    changed = changes or Changes(recording.document)
+    document = with_new_salt(changed.document, runtime.door.random_bytes(32).hex())
+    plan = ReplayPlan(recording, document, runtime.registry.freeze())
+    refuse_unknown_step(recording, plan, at)
+    await refuse_earlier_effect(recording, runtime, changed, plan, at)
+    if go_on == "live":
+        refuse_breakers(recording, plan, at, allow=allow_breakers)
+    plan.serve_only(set(before(plan, at)) if go_on == "live" else None)
+    ex = runtime.open_run(
+        document,
+        fork_source(runtime, recording, plan, at, changed.outputs, go_on),
+        mode="fork",
+        parent_run=recording.run_id,
+        original_run_id=recording.run_id,
+        bound=plan,
+    )
+    note(
+        ex,
+        {
+            "schema": DIRECTIVE,
+            "mode": "fork",
+            "original_run_id": recording.run_id,
+            "at": at,
+            "go_on": go_on,
+            "outputs": dict(changed.outputs),
+        },
+    )
+    return await conduct(runtime, ex, recording, plan, at, go_on)
+
+
+async def conduct(
+    runtime: Runtime, ex: Execution, recording: Recording, plan: ReplayPlan, at: str, go_on: GoOn
+) -> ReplayResult:
+    """From wherever the fork stands to its end; a mocked one that asks for what nobody recorded ends there."""
+
+    async def before_seal(status: RunStatus) -> None:
+        await ex.writer.flush()
+        note(ex, trace_record(ex.run_id, compared(runtime, ex.run_id, status, recording, plan, at, go_on, None)))
+
+    ex.before_seal = before_seal
+    if go_on == "live":
+        done = await runtime.conduct(ex)
+        return compared(runtime, ex.run_id, done.status, recording, plan, at, go_on, None, reason=done.reason)
+    stop: NothingRecorded | None = None
+    reason: str | None = None
+    status: RunStatus | None = None
+    try:
+        status = await run_plan(ex)
+    except NothingRecorded as nothing:
+        stop, reason, status = nothing, f"step {nothing.step.step_id} asked for {nothing.asked}", "cancelled"
+        await end_early(ex, reason)
+    except Parked as parked:
+        status, reason = parked.status, str(parked)
+    finally:
+        if ex.writer.lease is not None:
+            runtime.store.release(ex.writer.lease, status)
+    return compared(runtime, ex.run_id, status, recording, plan, at, go_on, stop, reason=reason)
+
+
+async def end_early(ex: Execution, reason: str) -> None:
+    """Nothing is recorded from here on: the fork is cancelled, with the reason, and sealed."""
+    await ex.writer.flush()
+    data = ex.book.put({"reason": reason})[0]
+    ts = ex.door.timestamp()
+    ex.writer.event(Event(data=data, reason=None, trace_id=None, ts=ts, type="cancel", who="reenact fork"))
+    await seal(ex, "cancelled")
+
+
+def fork_source(
+    runtime: Runtime, recording: Recording, plan: ReplayPlan, at: str, outputs: dict[str, object], go_on: GoOn
+) -> ForkSource:
+    supervisor = plan.plan.context.supervisor
+    served = frozenset(before(plan, at))
+    after: EffectSource = RecordedSource(recording, supervisor, strict=True, outputs=outputs)
+    if go_on == "live":
+        after = runtime.live_source(plan)
+    return ForkSource(
+        before=RecordedSource(recording, recording.plan.context.supervisor, outputs=outputs),
+        after=after,
+        is_before=served.__contains__,
+    )
+
+
+def before(plan: ReplayPlan, at: str) -> list[str]:
+    return [step.step_id for step in plan.plan.steps[: plan.index[at]]]
+
+
+def refuse_unknown_step(recording: Recording, plan: ReplayPlan, at: str) -> None:
+    if at not in plan.index:
+        raise UsageError(f"--at {at}: run {recording.run_id} has no such step; it has {', '.join(plan.index)}")
+    missing = [step_id for step_id in before(plan, at) if step_id not in recording.steps]
+    if missing:
+        raise UsageError(f"--at {at}: the recorded run ended before step {missing[0]}; fork at {missing[0]} or earlier")
+
+
+async def refuse_earlier_effect(
+    recording: Recording, runtime: Runtime, changed: Changes, plan: ReplayPlan, at: str
+) -> None:
+    """The steps before the fork must be as recorded, or what follows would not follow from the one change."""
+    if changed.document == recording.document:
+        return
+    replayed = await mock_replay(recording, runtime.registry, document=changed.document)
+    served = set(before(plan, at))
+    assert replayed.comparison is not None
+    for step in replayed.comparison.steps:
+        if step.step_id in served and step.differences:
+            first = step.differences[0]
+            raise UsageError(
+                f"--at {at}: the change already takes effect in step {step.step_id} ({first.aspect}); "
+                f"fork at {step.step_id} or earlier"
+            )
+
+
+def refuse_breakers(recording: Recording, plan: ReplayPlan, at: str, *, allow: bool) -> None:
+    """What the live steps need: their skills as pinned, and the taxonomy."""
+    served = set(before(plan, at))
+    needed = {f"{step.skill_id}@{step.skill_version}" for step in plan.plan.steps if step.step_id not in served}
+    found = [
+        breaker
+        for breaker in find_breakers(recording.document, recording.document, plan.registry)
+        if breaker.where in needed or not breaker.kind.startswith("skill_")
+    ]
+    if found and not allow:
+        raise DeterminismBroken(found[0].message, [breaker.message for breaker in found])
+
+
+def compared(
+    runtime: Runtime,
+    run_id: str,
+    status: RunStatus,
+    recording: Recording,
+    plan: ReplayPlan,
+    at: str,
+    go_on: GoOn,
+    stop: NothingRecorded | None,
+    *,
+    reason: str | None = None,
+) -> ReplayResult:
+    steps = steps_of(runtime.store, run_id)
+    exact = go_on == "mock"
+    comparison: Comparison = compare(
+        (behaviour_of(step, exact=exact) for step in recording.steps.values()),
+        (behaviour_of(step, exact=exact) for step in steps.values()),
+        served=exact,
+    )
+    served = set(before(plan, at))
+
+    def how(step_id: str) -> How:
+        if step_id not in steps:
+            return "not reached"
+        return "served" if step_id in served or go_on == "mock" else "live"
+
+    return ReplayResult(
+        run_id=run_id,
+        status=status,
+        store=runtime.store,
+        reason=reason,
+        mode="fork",
+        original_run_id=recording.run_id,
+        verdict="failed" if status in ("waiting", "held") else ("matched" if comparison.matches else "differed"),
+        comparison=comparison,
+        divergence=explain(recording, steps, comparison, stop),
+        content=content(recording.steps, steps),
+        how=tuple(StepReport(step_id=step.step_id, how=how(step.step_id)) for step in plan.plan.steps),
+    )

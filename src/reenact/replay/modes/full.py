@@ -1,0 +1,146 @@
+"""full_replay: the recorded plan once more, live, as a new run that is linked to the original."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from reenact.contracts.records import RunStatus
+from reenact.errors import DeterminismBroken
+from reenact.record.reader import steps_of
+from reenact.record.recording import Recording
+from reenact.replay.breakers import Breaker, find_breakers
+from reenact.replay.compare.behaviour import ASPECTS, Aspect, behaviour_of
+from reenact.replay.compare.compare import compare
+from reenact.replay.compare.explain import explain
+from reenact.replay.modes.actions import Action, choose_actions
+from reenact.replay.modes.notes import DIRECTIVE, note, trace_record
+from reenact.replay.result import How, ReplayMode, ReplayResult, ReplayVerdict, StepReport
+from reenact.replay.sources.mixed import FullReplaySource
+from reenact.replay.sources.recorded import RecordedSource
+from reenact.replay.sources.stand_in import ReplayPlan
+from reenact.replay.steps import content
+from reenact.runtime.plans.steps import RunPlan
+from reenact.runtime.run import Execution
+from reenact.runtime.runtime import Runtime
+from reenact.store.base import Store
+
+HOW: dict[Action, How] = {"execute": "live", "skip": "skipped", "check": "checked"}
+STILL_COMPARED: frozenset[Aspect] = frozenset({"step_ids", "skill_id", "skill_version", "status", "retryable"})
+"""Of a step that was not executed; what it cost and touched says nothing."""
+
+
+async def full_replay(
+    runtime: Runtime,
+    recording: Recording,
+    *,
+    execute: Iterable[str] = (),
+    skip: Iterable[str] = (),
+    check: Iterable[str] = (),
+    allow_breakers: bool = False,
+) -> ReplayResult:
+    """Run the recorded plan live. Writes are skipped unless their step is named in `execute`.
+
+    The new run has keys of its own and is charged apart; its jitter is seeded by the original. What breaks determinism
+    is refused before anything runs (`DeterminismBroken`) unless `allow_breakers`.
+    """
+    document = with_new_salt(recording.document, runtime.door.random_bytes(32).hex())
+    bound = ReplayPlan(recording, document, runtime.registry.freeze())
+    actions = choose_actions(recording, bound, execute=execute, skip=skip, check=check)
+    bound.serve_only(not_executed(actions))
+    breakers = full_breakers(recording, bound, actions)
+    if breakers and not allow_breakers:
+        raise DeterminismBroken(breakers[0].message, [breaker.message for breaker in breakers])
+    source = full_source(runtime, recording, bound, actions)
+    ex = runtime.open_run(
+        document, source, mode="full_replay", parent_run=recording.run_id, original_run_id=recording.run_id, bound=bound
+    )
+    note(
+        ex, {"schema": DIRECTIVE, "mode": "full_replay", "original_run_id": recording.run_id, "actions": dict(actions)}
+    )
+    return await conduct(runtime, ex, recording, actions, breakers)
+
+
+async def conduct(
+    runtime: Runtime, ex: Execution, recording: Recording, actions: dict[str, Action], breakers: list[Breaker]
+) -> ReplayResult:
+    """From wherever the replay stands to its end, where it writes down how it compared."""
+
+    async def before_seal(status: RunStatus) -> None:
+        await ex.writer.flush()
+        note(ex, trace_record(ex.run_id, compared(runtime.store, ex.run_id, status, recording, actions)))
+
+    ex.before_seal = before_seal
+    done = await runtime.conduct(ex)
+    return compared(runtime.store, ex.run_id, done.status, recording, actions, reason=done.reason, breakers=breakers)
+
+
+def full_source(runtime: Runtime, recording: Recording, bound: RunPlan, actions: dict[str, Action]) -> FullReplaySource:
+    return FullReplaySource(
+        live=runtime.live_source(bound),
+        recorded=RecordedSource(recording, recording.plan.context.supervisor),
+        actions=actions,
+        door=runtime.door,
+    )
+
+
+def compared(
+    store: Store,
+    run_id: str,
+    status: RunStatus,
+    recording: Recording,
+    actions: dict[str, Action],
+    *,
+    mode: ReplayMode = "full_replay",
+    reason: str | None = None,
+    breakers: Iterable[Breaker] = (),
+) -> ReplayResult:
+    """A live replay held against its original, as far as it has come."""
+    steps = steps_of(store, run_id)
+    left_out = {step_id: frozenset(ASPECTS) - STILL_COMPARED for step_id in actions if actions[step_id] != "execute"}
+    comparison = compare(
+        (behaviour_of(step, exact=False) for step in recording.steps.values()),
+        (behaviour_of(step, exact=False) for step in steps.values()),
+        served=False,
+        skip=left_out,
+    )
+    verdict: ReplayVerdict = "matched" if comparison.matches else "differed"
+    return ReplayResult(
+        run_id=run_id,
+        status=status,
+        store=store,
+        reason=reason,
+        mode=mode,
+        original_run_id=recording.run_id,
+        verdict="failed" if status in ("waiting", "held") else verdict,
+        comparison=comparison,
+        divergence=explain(recording, steps, comparison, None),
+        content=content(recording.steps, steps),
+        how=tuple(
+            StepReport(step_id=step_id, how=HOW[action] if step_id in steps else "not reached")
+            for step_id, action in actions.items()
+        ),
+        breakers=tuple(breakers),
+    )
+
+
+def not_executed(actions: dict[str, Action]) -> set[str]:
+    """Steps that need no code: the record tells all that is decided about them."""
+    return {step_id for step_id, action in actions.items() if action == "skip"}
+
+
+def full_breakers(recording: Recording, bound: RunPlan, actions: dict[str, Action]) -> list[Breaker]:
+    """What stands in the way of the steps that will be executed or checked; a skipped step needs no skill."""
+    needed = {
+        f"{step.skill_id}@{step.skill_version}" for step in bound.plan.steps if actions[step.step_id] != "skip"
+    }  # fmt: skip
+    found = find_breakers(recording.document, recording.document, bound.registry)
+    return [breaker for breaker in found if breaker.where in needed or not breaker.kind.startswith("skill_")]
+
+
+def with_new_salt(document: dict[str, object], salt: str) -> dict[str, object]:
+    """The same plan with another salt, so that every key in it is a new one."""
+    context = document.get("context")
+    assert isinstance(context, dict)
+    pins = context["pins"]
+    assert isinstance(pins, dict)
+    return {**document, "context": {**context, "pins": {**pins, "salt": salt}}}

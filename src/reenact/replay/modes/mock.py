@@ -1,0 +1,109 @@
+"""mock_replay: the recorded plan once more over its recorded attempts, in memory."""
+
+from __future__ import annotations
+
+from reenact.contracts.records import RunStatus
+from reenact.record.reader import steps_of
+from reenact.record.recording import Recording
+from reenact.replay.breakers import Breaker, find_breakers
+from reenact.replay.compare.behaviour import behaviour_of
+from reenact.replay.compare.compare import compare
+from reenact.replay.compare.explain import explain
+from reenact.replay.modes.scheduler import Concert, score
+from reenact.replay.result import ReplayResult, StepReport
+from reenact.replay.sources.instant import InstantDoor
+from reenact.replay.sources.recorded import NothingRecorded, RecordedSource
+from reenact.replay.sources.stand_in import SERVED_PARTS, ReplayPlan
+from reenact.replay.steps import content, nobody
+from reenact.runtime.plans.plan_run import run_plan
+from reenact.runtime.run import Execution, Parked
+from reenact.runtime.runtime import Runtime
+from reenact.skills.registry import Registry
+from reenact.store.sqlite.store import SqliteStore
+from reenact.values.clock import Door, SystemDoor
+
+
+async def mock_replay(
+    recording: Recording,
+    registry: Registry,
+    *,
+    document: dict[str, object] | None = None,
+    door: Door | None = None,
+) -> ReplayResult:
+    """Run the recorded plan again over its recorded attempts: nothing is called, slept for or written.
+
+    `document` puts another pinned plan in the place of the recorded one, to see what would have followed.
+    """
+    candidate = recording.document if document is None else document
+    breakers = tuple(mock_breakers(recording, candidate, registry))
+    plan = ReplayPlan(recording, candidate, registry)
+    runtime = Runtime(
+        SqliteStore(":memory:"), skills=registry, supervisor=nobody, door=InstantDoor(door or SystemDoor())
+    )
+    source = RecordedSource(recording, plan.plan.context.supervisor)
+    ex = runtime.open_run(
+        candidate,
+        source,
+        mode="mock_replay",
+        parent_run=recording.run_id,
+        original_run_id=recording.seed_run_id,
+        bound=plan,
+    )
+    if recording.record.kind == "session":
+        status, reason, stop = await session_to_the_end(ex, recording, plan, source)
+    else:
+        status, reason, stop = await to_the_end(ex)
+    if recording.status == "cancelled" and status in ("completed", "running"):
+        status = "cancelled"  # the one who cancelled the recorded run is served: nothing goes on behind it
+    steps = steps_of(runtime.store, ex.run_id)
+    comparison = compare(
+        (behaviour_of(step) for step in recording.steps.values()), (behaviour_of(step) for step in steps.values())
+    )
+    return ReplayResult(
+        run_id=ex.run_id,
+        status=status,
+        store=runtime.store,
+        reason=reason if comparison.first is not None else None,
+        mode="mock_replay",
+        original_run_id=recording.run_id,
+        verdict="matched" if comparison.matches else "differed",
+        comparison=comparison,
+        divergence=explain(recording, steps, comparison, stop),
+        content=content(recording.steps, steps),
+        how=tuple(served_step(plan, step_id) for step_id in recording.steps),
+        breakers=breakers,
+    )
+
+
+async def to_the_end(ex: Execution) -> tuple[RunStatus, str | None, NothingRecorded | None]:
+    """(status, why it stopped, what was asked for and not recorded)."""
+    try:
+        return await run_plan(ex), None, None
+    except NothingRecorded as nothing:
+        await ex.writer.flush()
+        return "running", f"step {nothing.step.step_id} asked for {nothing.asked}", nothing
+    except Parked as parked:
+        return parked.status, str(parked), None
+
+
+async def session_to_the_end(
+    ex: Execution, recording: Recording, plan: ReplayPlan, source: RecordedSource
+) -> tuple[RunStatus, str | None, NothingRecorded | None]:
+    try:
+        stop = await Concert(ex, plan, source).play(score(recording))
+    except Parked as parked:
+        return parked.status, str(parked), None
+    if stop is not None:
+        return "running", f"step {stop.step.step_id} asked for {stop.asked}", stop
+    return "completed", None, None
+
+
+def served_step(plan: ReplayPlan, step_id: str) -> StepReport:
+    without_code = plan.is_stand_in(step_id) if step_id in plan.index else False
+    return StepReport(step_id=step_id, how="served", served_without_code=SERVED_PARTS if without_code else ())
+
+
+def mock_breakers(recording: Recording, candidate: dict[str, object], registry: Registry) -> list[Breaker]:
+    """A skill that is only served is not missed."""
+    found = find_breakers(recording.document, candidate, registry)
+    return [breaker for breaker in found if breaker.kind != "skill_missing"]

@@ -1,0 +1,251 @@
+"""The recording as a source of effects: every attempt is served, nothing is called, slept or looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import takewhile
+
+from msgspec import structs
+
+from reenact.contracts.facts import Facts
+from reenact.contracts.outcome import StructuredOutcome
+from reenact.contracts.records import Attempt
+from reenact.journal.fold import TraceFold
+from reenact.policy.budget import Spent
+from reenact.record.reader import RecordedStep
+from reenact.record.recording import Recording
+from reenact.replay.sources.stand_in import decision_meta, details_of, refused_by
+from reenact.runtime.effects.secrets import Secrets
+from reenact.runtime.effects.source import SAME, AttemptCall, AttemptResult, KeyVerdict, PersonSaid
+from reenact.runtime.gates.verdict import Approval, Refusal, Verdict
+from reenact.runtime.plans.steps import PlannedStep
+from reenact.runtime.writing.redaction import Redactor
+from reenact.values.canonical import canonicalize
+from reenact.values.clock import parse_ts
+
+
+class NothingRecorded(Exception):
+    """The replay asks for something that the recorded run never did: here it took another way."""
+
+    def __init__(self, step: PlannedStep, asked: str, parameters: dict[str, object] | None = None) -> None:
+        super().__init__(asked)
+        self.step = step
+        self.asked = asked
+        self.parameters = parameters
+
+
+@dataclass(slots=True)
+class RecordedSource:
+    """Effects from a recording, by step id and attempt."""
+
+    recording: Recording
+    supervisor: str
+    """The plan's supervisor: the plan's own `auto` decides again, anybody else's word is served."""
+    strict: bool = False
+    """Serve an attempt only to the call that made it: with other parameters there is nothing to serve."""
+    outputs: Mapping[str, object] = field(default_factory=dict)
+    """Outputs that are put in the place of recorded ones, by step id."""
+    in_turn: Callable[[str], Awaitable[None]] | None = None
+    """Where calls overlapped: holds an attempt of a step back until its time in the record has come."""
+
+    def is_live(self, step: PlannedStep) -> bool:  # noqa: ARG002  # no step is
+        return False
+
+    async def attempt(self, call: AttemptCall) -> AttemptResult:
+        recorded = self.recording.steps.get(call.step.step_id)
+        if recorded is None:
+            raise NothingRecorded(call.step, "a step that the recorded run did not make", call.parameters)
+        found = next((a for a in self.recording.results(call.step.step_id) if a.attempt == call.attempt), None)
+        if found is None:
+            raise NothingRecorded(
+                call.step, f"attempt {call.attempt}, which the recorded run did not make", call.parameters
+            )
+        if self.in_turn is not None:
+            await self.in_turn(call.step.step_id)
+        if self.strict and canonicalize(opened(recorded.parameters())) != canonicalize(call.parameters):
+            raise NothingRecorded(
+                call.step, "a call with parameters that the recorded run did not use", call.parameters
+            )
+        result = attempt_result(recorded, found)
+        if call.step.step_id in self.outputs and result.output is not None:
+            return structs.replace(result, output=self.outputs[call.step.step_id], response=SAME)
+        return result
+
+    async def left_behind(self, call: AttemptCall, *, wait: bool) -> AttemptResult | bool:  # noqa: ARG002  # nothing is in doubt
+        return False
+
+    async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | str:  # noqa: ARG002  # nothing is in doubt
+        return ""
+
+    def redispatches(self, trace: TraceFold, *, recovered: bool) -> int:  # noqa: ARG002  # the record knows
+        recorded = self.recording.trace(trace.step_id)
+        ahead = [] if recorded is None else recorded.attempts[len(trace.attempts) :]
+        return sum(1 for _ in takewhile(lambda record: record.kind == "redispatch", ahead))
+
+    def missing_secret(self, step: PlannedStep, parameters: dict[str, object]) -> str | None:  # noqa: ARG002
+        recorded = self.recording.steps.get(step.step_id)
+        if recorded is None or refused_by(recorded.trace, "validate", "ERR_SECRET_UNAVAILABLE") is None:
+            return None
+        return str(details_of(recorded).get("secret", "as recorded"))
+
+    def given_up(self, step: PlannedStep) -> Refusal | None:
+        recorded = self.recording.steps.get(step.step_id)
+        if recorded is None or refused_by(recorded.trace, "supervisor", "ERR_CANCELLED") is None:
+            return None
+        return refusal_of(recorded)
+
+    def passed_duplicates(self, step_id: str) -> bool:
+        """Whether no equal call was under way when this one was decided, or its host had given up on that one."""
+        recorded = self.recording.steps[step_id]
+        given_up = refused_by(recorded.trace, "supervisor", "ERR_CANCELLED") is not None
+        return decision_meta(recorded.trace).get("gate") in ("budget", "supervisor") and not given_up
+
+    def served_decision(self, step: PlannedStep) -> Verdict:
+        """Never None: whoever supervises where this is replayed is not asked."""
+        recorded = self.recording.steps.get(step.step_id)
+        if self.supervisor == "auto" and not self.was_supervised(recorded):
+            return Approval("auto")
+        if recorded is None or recorded.trace.decision is None:
+            raise NothingRecorded(step, "a decision that nobody made in the recorded run")
+        return supervisor_said(recorded, step)
+
+    def was_supervised(self, recorded: RecordedStep | None) -> bool:
+        """Under `auto` too a call may have come before its host's function, or may still wait for what it says."""
+        if recorded is None or self.recording.plan.context.supervisor != "auto":
+            return False
+        return recorded.trace.decision is None or decision_meta(recorded.trace).get("gate") == "supervisor"
+
+    def served_parameters(self, step: PlannedStep) -> dict[str, object] | None:
+        """Recorded arguments for a step whose references lead to a value that was erased since.
+
+        Where they were erased too, what is left of them tells equal ones from others; a stand-in decides as before.
+        """
+        recorded = self.recording.steps.get(step.step_id)
+        if recorded is None or refused_by(recorded.trace, "validate", "ERR_REFERENCE_UNRESOLVED") is not None:
+            return None
+        value = recorded.parameters()
+        return value if isinstance(value, dict) else {"$erased": args_commitment(recorded)}
+
+    def served_spending(self, step: PlannedStep) -> tuple[Spent, Spent] | None:
+        trace = self.recording.trace(step.step_id)
+        meta = {} if trace is None else decision_meta(trace)
+        day, model = meta.get("day_spent_exact"), meta.get("model_spent_exact")
+        return Spent(int(str(day or 0))), Spent(int(str(model or 0)))
+
+    def no_money_left(self, trace: TraceFold) -> str | None:
+        recorded = self.recording.steps.get(trace.step_id)
+        if recorded is None or recorded.trace.effect is None or len(trace.attempts) < len(recorded.trace.attempts):
+            return None
+        outcome = recorded.outcome()
+        limit = (outcome.details or {}).get("refused_by", "day")  # where that was erased, the run's is computed again
+        return outcome.message if outcome.code == "ERR_BUDGET_EXCEEDED" and limit in ("day", "model") else None
+
+    def person_said(self, trace: TraceFold) -> PersonSaid | None:
+        """The recorded call ended here although no attempt ended it: somebody did."""
+        recorded = self.recording.steps.get(trace.step_id)
+        if recorded is None or recorded.trace.effect is None or len(trace.attempts) < len(recorded.trace.attempts):
+            return None
+        outcome = recorded.outcome()
+        if recorded.trace.trace_id not in self.recording.resolved and outcome.code != "ERR_CANCELLED":
+            return None
+        return PersonSaid(outcome.ok, recorded_output(recorded)[1], outcome.code, self.in_turn)
+
+    async def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
+        recorded = self.recording.steps.get(step.step_id)
+        if recorded is None or recorded.trace.effect is None:
+            return KeyVerdict()
+        verdict = recorded_key_verdict(recorded)
+        if not verdict.is_free and self.in_turn is not None:
+            await self.in_turn(step.step_id)  # what it has reserved is reserved until then
+        return verdict
+
+
+def attempt_result(recorded: RecordedStep, attempt: Attempt) -> AttemptResult:
+    """One recorded dispatch, as it is handed to the runtime: facts to decide on again, values to keep."""
+    outcome = recorded.outcome() if recorded.trace.effect is not None else None
+    last = attempt.backoff_ms is None and outcome is not None
+    output = recorded_output(recorded) if last and outcome is not None and outcome.ok else (None, None)
+    response: object = SAME
+    if attempt.response is not None and attempt.response != output[0]:
+        response = recorded.value(attempt.response, "tool_effect")
+    return AttemptResult(
+        facts=attempt.facts or Facts(),
+        started_at=str(attempt.started_at),
+        ended_at=str(attempt.ended_at),
+        latency_ms=outcome.latency_ms if last and outcome is not None else elapsed_ms(attempt),
+        output=output[1],
+        response=response,
+        side_effects=[(effect.type, effect.target) for effect in attempt.side_effects],
+        request_id=attempt.request_id,
+        retry_after_ms=attempt.retry_after_ms,
+        message=outcome.message if last and outcome is not None else None,
+        details=other_details(outcome) if last and outcome is not None else None,
+    )
+
+
+def recorded_output(recorded: RecordedStep) -> tuple[str | None, object]:
+    assert recorded.trace.effect is not None
+    commitment = recorded.trace.effect.commitment("/output")
+    return commitment, None if commitment is None else recorded.value(commitment, "tool_effect")
+
+
+def opened(value: object) -> object:
+    """A recorded value as a call is made with it: with the key, what was sealed is open."""
+    return Redactor(Secrets()).decrypt(value)
+
+
+def args_commitment(recorded: RecordedStep) -> str:
+    assert recorded.trace.request is not None
+    return str(recorded.trace.request.proposal.args.get("$commit"))
+
+
+def elapsed_ms(attempt: Attempt) -> int:
+    if attempt.started_at is None or attempt.ended_at is None:
+        return 0
+    return max(0, parse_ts(attempt.ended_at) - parse_ts(attempt.started_at))
+
+
+def other_details(outcome: StructuredOutcome) -> dict[str, object] | None:
+    """What the skill added; the runtime puts in the rest again."""
+    kept = {
+        key: value for key, value in (outcome.details or {}).items() if key not in ("output", "upstream_status")
+    }  # fmt: skip
+    return kept or None
+
+
+def supervisor_said(recorded: RecordedStep, step: PlannedStep) -> Verdict:
+    """What a person or a function decided; a step that another gate refused was never shown to them."""
+    meta = decision_meta(recorded.trace)
+    decided = recorded.trace.decision
+    assert decided is not None
+    if decided.decision == "APPROVE":
+        # Only a run that holds the vote may say that a person approved: here the record speaks for them.
+        return Approval("auto" if decided.rationale == "Approved by auto" else "policy")
+    if meta.get("gate") != "supervisor":
+        raise NothingRecorded(step, f"a decision; the recorded run was refused by the gate {meta.get('gate')} before")
+    return refusal_of(recorded)
+
+
+def refusal_of(recorded: RecordedStep) -> Refusal:
+    """The supervisor's recorded no."""
+    details = details_of(recorded)
+    message = str(details.pop("message", ""))
+    return Refusal("supervisor", str(decision_meta(recorded.trace)["code"]), message, details)
+
+
+def recorded_key_verdict(recorded: RecordedStep) -> KeyVerdict:
+    trace = recorded.trace
+    assert trace.effect is not None
+    if trace.attempts and trace.attempts[-1].kind == "served":
+        meta = trace.effect.meta if isinstance(trace.effect.meta, dict) else {}
+        served = recorded.outcome()
+        return KeyVerdict(
+            outcome=structs.replace(served, details=other_details(served)),
+            output=recorded_output(recorded)[1],
+            served_from=str(meta.get("served_from")),
+        )
+    if trace.effect.outcome.status == "DENIED" and not trace.attempts:
+        outcome = recorded.outcome()
+        return KeyVerdict(code=outcome.code, message=outcome.message)
+    return KeyVerdict()

@@ -1,0 +1,176 @@
+"""What is handed to `session.call`: the host's mistakes are errors, a model's become calls that a gate refuses."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from reenact.contracts.model_mistakes import UNKNOWN_TOOL, misnamed, unusable
+from reenact.contracts.plan import STEP_ID
+from reenact.contracts.plan_rules import SKILL_ID, VERSION
+from reenact.contracts.references import escape
+from reenact.errors import CanonicalizationError, UsageError
+from reenact.runtime.session.plan import Document
+from reenact.values.canonical import MAX_DEPTH, canonicalize, parse_canonical
+
+POINTER = re.compile(r"(/([^/~]|~[01])*)+\Z")
+LONGEST_KEY = 255
+DEPTH_IN_A_PLAN = 8
+AUTOMATIC = re.compile(r"c[1-9][0-9]*\Z")
+
+
+class StepNames:
+    """The ids of a session's calls: `c1`, `c2`, … by their place, or as the host says; each of them once.
+
+    `earlier` gives those that an earlier process took. It is asked when the host first says one.
+    """
+
+    def __init__(self, earlier: Callable[[], Iterable[str]]) -> None:
+        self._earlier = earlier
+        self._given: set[str] | None = None
+
+    def automatic(self, index: int) -> str:
+        return f"c{index + 1}"
+
+    def given(self, name: str, index: int) -> str:
+        """The name that the host says; UsageError where it is, or will be, that of another call."""
+        if AUTOMATIC.match(name) and name != self.automatic(index):
+            raise UsageError(f"step_id {name!r} is what the session itself calls its calls; take another")
+        if self._given is None:
+            self._given = {known for known in self._earlier() if not AUTOMATIC.match(known)}
+        if name in self._given:
+            raise UsageError(f"step_id {name!r} is that of another call of this session; take another")
+        return name
+
+    def take(self, name: str) -> None:
+        """A call of this name has begun."""
+        if self._given is not None and not AUTOMATIC.match(name):
+            self._given.add(name)
+
+
+class Unbindable(Exception):  # it becomes a refusal: whether a place is there depends on what a model wrote
+    """A secret's place is not in the parameters."""
+
+
+def spoken(
+    skill_id: str,
+    version: str | None,
+    parameters: object,
+    secrets: Mapping[str, str],
+    is_writable: Callable[[str], bool],
+) -> tuple[str, str | None, Document]:
+    """(skill id, version, parameters) as they can be recorded, whatever a model made of them.
+
+    `is_writable` says whether a name may stand in the chain as it is.
+    """
+    if not isinstance(skill_id, str):
+        raise UsageError(f"the name of a tool is a text, not a {type(skill_id).__name__}")
+    recordable = inert(parameters, secrets)
+    if SKILL_ID.match(skill_id) and is_writable(skill_id):
+        return skill_id, version, recordable
+    return UNKNOWN_TOOL, None, misnamed(skill_id, recordable)
+
+
+def check_arguments(version: object, step_id: object, key: object, secrets: Mapping[str, str]) -> None:
+    """What the host itself says about a call; UsageError before anything of the call is recorded."""
+    if version is not None and not (isinstance(version, str) and VERSION.match(version)):
+        raise UsageError(f"version {version!r} is not a version like 1.2.0; leave it out for the highest")
+    if step_id is not None and not (isinstance(step_id, str) and STEP_ID.match(step_id)):
+        raise UsageError(f"step_id {step_id!r} is not 1 to 128 of A-Z a-z 0-9 _ . : -")
+    if key is not None:
+        check_key(key)
+    for pointer, name in secrets.items():
+        if not (isinstance(pointer, str) and POINTER.match(pointer)):
+            raise UsageError(f"{pointer!r} is not a JSON pointer such as /headers/authorization")
+        if not (isinstance(name, str) and is_text(name) and name):
+            raise UsageError(f"secrets[{pointer!r}] is the name of a secret, not {name!r}")
+
+
+def check_key(key: object) -> None:
+    if not isinstance(key, str):
+        raise UsageError(f"idempotency_key is a text, not a {type(key).__name__}")
+    if not 1 <= len(key) <= LONGEST_KEY or not is_text(key):
+        raise UsageError(f"idempotency_key is 1 to {LONGEST_KEY} characters of text; this one has {len(key)}")
+
+
+def check_commands(commands: Sequence[str], timeout_s: float) -> None:
+    """What `verify` is given; UsageError before anything of it is run."""
+    if isinstance(commands, str | bytes) or not isinstance(commands, Sequence):
+        raise UsageError('commands is a list of commands: verify(["make test"])')
+    for number, command in enumerate(commands):
+        where = f"commands[{number}]"
+        if not isinstance(command, str) or not is_text(command) or "\0" in command:
+            raise UsageError(f"{where} is a text, as one would type it, not {command!r}")
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise UsageError(f"{where} cannot be split into words: {error}") from None
+        if not words or not words[0]:
+            raise UsageError(f"{where} is empty")
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not timeout_s > 0:
+        raise UsageError(f"timeout_s is a number of seconds above 0, not {timeout_s!r}")
+
+
+def is_text(value: str) -> bool:
+    """Without half of a surrogate pair."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def inert(parameters: object, secrets: Mapping[str, str]) -> Document:
+    """What a model said, escaped; then the references that the host bound, at their pointers."""
+    if parameters is None:
+        parameters = {}
+    if not isinstance(parameters, Mapping):
+        return unusable(f"the parameters of a call are an object, not a {type(parameters).__name__}")
+    try:
+        plain = parse_canonical(recordable(parameters), what="parameters")
+    except CanonicalizationError as error:
+        return unusable(f"the parameters cannot be recorded: {error}")
+    value = escape(plain)
+    assert isinstance(value, dict)
+    try:
+        for pointer, name in secrets.items():
+            bind_secret(value, pointer, name)
+    except Unbindable as error:
+        return unusable(str(error))
+    return value
+
+
+def recordable(parameters: Mapping[str, object]) -> bytes:
+    """Canonical, and not so deep that the session's plan, in which they come to stand, could not be written."""
+    plain = dict(parameters)
+    content = canonicalize(plain)
+    if content.count(b"{") + content.count(b"[") > MAX_DEPTH - DEPTH_IN_A_PLAN:
+        canonicalize({"context": {"steps": [{"parameters": plain}]}})
+    return content
+
+
+def bind_secret(value: Document, pointer: str, name: str) -> None:
+    parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+    target: object = value
+    for part in parts[:-1]:
+        target = step_into(target, part, pointer)
+    last = parts[-1]
+    if isinstance(target, dict):
+        target[last] = {"$secret": name}
+    elif isinstance(target, list) and is_index(last, target):
+        target[int(last)] = {"$secret": name}
+    else:
+        raise Unbindable(f"the secret at {pointer!r} has no place in these parameters")
+
+
+def step_into(target: object, part: str, pointer: str) -> object:
+    if isinstance(target, dict):
+        return target.setdefault(part, {})
+    if isinstance(target, list) and is_index(part, target):
+        return target[int(part)]
+    raise Unbindable(f"the secret at {pointer!r} has no place in these parameters")
+
+
+def is_index(part: str, items: list[object]) -> bool:
+    return part.isascii() and part.isdigit() and int(part) < len(items)

@@ -1,0 +1,160 @@
+"""The plan of a session: made call by call, and assembled when the session ends so that it can be run again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from reenact.contracts.model_mistakes import NAMED
+from reenact.contracts.plan import plan_from_document, plan_hash
+from reenact.contracts.plan_rules import PinnedRetry
+from reenact.contracts.skill import split_skill_id
+from reenact.errors import SkillNotFound
+from reenact.journal.fold import TraceFold
+from reenact.policy.cost import DEFAULT_PRICES
+from reenact.policy.retry import merge_retry, policy_to_dict
+from reenact.policy.taxonomy import TAXONOMY_VERSION
+from reenact.record.reader import RecordedStep
+from reenact.runtime.plans.pinning import limits_external_calls, price_of, price_row
+from reenact.runtime.plans.steps import DEFAULT_TIMEOUT_MS, PlannedStep, RunPlan
+from reenact.skills.registry import Registry
+from reenact.skills.skill import Skill
+from reenact.values.clock import Door
+from reenact.values.ids import uuid7_ms
+
+Document = dict[str, object]
+
+
+def opening(run_id: str, *, goal: str, agent_id: str, context: Document, door: Door) -> Document:
+    """What a session knows when it begins; kept with its first turn, so that it can be resumed."""
+    pins = {
+        "taxonomy": TAXONOMY_VERSION,
+        "prices": {"models": {}, "version": DEFAULT_PRICES.version, "skills": {}},
+        "retry": {"default": policy_to_dict(merge_retry())},
+        "skills": {},
+        "salt": door.random_bytes(32).hex(),
+    }
+    return {
+        "plan_id": run_id,
+        "agent_id": agent_id,
+        "goal": goal,
+        "steps": [],
+        "context": {**context, "pins": pins},
+    }
+
+
+class SessionPlan(RunPlan):
+    """A plan that grows. What is pinned is pinned when a skill is first called, and stays."""
+
+    def __init__(self, document: Document, registry: Registry) -> None:
+        plan, _ = plan_from_document(document, source="session")
+        super().__init__(plan, document, registry)
+        if limits_external_calls(plan) and self.pins.side_effects is None:
+            self.pins = replace(self.pins, side_effects=[])
+        self.literal = True
+        self.secret_names: set[str] = set()
+        """Of the secrets that its calls were bound to."""
+        self._prices = DEFAULT_PRICES.extended(plan.context.prices)
+
+    def planned(
+        self,
+        *,
+        index: int,
+        step_id: str,
+        skill_id: str,
+        version: str | None,
+        parameters: Document,
+        turn: int,
+        caller_key: str | None = None,
+    ) -> PlannedStep:
+        skill = None if NAMED in parameters else self.find(skill_id, version)
+        server, tool = split_skill_id(skill_id)
+        version = skill.version if skill is not None else version
+        self.pin(skill, parameters)
+        context = self.plan.context
+        timeout = context.timeout_ms or (skill.metadata.timeout_ms if skill is not None else DEFAULT_TIMEOUT_MS)
+        declared = skill.metadata.retry if skill is not None else None
+        return PlannedStep(
+            index=index,
+            step_id=step_id,
+            skill_id=skill_id,
+            skill_version=version,
+            server=server,
+            tool=tool,
+            parameters=parameters,
+            on_error="continue",
+            retry=merge_retry(context.retry, declared),
+            timeout_ms=timeout,
+            caller_key=caller_key,
+            skill=skill,
+            definition_digest=skill.digest if skill is not None else None,
+            turn=turn,
+        )
+
+    def find(self, skill_id: str, version: str | None) -> Skill | None:
+        try:
+            return self.registry.highest(skill_id) if version is None else self.registry.resolve(skill_id, version)
+        except SkillNotFound:
+            return None
+
+    def pin(self, skill: Skill | None, parameters: Document) -> None:
+        if skill is None:
+            return
+        reference = skill.metadata.reference
+        if reference not in self.pins.skills:
+            self.pins.skills[reference] = skill.digest
+            if self.pins.side_effects is not None and skill.metadata.side_effects:
+                self.pins.side_effects.append(reference)
+            if skill.metadata.retry is not None:
+                policy = policy_to_dict(merge_retry(skill.metadata.retry))
+                self.pins.retry[reference] = PinnedRetry(**policy)
+            self.pins.prices.skills[reference] = price_row(skill.metadata)
+        if skill.metadata.cost_model == "tokens":
+            self.pin_model(skill.metadata.argument("model", parameters))
+
+    def pin_model(self, model: object) -> None:
+        models = self.pins.prices.models
+        if isinstance(model, str) and model not in models:
+            price = price_of(model, self._prices, uuid7_ms(self.plan.plan_id))  # as of its opening
+            if price is not None:
+                models[model] = price
+
+    def from_trace(self, trace: TraceFold, parameters: Document, caller_key: str | None) -> PlannedStep:
+        """The step behind a trace that was left open."""
+        version, turn = trace.meta("skill_version"), trace.meta("turn")
+        return self.planned(
+            index=trace.step_index,
+            step_id=trace.step_id,
+            skill_id=str(trace.meta("skill_id")),
+            version=version if isinstance(version, str) else None,
+            parameters=parameters,
+            turn=turn if isinstance(turn, int) else 0,
+            caller_key=caller_key,
+        )
+
+    def assemble(self, recorded: Iterable[RecordedStep]) -> tuple[Document, str]:
+        """The calls in request order as a pinned plan, and its hash."""
+        steps = []
+        for step in sorted(recorded, key=lambda item: item.trace.step_index):
+            parameters = step.parameters()
+            row: Document = {
+                "step_id": step.step_id,
+                "skill_id": str(step.trace.meta("skill_id")),
+                "parameters": parameters if isinstance(parameters, dict) else {},
+                "on_error": "continue",
+            }
+            if step.trace.meta("skill_version") is not None:
+                row["skill_version"] = str(step.trace.meta("skill_version"))
+            key = step.trace.meta("key")
+            if isinstance(key, str):
+                row["idempotency_key"] = step.value(key, "action_request")
+            steps.append(row)
+        context = self.document["context"]
+        assert isinstance(context, dict)
+        pins = to_builtins(self.pins)
+        if self.pins.side_effects is not None:
+            pins["side_effects"] = sorted(self.pins.side_effects)
+        document = {**self.document, "steps": steps, "context": {**context, "pins": pins}}
+        return document, plan_hash(document)

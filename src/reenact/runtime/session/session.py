@@ -1,0 +1,279 @@
+"""Sessions: an agent loop makes its plan as it goes, and every call goes through the journal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from reenact.contracts.outcome import StructuredOutcome
+from reenact.contracts.records import Event, EventType, RunStatus
+from reenact.errors import ConcurrentExecution, UsageError, WaitingForPerson
+from reenact.journal.fold import TraceFold
+from reenact.policy.cost import PriceTable
+from reenact.record.reader import RecordedStep, RunReader
+from reenact.runtime.call import call as drive
+from reenact.runtime.call.doubt import keep_late
+from reenact.runtime.call.unrecorded import marked
+from reenact.runtime.crash_points import reach
+from reenact.runtime.people import votes
+from reenact.runtime.plans.plan_run import note_cancel
+from reenact.runtime.run import Execution, Fact, Parked
+from reenact.runtime.session import checks as verification
+from reenact.runtime.session import history as session_history
+from reenact.runtime.session.arguments import StepNames, check_arguments, check_commands, spoken
+from reenact.runtime.session.plan import Document, SessionPlan
+from reenact.runtime.writing.checkpoint_state import fresh_gate
+
+if TYPE_CHECKING:
+    from reenact.runtime.runtime import Runtime
+
+
+class Session:
+    """One run of an agent loop. `call` never raises for a tool's failure; what it returns is durable."""
+
+    def __init__(self, runtime: Runtime, ex: Execution, plan: SessionPlan) -> None:
+        self._runtime = runtime
+        self._ex = ex
+        self._plan = plan
+        self._finished = False
+        self._confidence: float | None = None
+        self._passed_before = 0
+        self._in_flight: dict[str, tuple[asyncio.Future[None], asyncio.Task[object] | None]] = {}
+        """Until when each call is under way, and in whose task."""
+        self._names = StepNames(lambda: ex.store.step_ids(ex.run_id) if ex.fold.requested else ())
+        self._closing = False
+        self._left = False
+
+    @property
+    def run_id(self) -> str:
+        return self._ex.run_id
+
+    @property
+    def spent_exact(self) -> int:
+        """Picodollars charged so far."""
+        return self._ex.fold.spent_exact
+
+    async def call(
+        self,
+        skill_id: str,
+        parameters: Mapping[str, object] | None = None,
+        *,
+        version: str | None = None,
+        step_id: str | None = None,
+        idempotency_key: str | None = None,
+        secrets: Mapping[str, str] | None = None,
+    ) -> StructuredOutcome:
+        """Call a tool. `secrets` binds JSON pointers in the parameters to names; all else is taken literally.
+
+        A tool that nobody knows and parameters that it cannot take are outcomes, whatever a model made of them;
+        UsageError is for what only the host says.
+        """
+        self._check_open()
+        call = self._begun(
+            skill_id,
+            parameters,
+            version=version,
+            step_id=step_id,
+            idempotency_key=idempotency_key,
+            secrets=dict(secrets or {}),
+        )
+        try:
+            return await self._driven(call)
+        except Parked as parked:
+            raise as_waiting(parked, self.run_id, call.step.step_id) from None
+
+    async def _driven(self, call: drive.Call) -> StructuredOutcome:
+        """The outcome of a call, durable. While this goes on the call is nobody else's."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._in_flight[call.trace.trace_id] = (ended, asyncio.current_task())
+        try:
+            outcome = await call.drive()
+            await call.make_durable()
+        except ConcurrentExecution:
+            keep_late(self._ex)
+            raise
+        finally:
+            del self._in_flight[call.trace.trace_id]
+            ended.set_result(None)
+        return self._ex.book.redactor.hide_known(marked(self._ex, call.step, outcome))
+
+    def _begun(
+        self,
+        skill_id: str,
+        parameters: object,
+        *,
+        version: str | None,
+        step_id: str | None,
+        idempotency_key: str | None,
+        secrets: dict[str, str],
+    ) -> drive.Call:
+        """The call with its request staged; where this raises, nothing is. It takes the next index: there is no gap."""
+        check_arguments(version, step_id, idempotency_key, secrets)
+        index = self._ex.fold.requested
+        name = self._names.automatic(index) if step_id is None else self._names.given(step_id, index)
+        if not self._is_writable(name):
+            raise UsageError("the name of a step looks like a secret, and names are written as they are")
+        self._runtime.secrets.learn(secrets.values())
+        self._plan.secret_names.update(secrets.values())
+        named, exact, recordable = spoken(skill_id, version, parameters, secrets, self._is_writable)
+        step = self._plan.planned(
+            index=index,
+            step_id=name,
+            skill_id=named,
+            version=exact,
+            parameters=recordable,
+            turn=self._ex.fold.turn,
+            caller_key=idempotency_key,
+        )
+        self._ex.prices = PriceTable.of(self._plan.pins.prices)
+        call = drive.start(self._ex, step)
+        self._names.take(name)
+        return call
+
+    def _is_writable(self, name: str) -> bool:
+        """Names stand in the chain as they are."""
+        return self._ex.book.redactor.redact_text(name) == name
+
+    async def turn(self) -> int:
+        """Begin a new turn: what was called before no longer counts as a duplicate. Gives the turn's number."""
+        self._check_open()
+        self._event("turn", None)
+        turn = self._ex.fold.turn
+        self._ex.duplicates = fresh_gate(self._ex, turn)
+        await self._ex.writer.flush()
+        return turn
+
+    async def verify(self, commands: Sequence[str], *, timeout_s: float = 600) -> list[int]:
+        """Run commands that check the work, and record their exit codes. Gives the codes."""
+        self._check_open()
+        check_commands(commands, timeout_s)
+        codes = await verification.run_commands(list(commands), self._plan.context, timeout_s)
+        passed = sum(code == 0 for code in codes)
+        delta, self._passed_before = passed - self._passed_before, passed
+        data = {"commands": list(commands), "exit_codes": codes, "verification_delta": delta}
+        self._event("verify", self._ex.book.put(data)[0])
+        await self._ex.writer.flush()
+        return codes
+
+    def finish(self, *, confidence: float | None = None) -> None:
+        """Say how sure the agent is of its work; the session ends with the block, and nothing is called any more."""
+        if confidence is not None and not 0.0 <= confidence <= 1.0:
+            raise UsageError("confidence is a number from 0 to 1")
+        self._confidence = confidence
+        self._finished = True
+
+    async def history(self, *, style: str = "openai") -> list[Document]:
+        """The calls and results so far as messages that a model API accepts: `openai` or `anthropic`."""
+        redactor = self._ex.book.redactor
+        return session_history.messages(self._recorded(), style, lambda value: redactor.hide(redactor.decrypt(value)))
+
+    async def settle(self) -> list[StructuredOutcome]:
+        """Drive to their end the calls that an earlier process left open, and those that waited for a person.
+
+        Raises WaitingForPerson, after all others, where one cannot go on yet.
+        """
+        self._check_inside()
+        self._hear()
+        return await self._drive_open(list(self._ex.fold.open.values()))
+
+    async def settle_voted(self) -> list[StructuredOutcome]:
+        """Drive the calls that a person has approved or denied meanwhile. One that was sent is no longer about that."""
+        self._hear()
+        voted = [trace for trace in self._ex.fold.open.values() if trace.trace_id in self._ex.fold.votes]
+        return await self._drive_open([trace for trace in voted if trace.state != "EXECUTING"])
+
+    def _hear(self) -> None:
+        votes.hear(self._ex)
+        if self._ex.writer.has_staged and not self.waiting:
+            self._ex.writer.status("running")
+
+    async def _drive_open(self, traces: list[TraceFold]) -> list[StructuredOutcome]:
+        outcomes: list[StructuredOutcome] = []
+        stopped: WaitingForPerson | None = None
+        for trace in traces:
+            if trace.trace_id in self._in_flight:
+                continue
+            if trace.state == "EXECUTING":  # whoever made the call gave up on it: it is in doubt as after a crash
+                self._ex.recovered.add(trace.trace_id)
+            try:
+                call = session_history.reopen(self._ex, self._plan, trace)
+                drive.hold_without_skill(self._ex, call.step, trace.meta("definition_digest"))
+                outcomes.append(await self._driven(call))
+            except Parked as parked:
+                stopped = stopped or as_waiting(parked, self.run_id, trace.step_id)
+                drive.mark_parked(self._ex, trace)
+        if stopped is not None:
+            await self._ex.writer.flush()
+            raise stopped
+        return outcomes
+
+    @property
+    def waiting(self) -> list[str]:
+        """Ids of the calls that wait for a person. Where nobody is asked, an undecided call was given up on."""
+        undecided = [trace for trace in self._ex.fold.open.values() if session_history.may_wait(self._ex, trace)]
+        unheard = self._ex.store.pending_votes(self.run_id) if undecided else {}
+        return [trace.step_id for trace in undecided if trace.trace_id not in unheard]
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    async def quiet(self) -> None:
+        """Until no call is under way. Whoever leaves a block while tasks of his still call waits for what they get."""
+        while self._in_flight:
+            await asyncio.wait([ended for ended, _ in self._in_flight.values()])
+
+    def cancel_calls(self) -> None:
+        """Cancel what is under way in other tasks."""
+        for _, task in self._in_flight.values():
+            if task is not None and task is not asyncio.current_task():
+                task.cancel()
+
+    async def close(self) -> RunStatus:
+        """Assemble the plan, seal the run. A call that was given up on ends as in doubt: a seal leaves none open."""
+        self._closing = True
+        await self.quiet()
+        await self._ex.writer.flush()
+        for trace in list(self._ex.fold.open.values()):
+            await session_history.synthesize(self._ex, self._plan, trace)
+        status: RunStatus = "completed"
+        if self._ex.cancel_note is not None:
+            note_cancel(self._ex, self._ex.cancel_note)
+            status = "cancelled"
+        reason = self._ex.book.put({"confidence": self._confidence})[0] if self._finished else None
+        session_history.seal(self._ex, self._plan, status, reason=reason)
+        self._ex.tell(Fact(kind="run_ended", run_id=self.run_id, status=status))
+        reach("before_seal")
+        await self._ex.writer.flush()
+        reach("after_seal")
+        return status
+
+    def _recorded(self) -> list[RecordedStep]:
+        return list(RunReader(self._ex.store, self.run_id).steps())
+
+    def _event(self, kind: EventType, data: str | None, *, reason: str | None = None) -> None:
+        ts = self._ex.door.timestamp()
+        self._ex.writer.event(Event(data=data, reason=reason, trace_id=None, ts=ts, type=kind, who=None))
+
+    def leave(self) -> None:
+        """The lease is given back: whoever takes it next would not know of a call that is made from here on."""
+        self._left = True
+
+    def _check_inside(self) -> None:
+        if self._left:
+            raise UsageError(f"the block of session {self.run_id} has ended; open it again with resume=…")
+
+    def _check_open(self) -> None:
+        if self._closing or self._ex.fold.seal is not None:
+            raise UsageError(f"session {self.run_id} has ended; open a new one")
+        self._check_inside()
+        if self._finished:
+            raise UsageError("finish() was the last word of this session: say it after the last call")
+
+
+def as_waiting(parked: Parked, run_id: str, step_id: str | None = None) -> WaitingForPerson:
+    """For the host, with what a person may say about it. What is held says that itself."""
+    advice = f" (run {run_id})"
+    if parked.status == "waiting":
+        call = f"{run_id} {step_id}" if step_id is not None else run_id
+        advice = f"; a person says `reenact approve {call}` or `reenact deny {call}`"
+    return WaitingForPerson(f"{parked}{advice}", status=parked.status, run_id=run_id, step_id=step_id)

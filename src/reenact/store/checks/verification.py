@@ -1,0 +1,273 @@
+"""One run of a store, verified where it lies: the verifier over its rows, and what only the rows can tell."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from reenact.store.checks.cut_tail import CutTail
+from reenact.store.checks.derived import Difference, compare_derived
+from reenact.store.checks.late_effects import LateEffects
+from reenact.store.checks.payload_order import Making
+from reenact.store.checks.rebuild import Rebuilt
+from reenact.store.naming import read_lines
+from reenact.store.sqlite.evidence import Evidence, PayloadPlace, StoredEnvelopes
+from reenact.store.sqlite.migrations import migrations
+from reenact.verify.report import Aspect, Finding, Report, Where, shown
+from reenact.verify.verifier import verify_lines
+
+TABLE_OF = {"journal.jsonl": "commits", "erasures.jsonl": "erasures", "keys.json": "keys", "seal.json": "seals"}
+RANK = {"erasures": 0, "commits": 1, "payloads": 2}
+_TRIGGER = re.compile(r"CREATE TRIGGER (\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class RunVerification:
+    """`report` has the verdicts on the evidence, `differences` what derived tables say otherwise."""
+
+    report: Report
+    differences: tuple[Difference, ...]
+
+    @property
+    def exit_code(self) -> int:
+        return 1 if self.differences else self.report.exit_code
+
+
+def verify_run(path: str, run: str) -> RunVerification:
+    """Verify the run whose id begins with `run` in the store file `path`. Nothing is repaired or written."""
+    with Evidence(path) as evidence:
+        run_no, _ = evidence.find(run)
+        return _RunCheck(evidence, run_no).verify()
+
+
+class _RunCheck:
+    def __init__(self, evidence: Evidence, run_no: int) -> None:
+        self.evidence = evidence
+        self.run_no = run_no
+        self.rebuilt = Rebuilt()
+        self.envelopes = StoredEnvelopes(evidence, run_no)
+        self.erasures = evidence.erasures()
+        self.made: dict[int, Making] = {}
+        self.findings: list[Finding] = []
+        self.notes: list[str] = []
+        self.recoded: list[str] = []
+
+    def verify(self) -> RunVerification:
+        keys = self.evidence.keys()
+        report = verify_lines(
+            self.bodies(),
+            self.envelopes,
+            erasures=[row.body for row in self.erasures],
+            whole_erasures=True,
+            keys=keys,
+        )
+        self.check_key(keys)
+        self.check_issuer(report.issuers)
+        self.check_cut_tail()
+        self.check_payload_places()
+        self.check_erasure_rows()
+        self.check_late_effects()
+        self.check_guards()
+        self.note_recoded()
+        self.check_cells()
+        differences = compare_derived(self.evidence, self.run_no, self.rebuilt, self.envelopes)
+        tail = CutTail(self.evidence, self.run_no, self.rebuilt)
+        self.notes += tail.notes()
+        return RunVerification(self.merged(report), tuple(tail.split(differences)))
+
+    def bodies(self) -> Iterator[bytes]:
+        """The bodies that can be read; a row that cannot, or that lies elsewhere than its body says, is told."""
+        expected = 1
+        for row in self.evidence.commits(self.run_no):
+            where = Where(file="commits", commit=row.n)
+            if row.n > expected:
+                missing = Where(file="commits", commit=expected)
+                self.add("COMMIT_NUMBER", "integrity", f"commit {expected} is missing", missing, expected, row.n)
+            expected = row.n + 1
+            if row.body is None:
+                self.add("EVIDENCE_DAMAGED", "integrity", row.problem or "", where)
+                continue
+            said = next(read_lines(row.body), {}).get("n")
+            if said != row.n:
+                self.add("COMMIT_NUMBER", "integrity", "the row lies at another place", where, row.n, said)
+            if not row.same:
+                self.add("EVIDENCE_DAMAGED", "integrity", "the body is not the one whose digest lies beside it", where)
+            if row.recoded:
+                self.recoded.append(f"commit {row.n}")
+            self.rebuilt.take(row.n, row.body)
+            if self.rebuilt.is_session:
+                self.made[row.n] = Making(row.body)
+            yield row.body
+
+    def add(
+        self, code: str, breaks: Aspect, what: str, where: Where, expected: object = None, got: object = None
+    ) -> None:
+        self.findings.append(
+            Finding(
+                code=code,
+                breaks=breaks,
+                what=shown(what),
+                expected=None if expected is None else shown(expected),
+                got=None if got is None else shown(got),
+                where=where,
+            )
+        )
+
+    # -- what only the rows can tell -------------------------------------------------------------------------------
+
+    def check_key(self, keys: dict[str, str]) -> None:
+        """The store has the key that its runs are signed with; in a bundle it may be left out, here it may not."""
+        kid = None if self.rebuilt.run is None else self.rebuilt.run.get("capability_key")
+        if isinstance(kid, str) and kid not in keys:
+            where = Where(file="keys", row=f"kid {kid}")
+            self.add("KEY_MISSING", "authenticity", f"there is no row for the run's key {kid}", where)
+
+    def check_issuer(self, issuers: tuple[str, ...]) -> None:
+        """The store is still the one that its capabilities name."""
+        store_id = self.evidence.store_id()
+        for issuer in issuers:
+            if issuer != f"reenact:{store_id}":
+                where = Where(file="store", row="key store_id")
+                what = "the capabilities of the run name another store as their issuer"
+                self.add("STORE_MISMATCH", "integrity", what, where, issuer, f"reenact:{store_id}")
+
+    def check_cells(self) -> None:
+        """Cells that were met and cannot hold what their column is for."""
+        for cell in self.evidence.damaged.values():
+            where = Where(file=cell.table, row=shown(cell.row), commit=cell.commit)
+            self.add("EVIDENCE_DAMAGED", "integrity", cell.what, where)
+
+    def check_cut_tail(self) -> None:
+        """The seals table remembers that the run was sealed."""
+        rows = self.evidence.query("SELECT seal_digest FROM seals WHERE run_no = ?", (self.run_no,))
+        if rows and self.rebuilt.seal is None:
+            where = Where(file="commits", commit=self.rebuilt.last_commit + 1)
+            what = "the run was sealed, and its commits end without the seal: the tail was cut"
+            self.add("SEAL_MISSING", "completeness", what, where, rows[0][0])
+
+    def check_payload_places(self) -> None:
+        """Each envelope lies once, with the commit that first names it, in the order of their making, without gaps."""
+        shared = set(
+            self.evidence.query(
+                "SELECT payload_id, lower(hex(commitment)) FROM shared_payloads WHERE run_no = ?", (self.run_no,)
+            )
+        )
+        named_in = self.rebuilt.named_in
+        absent = Counter(n for commitment, n in named_in.items() if commitment not in self.envelopes.places)
+        lying: dict[int, list[tuple[int, str]]] = {}
+        unnamed = 0
+        for place, commitment in self.evidence.payload_places(self.run_no):
+            first = named_in.get(commitment)
+            if first is None and self.rebuilt.seal is None and place.n > self.rebuilt.last_commit:
+                continue  # of a tail that was cut
+            lying.setdefault(place.n, []).append((place.k, commitment))
+            unnamed += first is None
+            if first not in (None, place.n) and (place.payload_id, commitment) not in shared:
+                what = f"payload {commitment} lies with another commit than the one that names it"
+                self.misplaced(what, place, first, place.n)
+            if self.envelopes.places[commitment] != place.payload_id:
+                self.misplaced(f"payload {commitment} lies there twice", place, None, place.payload_id)
+        for n, rows in lying.items():
+            place = PayloadPlace.of(self.run_no, n, rows[-1][0])
+            if rows[-1][0] + 1 - len(rows) > absent[n]:
+                self.misplaced("payloads lie with a gap that nothing explains", place, len(rows) - 1, rows[-1][0])
+            for chain in self.order_of(n):
+                self.check_order(n, chain, rows)
+        if unnamed:
+            self.notes.append(f"stored payloads that no record names: {unnamed}")
+
+    def order_of(self, n: int) -> list[list[str]]:
+        if not self.rebuilt.is_session:
+            return [self.rebuilt.order.get(n, [])]
+        return self.made[n].chains() if n in self.made else []
+
+    def check_order(self, n: int, made: list[str], rows: list[tuple[int, str]]) -> None:
+        stored = {commitment for _, commitment in rows}
+        expected = [commitment for commitment in made if commitment in stored]
+        got = [(k, commitment) for k, commitment in rows if commitment in made]
+        for wanted, (k, found) in zip(expected, got, strict=False):
+            if wanted != found:
+                what = "payloads lie in another order than that of their making"
+                self.misplaced(what, PayloadPlace.of(self.run_no, n, k), wanted, found)
+                return
+
+    def misplaced(self, what: str, place: PayloadPlace, expected: object, got: object) -> None:
+        where = Where(file="payloads", row=f"id {place.payload_id}", commit=place.n)
+        self.add("PAYLOAD_MISPLACED", "integrity", what, where, expected, got)
+
+    def check_erasure_rows(self) -> None:
+        for number, row in enumerate(self.erasures, start=1):
+            where = Where(file="erasures", row=f"id {row.row_id}", line=number)
+            if row.row_id != number:
+                self.add("ERASURE_CHAIN", "integrity", "the number of the row", where, number, row.row_id)
+            if row.run_no is None:
+                continue  # told as a damaged cell
+            said = next(read_lines(row.body), {}).get("run_id")
+            owner = self.evidence.run_id_at(row.run_no, unchanged=True)
+            if owner is not None and said != owner:
+                self.add("ERASURE_CHAIN", "integrity", "the run that the row belongs to", where, owner, said)
+            elif not self.evidence.has_run(row.run_no):
+                self.add("ERASURE_CHAIN", "integrity", "the run that the row belongs to is not there", where)
+
+    def check_late_effects(self) -> None:
+        late = LateEffects(self.evidence.late_effects(), self.run_no, self.rebuilt, self.envelopes)
+        erased = {row.run_no for row in self.erasures}
+        for what, where in late.problems(erased):
+            self.add("LATE_EFFECT_MISSING", "integrity", what, where)
+        self.notes += late.notes()
+
+    def check_guards(self) -> None:
+        """Nothing is broken when a trigger is gone; but somebody took it off."""
+        wanted = {name for _, script in migrations() for name in _TRIGGER.findall(script)}
+        there = {row[0] for row in self.evidence.query("SELECT name FROM sqlite_master WHERE type = 'trigger'")}
+        for name in sorted(wanted - there):
+            self.notes.append(f"the guard {name} is not in the database: something took it off")
+
+    def note_recoded(self) -> None:
+        """Compression has more than one way to say the same; whoever stored another one changed no content."""
+        places = [*self.recoded, *(f"payload {commitment}" for commitment in sorted(self.envelopes.recoded))]
+        self.notes += [f"{place}: the same content, stored in other bytes than this version writes" for place in places]
+
+    # -- one report ------------------------------------------------------------------------------------------------
+
+    def merged(self, report: Report) -> Report:
+        """The verifier's findings and ours, in the order of the run."""
+        theirs = [replace(finding, where=self.in_tables(finding)) for finding in report.findings]
+        findings = sorted([*self.findings, *theirs], key=in_order_of_the_run)
+        broken = {finding.breaks for finding in self.findings}
+        return replace(
+            report,
+            integrity="broken" if "integrity" in broken else report.integrity,
+            completeness="broken" if "completeness" in broken else report.completeness,
+            authenticity="broken" if "authenticity" in broken else report.authenticity,
+            first_break=findings[0] if findings else None,
+            findings=tuple(findings),
+            broken_in_total=report.broken_in_total + len(self.findings),
+            notes=(*report.notes, *self.notes),
+        )
+
+    def in_tables(self, finding: Finding) -> Where:
+        """A place of a bundle as a place of the store."""
+        where = finding.where
+        payload_id = self.envelopes.places.get(where.payload or "")
+        if finding.code.startswith("PAYLOAD_") and payload_id is not None:
+            return replace(where, file="payloads", row=f"id {payload_id}", line=None, offset=None)
+        if where.file == "erasures.jsonl" and where.line is not None:
+            return replace(where, file="erasures", row=f"id {self.erasures[where.line - 1].row_id}")
+        return replace(where, file=TABLE_OF.get(str(where.file), where.file))
+
+
+def in_order_of_the_run(finding: Finding) -> tuple[bool, int, bool, int]:
+    """What cannot be read comes first, for all else may follow from it; then what says which payloads were erased,
+    commits, and payloads, by commit; then the rest."""
+    where = finding.where
+    return (
+        finding.code != "EVIDENCE_DAMAGED",
+        RANK.get(str(where.file), len(RANK)),
+        where.commit is None,
+        where.commit or 0,
+    )

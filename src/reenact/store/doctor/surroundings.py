@@ -1,0 +1,151 @@
+"""What lies around a store: its disk, its log, its permissions, and the key beside it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from reenact.errors import StoreUnavailable
+from reenact.store.doctor.findings import Finding
+from reenact.store.signing import read_key
+
+MEGABYTE = 1024 * 1024
+LOW_DISK = 200 * MEGABYTE
+NO_DISK = 1 * MEGABYTE
+LONG_LOG = 256 * MEGABYTE
+LOG = ("-wal", "-shm")
+NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "fuse.sshfs", "fuse.glusterfs"}
+
+
+def look_around(file: Path, keys: Mapping[str, str] | None) -> Iterator[Finding]:
+    """`keys` are the public keys that the store knows, None where it could not be asked."""
+    yield disk(file.parent)
+    yield from network(file)
+    yield from permissions(file)
+    yield from long_log(Path(f"{file}-wal"))
+    yield key(Path(f"{file}.key"), keys)
+
+
+def disk(folder: Path) -> Finding:
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        return Finding("disk", "warning", f"{folder} cannot be asked for its free space: {error.strerror}")
+    if free < NO_DISK:
+        return Finding("disk", "trouble", f"{free // 1024} kB free", "free some space: nothing can be written here")
+    if free < LOW_DISK:
+        return Finding("disk", "warning", f"{free // MEGABYTE} MB free", "free some space: a full disk stops all runs")
+    return Finding("disk", "ok", f"{free / MEGABYTE / 1024:.1f} GB free")
+
+
+def network(file: Path, mounts: Path = Path("/proc/self/mountinfo")) -> Iterator[Finding]:
+    """Several hosts that share a file do not share the memory by which SQLite keeps its writers apart."""
+    kind = filesystem_of(file, mounts)
+    if kind in NETWORK:
+        yield Finding(
+            "disk",
+            "warning",
+            f"{file} lies on a network file system ({kind}): two hosts that write to it damage it",
+            "keep it on a disk of the host that runs reenact, or let one host alone open it",
+        )
+
+
+def filesystem_of(file: Path, mounts: Path) -> str | None:
+    """The type of the file system that holds a file, where the kernel tells."""
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    place, found = file.absolute().resolve(), None
+    deepest = -1
+    for line in lines:
+        left, _, right = line.partition(" - ")
+        point = Path(left.split(" ")[4].replace("\\040", " "))
+        if place.is_relative_to(point) and len(point.parts) >= deepest:
+            deepest, found = len(point.parts), right.split(" ")[0]
+    return found
+
+
+def permissions(file: Path) -> Iterator[Finding]:
+    if not os.access(file, os.W_OK) or not os.access(file.parent, os.W_OK):
+        yield Finding(
+            "permissions",
+            "warning",
+            "the store cannot be written here: it can be listed, shown, verified, exported and replayed",
+            "to run with it, make the file and its folder writable",
+        )
+        return
+    for path in (Path(f"{file}{suffix}") for suffix in LOG):
+        if path.exists() and not os.access(path, os.W_OK):
+            yield Finding(
+                "permissions",
+                "warning",
+                f"{path} cannot be written by this user: another one made it",
+                f"give it to the user that runs reenact: chown --reference={shlex.join([str(file), str(path)])}",
+            )
+
+
+def log_was_taken(file: Path) -> Finding | None:
+    """SQLite takes log and index away together. To be asked before the store is opened, which may make them."""
+    log, index = (Path(f"{file}{suffix}") for suffix in LOG)
+    if log.exists() or not index.exists() or log.exists() or not index.exists():  # a process may be closing it
+        return None
+    return Finding(
+        "log",
+        "warning",
+        f"{index} is there and {log} is not: it was taken away, and with it the last commits",
+        "put it back before anything else is done; without it, runs may send again what they had sent",
+    )
+
+
+def long_log(log: Path) -> Iterator[Finding]:
+    size = size_of(log)
+    if size > LONG_LOG:
+        yield Finding(
+            "log",
+            "warning",
+            f"{log} has {size // MEGABYTE} MB: a process that reads keeps it from beginning again",
+            "end what has been reading since long; the log is emptied when the store is closed",
+        )
+
+
+def key(path: Path, keys: Mapping[str, str] | None) -> Finding:
+    """The signing key beside the store: there, readable, whole, its own, and nobody else's to read."""
+    if not os.path.lexists(path):
+        return Finding("key", "note", f"{path} is not there", "the next run makes one; older evidence keeps its own")
+    quoted = shlex.quote(str(path))
+    try:
+        found = read_key(path)
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        says = f"{path} is a link to {path.readlink()}, which is not there"
+        return Finding("key", "trouble", says, "mount what it points to, or remove the link: then a new one is made")
+    except StoreUnavailable as error:
+        if not os.access(path, os.R_OK):
+            return Finding("key", "trouble", str(error), f"chmod 600 {quoted}, as the user that runs reenact")
+        return Finding("key", "trouble", str(error), "put it back from a backup if there is one")
+    if keys and found.kid not in keys:
+        known = ", ".join(sorted(keys))
+        return Finding(
+            "key",
+            "warning",
+            f"{path} is {found.kid}, which this store has never signed with: it may be that of another store",
+            f"put back the key that is {known}; or leave it, and the next run is signed with this one",
+        )
+    if mode & 0o077:
+        return Finding("key", "warning", f"{path} can be read by others (mode {mode:o})", f"chmod 600 {quoted}")
+    return Finding("key", "ok", f"{path}, mode {mode:o}")
+
+
+def size_of(*files: Path) -> int:
+    total = 0
+    for file in files:
+        try:
+            total += file.stat().st_size
+        except OSError:
+            continue  # the log comes and goes
+    return total

@@ -1,0 +1,281 @@
+"""One SQLite file: how it is opened, written and read, and how its errors are told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from reenact.errors import DamagedRecord, StoreBusy, StoreError, StoreUnavailable
+from reenact.store.compression import Codec
+from reenact.store.damage import blob, no_text
+from reenact.store.deltas import DEEPEST, SALT, base_of, put_together
+from reenact.store.sqlite.migrations import migrate, refuse_foreign
+from reenact.store.sqlite.turnstile import Turnstile
+
+T = TypeVar("T")
+
+DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What a damaged schema says of itself may be no text, and then Python raises the latter."""
+BUSY_TIMEOUT_S = 60.0
+SHORTEST_PAUSE_S = 0.0002
+LONGEST_PAUSE_S = 0.01
+CHECKPOINT_PAGES = 500
+"""About a hundred commits. Then the log begins again in blocks that it has: a log that grows costs each commit a second
+write to the disk, of where its new blocks lie."""
+
+
+class Connection:
+    """A connection with what it needs for packing; used by one thread at a time."""
+
+    def __init__(self, path: str, db: sqlite3.Connection | None = None) -> None:
+        self.path = path
+        self.db = open_database(path) if db is None else db
+        self.cursor = self.db.cursor()
+        """For the transaction at hand: a new cursor for each statement costs as much as a small statement."""
+        self.codec = Codec()
+        self.lock = threading.RLock()
+        self._pid = os.getpid()
+        self._place = Path(path).absolute()  # wherever the process goes
+        self._file = None if path == ":memory:" else file_of(self._place)
+        self._turnstile: Turnstile | None = None
+
+    def transaction(self) -> Transaction:
+        """BEGIN IMMEDIATE … COMMIT; any error rolls back, and a database error becomes a StoreError."""
+        return Transaction(self)
+
+    def begin(self) -> None:
+        if self._turnstile is None:  # most connections only read
+            self._turnstile = Turnstile(self.path)
+        is_next = self._turnstile.enter()
+        try:
+            wait_for(self._begin_immediate)
+        finally:
+            if is_next:
+                self._turnstile.leave()
+
+    def _begin_immediate(self) -> None:
+        self.cursor.execute("BEGIN IMMEDIATE")
+
+    def close(self) -> None:
+        self.db.close()
+        if self._turnstile is not None:
+            self._turnstile.close()
+
+    def check_process(self) -> None:
+        """What SQLite remembers of its locks is wrong in a forked child, and to act on it damages the file."""
+        if self._pid != os.getpid():
+            raise StoreUnavailable(f"{self.path} was opened before this process was forked; open it again here")
+
+    def check_place(self) -> None:
+        """A file that was moved or replaced is written to no more: its log stays behind, and nobody else sees it."""
+        if self._file is not None and file_of(self._place) != self._file:
+            raise StoreUnavailable(
+                f"{self.path} was moved, replaced or deleted while it was in use; put the file back beside its log "
+                f"{self.path}-wal, which has the last commits"
+            )
+
+    def query(self, sql: str, parameters: tuple[object, ...] = ()) -> list[Any]:
+        self.check_process()
+        with self.lock:
+            try:
+                return wait_for(lambda: self.db.execute(sql, parameters).fetchall())
+            except DATABASE_ERRORS as error:
+                raise no_text(error, self.path) or translate(error, self.path) from error
+
+    def envelope(self, stored: bytes) -> bytes:
+        """An envelope as it was given, whatever rows it has to be put together from."""
+        chain = [blob(stored, "payloads")]
+        while (base := base_of(chain[-1])) is not None:
+            rows = self.query("SELECT body FROM payloads WHERE id = ?", (base,))
+            if not rows or len(chain) > DEEPEST + 1:
+                raise DamagedRecord(f"stored bytes build on payload {base}, which is not there")
+            chain.append(blob(rows[0][0], "payloads"))
+        envelope = self.codec.unpack(chain.pop())
+        while chain:
+            envelope = put_together(self.codec, chain.pop(), envelope[SALT:])
+        return envelope
+
+
+class Transaction:
+    """One transaction of a connection, as a context. There are several per step of a plan, so it is no generator."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> sqlite3.Connection:
+        connection = self._connection
+        connection.check_process()
+        connection.lock.acquire()
+        try:
+            connection.begin()
+        except BaseException as error:
+            connection.lock.release()
+            if isinstance(error, DATABASE_ERRORS):
+                raise translate(error, connection.path) from error
+            raise
+        return connection.db
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        connection = self._connection
+        try:
+            try:
+                if kind is None:
+                    connection.cursor.execute("COMMIT")
+            finally:
+                if connection.db.in_transaction:
+                    connection.db.execute("ROLLBACK")
+        except DATABASE_ERRORS as failed:
+            raise translate(failed, connection.path) from failed
+        finally:
+            connection.lock.release()
+        if isinstance(error, sqlite3.Error):
+            raise translate(error, connection.path) from error
+
+
+def open_database(path: str) -> sqlite3.Connection:
+    if path != ":memory:":
+        prepare_folder(path)
+        refuse_lone_log(path)
+        make_private(path)
+    try:
+        db = sqlite3.connect(
+            path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=64
+        )
+    except sqlite3.Error as error:
+        raise translate(error, path) from error
+    try:
+        # SQLite waits for most of it, but not for somebody who waits for us: where two turn on the log of a new file,
+        # one of them has to begin again.
+        wait_for(lambda: set_up(db, path))
+    except BaseException as error:
+        db.close()
+        if isinstance(error, DATABASE_ERRORS):
+            raise translate(error, path) from error
+        raise
+    return db
+
+
+def set_up(db: sqlite3.Connection, path: str) -> None:
+    refuse_foreign(db, path)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute("PRAGMA secure_delete = ON")  # an erased value leaves no bytes behind in free pages
+    db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+    migrate(db, path)
+    db.execute("PRAGMA busy_timeout = 0")  # from here on we wait ourselves
+
+
+def size_of(path: str) -> int:
+    """0 where there is no such file."""
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0
+
+
+def file_of(path: Path) -> tuple[int, int] | None:
+    """By which a file is known whatever it is called; None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def refuse_lone_log(path: str) -> None:
+    """A log without its file holds commits that lie nowhere else, and SQLite deletes it when it opens a new one."""
+    log = f"{path}-wal"
+    if size_of(log) > 0 and size_of(path) == 0:  # in this order: a new store writes its file first
+        raise StoreUnavailable(
+            f"{path} is gone, and {log}, which has its last commits, is still there: put the file back beside it, or "
+            "move the log away to begin a new store"
+        )
+
+
+def make_private(path: str) -> None:
+    """A store holds what tools said: a new one is its owner's alone. SQLite gives its log the mode of the file."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except OSError:
+        return  # it is there already, or cannot be made, which opening it says better
+
+
+def wait_for(act: Callable[[], T]) -> T:
+    """What `act` gives, as soon as nobody is in its way. SQLite's own waiting sleeps through short transactions."""
+    began, pause = time.monotonic(), SHORTEST_PAUSE_S
+    while True:
+        try:
+            return act()
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() - began > BUSY_TIMEOUT_S:
+                raise
+        time.sleep(pause)
+        pause = min(pause * 1.2, LONGEST_PAUSE_S)
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    return (getattr(error, "sqlite_errorname", None) or "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+
+
+def prepare_folder(path: str) -> None:
+    target = Path(path)
+    if target.is_dir():
+        raise StoreUnavailable(f"{path} is a folder; name a file, such as {path.rstrip('/')}/reenact.db")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnavailable(f"{target.parent} cannot be made: {error.strerror}") from None
+
+
+LEAST_ROOM = 65536
+"""The index of a log takes half of this."""
+ADVICE = {
+    "SQLITE_FULL": "the disk is full; free some space and run `reenact recover`",
+    "SQLITE_READONLY": "it is read-only; make it writable or name another store",
+    "SQLITE_CANTOPEN": "it cannot be opened; check the path and its permissions",
+    "SQLITE_NOTADB": "it is not a database; name another file with --store",
+    "SQLITE_CORRUPT": "it is damaged; keep a copy of it, then restore a backup",
+    "SQLITE_IOERR": "the disk reports an error; nothing after the last commit was written",
+    "SQLITE_PERM": "permission is denied",
+    "SQLITE_TOOBIG": "a value is larger than the database can hold",
+}
+
+
+def is_only_readable(path: str) -> bool:
+    """The file can be read, and the log that it needs beside it cannot be made."""
+    return os.access(path, os.R_OK) and not os.access(Path(path).absolute().parent, os.W_OK)
+
+
+def is_on_a_full_disk(path: str) -> bool:
+    try:
+        return shutil.disk_usage(Path(path).absolute().parent).free < LEAST_ROOM
+    except OSError:
+        return False
+
+
+def translate(error: sqlite3.Error | UnicodeDecodeError, path: str) -> StoreError:
+    """A database error as one line that says what to do next."""
+    name = getattr(error, "sqlite_errorname", None) or ""
+    if isinstance(error, UnicodeDecodeError):
+        name = "SQLITE_CORRUPT"
+    elif is_busy(error):
+        return StoreBusy(f"{path} was busy for {BUSY_TIMEOUT_S:.0f} s; another process holds it; try again")
+    if name.startswith("SQLITE_CANTOPEN") and is_only_readable(path):
+        name = "SQLITE_READONLY"
+    if name.startswith("SQLITE_IOERR") and is_on_a_full_disk(path):
+        name = "SQLITE_FULL"  # what the log and its index meet there is an error of input and output to SQLite
+    for prefix, advice in ADVICE.items():
+        if name.startswith(prefix):
+            return StoreUnavailable(f"{path}: {advice}")
+    return StoreError(f"{path}: {error}")

@@ -1,0 +1,108 @@
+"""Numbered .sql files bring a store from any earlier schema to this one; a newer one, and what is none, is refused."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from contextlib import closing
+from importlib.resources import files
+from pathlib import Path
+
+from reenact.errors import StoreUnavailable, StoreVersionError
+
+APPLICATION_ID = 0x5265656E
+"""By which a file says that it is a store; schema 3 puts it there."""
+FIRST_TABLES = {"store", "runs", "commits", "payloads"}
+"""By which a store is known that has no such mark yet."""
+
+
+def migrations() -> list[tuple[int, str]]:
+    """(number, SQL), in order."""
+    found = [
+        (int(item.name[:4]), item.read_text(encoding="utf-8"))
+        for item in files("reenact.store.sqlite").joinpath("sql").iterdir()
+        if item.name.endswith(".sql")
+    ]
+    return sorted(found)
+
+
+def latest() -> int:
+    return migrations()[-1][0]
+
+
+def version_of(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def is_marked(db: sqlite3.Connection) -> bool:
+    return bool(db.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID)
+
+
+def refuse_foreign(db: sqlite3.Connection, path: str) -> None:
+    """StoreUnavailable for a database of something else. Nothing is written."""
+    if is_marked(db):
+        return
+    db.execute("BEGIN")  # one look, while another process may be making the store
+    try:
+        mark, version = db.execute("PRAGMA application_id").fetchone()[0], version_of(db)
+        names = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
+    finally:
+        db.execute("ROLLBACK")
+    is_new = mark == version == 0 and not names
+    is_unmarked = mark == 0 and version > 0 and names >= FIRST_TABLES
+    if not (is_new or is_unmarked or mark == APPLICATION_ID):
+        raise StoreUnavailable(f"{path} is no store of reenact but another database; name another file with --store")
+
+
+def migrate(db: sqlite3.Connection, path: str) -> None:
+    """Bring the schema up to date in one transaction, after a backup when there is something to lose."""
+    version, newest = version_of(db), latest()
+    if version > newest:
+        raise StoreVersionError(
+            f"{path} has schema {version}, this version of reenact knows {newest}: upgrade reenact to use it"
+        )
+    if version == newest:
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        version = version_of(db)  # another process may have been faster
+        if 0 < version < newest:
+            back_up(path, Path(f"{path}.schema-{version}.backup"))
+        for number, script in migrations():
+            if number > version:
+                for statement in statements(script):
+                    db.execute(statement)
+                db.execute(f"PRAGMA user_version = {number}")
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def statements(script: str) -> list[str]:
+    """Complete statements; a trigger's body holds semicolons, so sqlite decides where one ends."""
+    found, pending = [], ""
+    for line in script.splitlines(keepends=True):
+        pending += line
+        if sqlite3.complete_statement(pending):
+            found.append(pending)
+            pending = ""
+    return found
+
+
+def back_up(path: str, target: Path) -> None:
+    """A whole copy, readable by whoever may read the store, or none at all."""
+    fresh = target.with_name(f"{target.name}.{os.getpid()}")
+    try:
+        fresh.unlink(missing_ok=True)
+        os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL, stat.S_IMODE(Path(path).stat().st_mode)))
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(fresh)) as copy:
+            source.backup(copy)
+        fresh.replace(target)
+    except OSError as error:
+        raise StoreUnavailable(f"the backup {target} cannot be written: {error.strerror}") from None
+    finally:
+        for rest in ("", "-journal", "-wal", "-shm"):
+            Path(f"{fresh}{rest}").unlink(missing_ok=True)

@@ -1,0 +1,117 @@
+"""A store that is only read: opened the usual way, and where nothing can be written, without writing anything.
+
+An auditor gets evidence in folders and on media that are read-only. SQLite reads a file in WAL mode only where it may
+keep an index of the log beside it, unless it is told that the file does not change. That is said only where the log
+holds nothing, and looked after while reading.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from reenact.errors import StoreUnavailable, StoreVersionError
+from reenact.store.sqlite.connection import BUSY_TIMEOUT_S, DATABASE_ERRORS, Connection, size_of, translate
+from reenact.store.sqlite.migrations import latest, refuse_foreign, version_of
+
+UNWRITABLE = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")
+
+
+class StillConnection(Connection):
+    """Of a file that SQLite was told does not change."""
+
+    def __init__(self, path: str, db: sqlite3.Connection) -> None:
+        super().__init__(path, db)
+        self._seen = looks(path)
+
+    def query(self, sql: str, parameters: tuple[object, ...] = ()) -> list[Any]:
+        rows = super().query(sql, parameters)
+        if looks(self.path) != self._seen:
+            raise StoreUnavailable(f"{self.path} was written to while it was read; read a copy of it")
+        return rows
+
+
+def open_to_read(path: str) -> Connection:
+    """A connection that may or may not be able to write; what tries to write with it says so."""
+    try:
+        return Connection(path)
+    except StoreUnavailable as refused:
+        if not concerns_writing(refused.__cause__):
+            raise
+    db, is_still = open_read_only(path)
+    try:
+        refuse_other_schema(db, path)
+    except DATABASE_ERRORS as error:
+        db.close()
+        raise translate(error, path) from error
+    except BaseException:
+        db.close()
+        raise
+    return StillConnection(path, db) if is_still else Connection(path, db)
+
+
+def open_read_only(path: str) -> tuple[sqlite3.Connection, bool]:
+    """(the database, whether it was opened as a file that does not change); nothing is written or made."""
+    try:
+        return probed(path, "mode=ro"), False
+    except DATABASE_ERRORS as error:
+        if not concerns_writing(error):
+            raise translate(error, path) from error
+    if log_size(path) > 0:
+        raise StoreUnavailable(
+            f"{path}-wal holds commits that {path} does not have yet, and nothing can be written beside it: copy both "
+            "into a folder that can be written, and name the copy with --store"
+        )
+    try:
+        return probed(path, "mode=ro&immutable=1"), True
+    except DATABASE_ERRORS as error:
+        raise translate(error, path) from error
+
+
+def probed(path: str, mode: str) -> sqlite3.Connection:
+    """SQLite opens a file only when it is asked for something in it."""
+    db = sqlite3.connect(
+        f"{Path(path).absolute().as_uri()}?{mode}",
+        uri=True,
+        timeout=BUSY_TIMEOUT_S,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except DATABASE_ERRORS:
+        db.close()
+        raise
+    return db
+
+
+def refuse_other_schema(db: sqlite3.Connection, path: str) -> None:
+    refuse_foreign(db, path)
+    version, newest = version_of(db), latest()
+    if version > newest:
+        raise StoreVersionError(
+            f"{path} has schema {version}, this version of reenact knows {newest}: upgrade reenact to use it"
+        )
+    if version == 0:
+        raise StoreUnavailable(f"{path} is no store of reenact; name another file with --store")
+    if version < newest:
+        raise StoreVersionError(
+            f"{path} has schema {version} and cannot be brought to {newest} where nothing can be written: copy it into "
+            "a folder that can be, and name the copy with --store"
+        )
+
+
+def concerns_writing(error: BaseException | None) -> bool:
+    name = getattr(error, "sqlite_errorname", None) or ""
+    return name.startswith(UNWRITABLE)
+
+
+def log_size(path: str) -> int:
+    return size_of(f"{path}-wal")
+
+
+def looks(path: str) -> tuple[int, int, int]:
+    """By which a file that was written to is told."""
+    status = Path(path).stat()
+    return status.st_size, status.st_mtime_ns, log_size(path)

@@ -1,1 +1,0 @@
-"""Evidence that leaves its store, and evidence that somebody changed in it."""

@@ -1,0 +1,53 @@
+"""A conversation that grows by a message does not store its beginning again."""
+
+from __future__ import annotations
+
+import random
+import string
+from pathlib import Path
+
+from reenact import Runtime
+from reenact.runtime.effects.live import LiveSource
+from reenact.runtime.plans.steps import RunPlan
+from reenact.store.checks.verification import verify_run
+
+TURNS = 200
+BYTES_A_TURN = 2000
+LIMIT = 3_000_000
+
+
+class Told(Runtime):
+    """A runtime whose stub model answers as told."""
+
+    answers: list[str]
+
+    def live_source(self, plan: RunPlan) -> LiveSource:
+        source = super().live_source(plan)
+        source._services["llm_stub"] = lambda _: self.answers.pop(0)
+        return source
+
+
+def noise(chance: random.Random, length: int) -> str:
+    """Text that nothing compresses much."""
+    return "".join(chance.choices(string.ascii_letters + string.digits, k=length))
+
+
+def test_two_hundred_turns_of_two_kilobytes_take_less_than_three_megabytes(tmp_path: Path) -> None:
+    chance = random.Random(4)
+    path = tmp_path / "store.db"
+    runtime = Told(str(path))
+    runtime.answers = [noise(chance, BYTES_A_TURN // 2) for _ in range(TURNS)]
+    messages: list[dict[str, str]] = []
+    with runtime.session(goal="talk") as session:
+        for _ in range(TURNS):
+            messages.append({"role": "user", "content": noise(chance, BYTES_A_TURN // 2)})
+            reply = session.call("llm_invoke", {"messages": messages})
+            assert reply.ok, reply
+            messages.append({"role": "assistant", "content": reply.output["text"]})  # type: ignore[index]
+            session.turn()
+    runtime.close()
+    stored = sum(file.stat().st_size for file in tmp_path.iterdir())
+    raw = sum(len(message["content"]) for message in messages)
+    assert raw >= TURNS * BYTES_A_TURN
+    assert stored < LIMIT, f"{stored:,} bytes for {raw:,} bytes of conversation"
+    assert verify_run(str(path), session.run_id).exit_code == 0

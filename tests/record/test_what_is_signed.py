@@ -1,0 +1,43 @@
+"""Who recomputes every digest without having the key: what he can change unseen, and what not, as bundle.md says."""
+
+from __future__ import annotations
+
+from reenact.store.sqlite.store import SqliteStore
+from reenact.verify import Report, verify_lines
+from tests.replay.compare.forge import Forge
+from tests.replay.compare.mutating import recording
+
+
+class Envelopes:
+    def __init__(self, store: SqliteStore, run_id: str) -> None:
+        self._kept = dict(store.payloads(run_id))
+
+    def get(self, commitment: str, /) -> bytes | None:
+        return self._kept.get(commitment)
+
+
+def judge(forge: Forge) -> Report:
+    store = forge.store()
+    return verify_lines(store.bodies(forge.run_id), Envelopes(store, forge.run_id), keys=store.public_keys())
+
+
+def test_what_a_call_returned_is_not_signed() -> None:
+    forge = Forge(recording())
+    effect = forge.artifact("next", "tool_effect")
+    output, response = effect["document_hashes"][0], forge.attempts("next")[-1]["response"]
+    assert output["hash"] == response
+    other = forge.put({"value": "something that no tool said"})
+    forge.attempts("next")[-1]["response"] = output["hash"] = other
+    output["size_bytes"] = len(forge.values[other])
+    report = judge(forge)
+    assert (report.exit_code, report.authenticity) == (0, "holds"), report.first_break
+
+
+def test_what_a_call_was_approved_for_is_signed() -> None:
+    forge = Forge(recording())
+    other = {"$commit": forge.put({"script": ["ok"], "value": "another"})}
+    forge.artifact("next", "action_request")["proposal"]["args"] = other
+    forge.artifact("next", "tool_call")["call"]["args"] = other
+    report = judge(forge)
+    assert report.first_break is not None
+    assert (report.exit_code, report.first_break.code) == (1, "CAPABILITY_MISMATCH")

@@ -1,0 +1,224 @@
+"""Recovery starts from the last run checkpoint, reads little, and believes only what was signed and is confirmed."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from reenact import Runtime, skill
+from reenact.errors import ChecksumMismatch
+from reenact.journal import frontier
+from reenact.journal.run_fold import RunFold
+from reenact.runtime.recovery import load_fold
+from reenact.store.signing import FRONTIER_HEAD, sign_frontier
+from reenact.store.sqlite.store import SqliteStore
+from tests.crash.harness import KILLED, Stage, check_survived, in_child, look, recover
+from tests.runtime.running import Bench, plan, step
+
+STEPS = 700
+
+
+def long_plan(stage: Stage, steps: int = STEPS) -> dict[str, Any]:
+    def one(number: int) -> dict[str, Any]:
+        if number % 50 == 7:
+            return step("nobody", skill_version="1.0.0", on_error="continue")
+        return step("note", {"ledger": stage.ledger_path, "text": str(number)})
+
+    return plan(*(one(number) for number in range(steps)))
+
+
+def crashed(stage: Stage, at: int) -> str:
+    """A run of 700 steps that died at a commit; its id."""
+    assert in_child(lambda: stage.runtime().run(long_plan(stage)), crash_at=f"after_commit:{at}") == KILLED
+    (run_id,) = look(stage).runs
+    return run_id
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A run that died behind its first checkpoint, made once."""
+    folder = tmp_path_factory.mktemp("original")
+    return folder, crashed(Stage(folder), 300)
+
+
+@pytest.fixture
+def crash(original: tuple[Path, str], stage: Stage) -> str:
+    """That run in a store of this test's own; its id."""
+    shutil.copytree(original[0], stage.folder, dirs_exist_ok=True)
+    return original[1]
+
+
+def state(fold: RunFold) -> dict[str, Any]:
+    """Everything that a fold knows, in comparable form."""
+    plain = {name: item for name, item in vars(fold).items() if name not in ("on_finish", "events", "last_checkpoint")}
+    for name in ("tree", "attempts_tree"):
+        plain[name] = (plain[name].size, plain[name].frontier)
+    plain["open"] = {
+        trace_id: {slot: getattr(trace, slot) for slot in trace.__slots__} for trace_id, trace in fold.open.items()
+    }
+    return {name: asdict(item) if is_dataclass(item) else item for name, item in plain.items()}
+
+
+@pytest.mark.parametrize("at", [255, 256, 660])
+def test_recovery_reads_at_most_256_steps_and_knows_what_the_whole_journal_says(at: int, stage: Stage) -> None:
+    run_id = crashed(stage, at)
+    store = SqliteStore(stage.store_path)
+    recovered = load_fold(store, run_id)
+    whole = RunFold(run_id).apply_bodies(store.bodies(run_id))
+    assert state(recovered.fold) == state(whole)
+    assert recovered.steps_read <= 257  # what is open at the checkpoint is read besides
+    assert (recovered.from_commit > 0) == (whole.done >= 256)
+    assert str(recovered.steps_read) in str(recovered)
+    store.close()
+
+
+def test_a_run_that_crashes_again_and_again_still_writes_its_checkpoints(stage: Stage) -> None:
+    run_id = crashed(stage, 200)
+    for _ in range(2):
+        assert in_child(lambda: recover(stage), crash_at="after_commit:200") == KILLED
+        store = SqliteStore(stage.store_path)
+        assert load_fold(store, run_id).steps_read <= 257
+        store.close()
+    before = look(stage)
+    recover(stage)
+    check_survived(stage, before)
+    assert len(stored(stage)) == STEPS // 256
+
+
+def stored(stage: Stage) -> list[tuple[int, bytes]]:
+    with sqlite3.connect(stage.store_path) as db:
+        return db.execute("SELECT id, frontier FROM run_checkpoints ORDER BY id").fetchall()
+
+
+def replace_frontier(stage: Stage, change: Callable[[bytes], bytes]) -> None:
+    (place, data) = stored(stage)[-1]
+    with sqlite3.connect(stage.store_path) as db:
+        db.execute("UPDATE run_checkpoints SET frontier = ? WHERE id = ?", (change(data), place))
+
+
+def refused(stage: Stage, run_id: str) -> None:
+    runtime = stage.runtime()
+    calls = len(stage.ledger.calls())
+    with pytest.raises(ChecksumMismatch) as mismatch:
+        runtime.resume(run_id)
+    assert mismatch.value.code == "STATE_CHECKSUM_MISMATCH"
+    assert len(stage.ledger.calls()) == calls, "nothing was dispatched"
+    runtime.store.acquire(run_id, "somebody else")  # the lease was given back
+    runtime.close()
+
+
+CHANGES: dict[str, Any] = {
+    "requested": lambda old: old + 1,
+    "done": lambda old: old - 1,
+    "approved_writes": lambda old: 0,
+    "approved_reads": lambda old: {"fetch@1.0.0": 7},
+    "parked": lambda old: {"somebody": 1},
+    "not_completed": lambda old: [],
+    "settled_exact": lambda old: "1",
+    "tree_size": lambda old: old - 1,
+    "attempts": lambda old: [bytes(32)] * len(old),
+    "open": lambda old: [],
+    "turns": lambda old: 5,
+    "duplicates": lambda old: "00" * 32,
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_frontier_with_a_changed_field_is_a_checksum_mismatch(name: str, crash: str, stage: Stage) -> None:
+
+    def change(data: bytes) -> bytes:
+        kept = frontier.DECODE(data[FRONTIER_HEAD:])
+        changed = msgspec.structs.replace(kept, **{name: CHANGES[name](getattr(kept, name))})
+        return data[:FRONTIER_HEAD] + frontier.ENCODE(changed)
+
+    replace_frontier(stage, change)
+    refused(stage, crash)
+
+
+@pytest.mark.parametrize("name", ["tree_size", "settled_exact", "open", "tree"])
+def test_a_frontier_that_the_key_signed_must_still_be_the_one_of_its_checkpoint(
+    name: str, crash: str, stage: Stage
+) -> None:
+    key = SqliteStore(stage.store_path).signing_key
+    place = stored(stage)[-1][0]
+    changes = {**CHANGES, "tree": lambda old: [bytes(32)] * len(old)}
+
+    def change(data: bytes) -> bytes:
+        kept = frontier.DECODE(data[FRONTIER_HEAD:])
+        changed = msgspec.structs.replace(kept, **{name: changes[name](getattr(kept, name))})
+        return sign_frontier(key, place, frontier.ENCODE(changed))
+
+    replace_frontier(stage, change)
+    refused(stage, crash)
+
+
+@pytest.mark.parametrize("where", [80, 200, -1])
+def test_a_damaged_frontier_is_a_checksum_mismatch(where: int, crash: str, stage: Stage) -> None:
+
+    def flip(data: bytes) -> bytes:
+        changed = bytearray(data)
+        changed[where] ^= 1
+        return bytes(changed)
+
+    replace_frontier(stage, flip)
+    refused(stage, crash)
+
+
+def test_a_frontier_of_another_place_is_a_checksum_mismatch(crash: str, stage: Stage) -> None:
+    """Signed by the same key, but for a place of another run or commit."""
+    key = SqliteStore(stage.store_path).signing_key
+    ((place, _),) = stored(stage)
+    replace_frontier(stage, lambda data: sign_frontier(key, place + 1, data[FRONTIER_HEAD:]))
+    refused(stage, crash)
+
+
+def test_a_store_whose_key_was_lost_reads_the_whole_journal_instead(crash: str, stage: Stage) -> None:
+    Path(f"{stage.store_path}.key").unlink()
+    store = SqliteStore(stage.store_path)
+    assert load_fold(store, crash).from_commit == 0
+    store.close()
+    recover(stage)
+    assert SqliteStore(stage.store_path).find_run(crash).status == "completed"
+
+
+def test_a_checkpoint_line_that_is_not_the_journal_s_state_is_a_checksum_mismatch() -> None:
+    runtime = Runtime("sqlite://:memory:", skills=[tick])
+    run = runtime.run(plan(*[step(tick)] * 300))
+    bodies = list(runtime.store.bodies(run.run_id))
+    at = next(index for index, body in enumerate(bodies) if b'"kind":"run_checkpoint"' in body)
+    old = b'"spent_exact":"0"'
+    assert bodies[at].count(old) == 1
+    bodies[at] = bodies[at].replace(old, b'"spent_exact":"1"')
+    with pytest.raises(ChecksumMismatch, match="run checkpoint"):
+        RunFold(run.run_id).apply_bodies(bodies)
+
+
+@skill("tick", version="1.0.0", tool_class="read")
+async def tick() -> None:
+    """Nothing."""
+
+
+def test_ten_thousand_steps_recover_from_their_last_checkpoint(stage: Stage) -> None:
+    bench = Bench(stage.folder, tick)
+    run = bench.run(*[step(tick)] * 10_000)
+    assert run.status == "completed"
+    recovered = load_fold(bench.store, run.run_id)
+    assert recovered.steps_read <= 257
+    assert (recovered.fold.requested, recovered.fold.done) == (10_000, 10_000)
+    assert recovered.fold.seal is not None
+
+
+def test_thousands_of_refused_steps_in_a_row_are_recorded_like_any_others(stage: Stage) -> None:
+    """None of them waits for anything, so nothing but their number makes them durable."""
+    bench = Bench(stage.folder)
+    refused = [step("nobody", {"n": n}, skill_version="1.0.0", on_error="continue") for n in range(4_500)]
+    run = bench.run(*refused)
+    assert [trace.state for trace in bench.traces(run.run_id)] == ["DENIED"] * 4_500
+    bench.check(run)

@@ -1,0 +1,108 @@
+"""Values are put away once within a run, wherever the commit that holds them is just now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reenact.errors import StoreError
+from reenact.runtime.effects.secrets import Secrets
+from reenact.runtime.writing.payloads import PayloadBook
+from reenact.runtime.writing.redaction import Redactor
+from reenact.store.base import Lease, NewPayload
+from reenact.store.sqlite.store import SqliteStore
+from reenact.values.clock import FixedDoor
+from tests.store.units import Run, open_store
+
+Taken = tuple[list[NewPayload], list[tuple[str, int]]]
+LONG = "long enough to be found by its content " * 10
+
+
+class Writing:
+    """A book, and commits that take what is in it."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.store = store
+        self.run = Run("run-1")
+        self.lease: Lease | None = None
+        self.book = PayloadBook(store, "run-1", FixedDoor(), b"k" * 32, Redactor(Secrets()))
+
+    def begin(self) -> Taken:
+        return self.book.take_pending()
+
+    def end(self, taken: Taken) -> None:
+        unit, done = self.run.unit(payloads=taken[0])
+        unit.shared = taken[1]
+        self.lease = self.store.append(unit, self.lease, owner="a")
+        done()
+        self.book.committed(self.lease.run_no, unit.n, taken[0])
+
+    def commit(self) -> None:
+        self.end(self.begin())
+
+
+@pytest.fixture
+def writing(tmp_path: Path) -> Iterator[Writing]:
+    store = open_store(tmp_path)
+    yield Writing(store)
+    store.close()
+
+
+@pytest.mark.parametrize("value", [LONG, "short", {"a": [1, 2.5, None]}], ids=["long", "short", "object"])
+def test_equal_values_have_one_envelope_within_a_commit_across_commits_and_while_one_is_on_its_way(
+    writing: Writing, value: object
+) -> None:
+    book = writing.book
+    first = book.put(value)
+    assert book.put(value) == first
+    taken = writing.begin()
+    assert book.put(value) == first
+    assert book.get(first[0]) == value, "what is on its way can be read"
+    writing.end(taken)
+    assert len(taken[0]) == 1
+    payloads, shared = writing.begin()
+    assert payloads == []
+    assert [commitment for commitment, _ in shared] == [first[0]]
+    writing.end((payloads, shared))
+    assert book.put(value) == first
+    assert book.get(first[0], near=2) == value
+
+
+def test_what_a_failed_commit_held_goes_with_the_next_one(writing: Writing) -> None:
+    book = writing.book
+    first = book.put(LONG)
+    taken = writing.begin()
+    second = book.put("meanwhile")
+    assert book.put(LONG) == first
+    book.give_back(*taken)
+    assert [book.get(commitment) for commitment, _ in (first, second)] == [LONG, "meanwhile"]
+    payloads, shared = writing.begin()
+    assert ([payload.commitment for payload in payloads], shared) == ([first[0], second[0]], [])
+    writing.end((payloads, shared))
+
+
+def test_outcomes_and_salts_make_every_envelope_of_another_run_differ(writing: Writing, tmp_path: Path) -> None:
+    mine, _ = writing.book.put(LONG)
+    other, _ = PayloadBook(writing.store, "run-2", FixedDoor(seed=2), b"o" * 32, Redactor(Secrets())).put(LONG)
+    assert mine != other
+
+
+def test_a_value_that_is_gone_is_a_lookup_error(writing: Writing) -> None:
+    commitment, _ = writing.book.put(LONG)
+    writing.commit()
+    with pytest.raises(LookupError):
+        writing.book.get("0" * 64)
+    with writing.store._writer.transaction() as db:
+        db.execute("DELETE FROM payloads")
+    with pytest.raises(LookupError):
+        writing.book.get(commitment)
+
+
+def test_a_store_that_cannot_be_read_says_so(writing: Writing) -> None:
+    commitment, _ = writing.book.put(LONG)
+    writing.commit()
+    writing.store.close()
+    with pytest.raises(StoreError):
+        writing.book.get(commitment)

@@ -1,0 +1,5 @@
+"""A command on a fresh store."""
+
+from tests.cli.conftest import reenact
+
+__all__ = ["reenact"]
