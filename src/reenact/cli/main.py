@@ -23,7 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("commands.runs.run", "Run a plan."),
     "plan": ("commands.plans.plan", "Make a plan for a goal."),
     "simulate": (
-        "reenact.cli.commands.plans.simulate",
+        "commands.plans.simulate",
         "Say what a plan would cost, take, touch and miss, before it runs.",
     ),
     "pin": ("commands.plans.pin", "Write everything into a plan that its behaviour depends on."),
@@ -35,7 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fork": ("commands.runs.fork", "Replay a run up to a step and go on with one thing changed."),
     "diff": ("commands.runs.diff", "Show two runs side by side."),
     "metrics": (
-        "reenact.cli.commands.evidence.metrics",
+        "commands.evidence.metrics",
         "Print what the store's runs add up to, or serve it to a scraper.",
     ),
     "approve": ("commands.people.approve", "Say yes to a call that waits for a person."),
@@ -52,7 +52,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "hash": ("commands.reports.hash", "Print the hash by which a replay block names an input."),
     "backfill": (
-        "reenact.cli.commands.reports.backfill",
+        "commands.reports.backfill",
         "Write sidecars for reports that were published without one.",
     ),
     "rerun": ("commands.reports.rerun", "Run a report's recorded command again, at its commit."),
