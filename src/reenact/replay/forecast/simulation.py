@@ -19,6 +19,7 @@ from reenact.errors import PlanError
 from reenact.journal.fold import TraceFold
 from reenact.policy.cost import cents
 from reenact.policy.retry import RetryPolicy, calculate_backoff_ms
+from reenact.record.reader import RecordedStep
 from reenact.replay.forecast.dry_plan import DryPlan, PlanSource
 from reenact.replay.forecast.reachability import why_refused
 from reenact.replay.forecast.risks import Risk, risks_of_call, risks_of_references
@@ -43,8 +44,6 @@ KINDS: dict[str, ProblemKind] = {
     "ERR_BUDGET_EXCEEDED": "budget",
     "ERR_SKILL_DISABLED": "disabled",
 }
-
-
 ASKED_APART = ("ERR_REFERENCE_UNRESOLVED", "ERR_QUOTA_EXCEEDED", "ERR_LLM_INVALID_MODEL", "ERR_BUDGET_EXCEEDED")
 """Refused for what other steps are, do or cost: where the call itself goes is a question of its own."""
 
@@ -123,8 +122,9 @@ async def forecast(document: dict[str, object], registry: Registry, outside: Out
         source = PlanSource(plan=plan, door=SystemDoor(), has_secret=outside.has_secret, failing=failing)
         return await run_dry(source, outside.day_spent)
 
-    best, pressed = (await dry_run()), (await dry_run(failing=True))
-    may_stop_at = next((name for name in over_budget(pressed) if name not in over_budget(best)), None)
+    best, pressed = await dry_run(), await dry_run(failing=True)
+    refused = over_budget(best)
+    may_stop_at = next((step_id for step_id in over_budget(pressed) if step_id not in refused), None)
     worst = pressed if may_stop_at is None else await dry_run(failing=True, limited=False)
     looks = Looks(DryPlan(document, registry), outside, best, worst)
     await looks.take()
@@ -141,6 +141,7 @@ class Looks:
         self.seen = best.source.seen
         self.best = best.steps
         self.worst = worst.steps
+        self.step_of = {step.trace.trace_id: step_id for step_id, step in self.best.items()}
         self.steps: list[StepForecast] = []
         self.problems: list[Problem] = []
         self.risks: list[Risk] = []
@@ -172,13 +173,10 @@ class Looks:
             if refused is not None:
                 yield problem(step, kind_of(refused.code, {}), refused.code, str(refused))
         if kind == "duplicate":
-            message = f"step {self.step_of(details['duplicate_of'])} makes the same call: this one is left out"
+            message = f"step {self.step_of[str(details['duplicate_of'])]} makes the same call: this one is left out"
             yield problem(step, kind, outcome.code, message, certain=False)
         else:
             yield problem(step, kind, outcome.code, str(details.get("reason", outcome.message)))
-
-    def step_of(self, trace_id: object) -> str:
-        return next(step_id for step_id, step in self.best.items() if step.trace.trace_id == trace_id)
 
     def forecast(self, step: PlannedStep) -> StepForecast:
         meta, seen = None if step.skill is None else step.skill.metadata, self.seen.get(step.step_id)
@@ -249,8 +247,8 @@ def kind_of(code: str, details: Mapping[str, object]) -> ProblemKind:
     return KINDS.get(code, "host" if gate is None else "parameters")
 
 
-def over_budget(run: DryRun) -> list[str]:
-    return [step_id for step_id, step in run.steps.items() if step.outcome().code == "ERR_BUDGET_EXCEEDED"]
+def over_budget(run: DryRun) -> dict[str, RecordedStep]:
+    return {step_id: step for step_id, step in run.steps.items() if step.outcome().code == "ERR_BUDGET_EXCEEDED"}
 
 
 def longest_time(step: PlannedStep, trace: TraceFold) -> int:
