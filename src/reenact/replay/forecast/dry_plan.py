@@ -140,25 +140,14 @@ class PlanSource(DrySource):
         return await super().failure(call) or (self.dearest_failure(call) if self.failing else None)
 
     def dearest_failure(self, call: AttemptCall) -> SkillError | None:
-        """One after which the call is sent again, and charged for if any is; None where there is none."""
-        if call.attempt >= call.step.retry.max_retries:
+        """Of those after which the call is sent again, the one that is charged most; None where there is none."""
+        step, parameters = call.step, call.parameters
+        if call.attempt >= step.retry.max_retries:
             return None
-        rate = tariff(self.plan.pins.prices, call.step.reference, call.parameters)
-        free: SkillError | None = None
-        for error in failures(call.step):
-            if not may_be_repeated(call.step, call.parameters, error):
-                continue
-            if settle(rate, self._prices, 1, error.code, facts_of(error)).exact > 0:
-                return error
-            free = free or error
-        return free
-
-
-def failures(step: PlannedStep) -> Iterator[SkillError]:
-    """Those that its policy retries."""
-    for code in sorted(step.retry.retryable_codes):
-        if not code.startswith("OK"):
-            yield SkillError.of(code, "as it may fail")
+        rate = tariff(self.plan.pins.prices, step.reference, parameters)
+        retried = (SkillError.of(code) for code in sorted(step.retry.retryable_codes) if not code.startswith("OK"))
+        again = (error for error in retried if may_be_repeated(step, parameters, error))
+        return max(again, key=lambda error: settle(rate, self._prices, 1, error.code, facts_of(error)), default=None)
 
 
 def may_be_repeated(step: PlannedStep, parameters: Mapping[str, object], error: SkillError) -> bool:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from urllib.parse import urlsplit
+from functools import partial
 
 from reenact.builtin.net.addresses import parse_address
 from reenact.builtin.net.guard import RESOLVER_SERVICE, Guard, normalize_host
 from reenact.errors import SkillError
+from reenact.policy.hosts import named_targets
+from reenact.runtime.plans.steps import PlannedStep
 
-URL_FIELDS = {"http_call": "url", "webhook_send": "url", "llm_invoke": "base_url"}
-DEFAULT_PORTS = {"http": 80, "https": 443}
+GUARDED = ("http_call", "webhook_send", "llm_invoke", "email_send")
 
 
 class NotLookedUp(Exception):  # what a name leads to is seen when it is called
@@ -19,17 +20,20 @@ class NotLookedUp(Exception):  # what a name leads to is seen when it is called
 
 
 async def why_refused(
-    skill_id: str, parameters: Mapping[str, object], context: Mapping[str, object]
+    step: PlannedStep, parameters: Mapping[str, object], context: Mapping[str, object]
 ) -> SkillError | None:
-    """What the skill would raise before it touches anything; None where it would go on."""
+    """What the step's skill would raise before it touches anything; None where it would go on."""
     try:
-        guard = Guard.of(context, {RESOLVER_SERVICE: addresses_in})
-        for host, port in targets(skill_id, parameters):
-            with suppress(NotLookedUp):
-                await guard.approve(host, port)
+        if step.skill is not None and step.skill_id in GUARDED:
+            guard = Guard.of(context, {RESOLVER_SERVICE: addresses_in})
+            argument = partial(step.skill.metadata.argument, parameters=parameters)
+            for _, _, target in named_targets(parameters, argument):
+                if target is not None and target.port is not None:
+                    with suppress(NotLookedUp):
+                        await guard.approve(target.host, target.port)
     except SkillError as error:
         return error
-    disabled = why_disabled(skill_id, context)
+    disabled = why_disabled(step.skill_id, context)
     return None if disabled is None else SkillError.of("ERR_SKILL_DISABLED", disabled)
 
 
@@ -42,22 +46,6 @@ async def addresses_in(host: str, _port: int) -> list[str]:
         return [str(parse_address(name))]
     except ValueError:
         raise NotLookedUp from None
-
-
-def targets(skill_id: str, parameters: Mapping[str, object]) -> Iterator[tuple[str, int]]:
-    """(host, port) that the plan names literally."""
-    url = parameters.get(URL_FIELDS.get(skill_id, ""))
-    if isinstance(url, str):
-        try:
-            parts = urlsplit(url)
-            port = parts.port or DEFAULT_PORTS.get(parts.scheme)
-        except ValueError:
-            return
-        if parts.hostname and port:
-            yield parts.hostname, port
-    host, number = parameters.get("smtp_host"), parameters.get("smtp_port", 587)
-    if skill_id == "email_send" and isinstance(host, str) and isinstance(number, int):
-        yield host, number
 
 
 def why_disabled(skill_id: str, context: Mapping[str, object]) -> str | None:

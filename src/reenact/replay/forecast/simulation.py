@@ -169,7 +169,7 @@ class Looks:
         details = outcome.details or {}
         kind = kind_of(outcome.code, details)
         if outcome.code in ASKED_APART:
-            refused = await why_refused(step.skill_id, self.plan.step(step.index).parameters, self.plan.context)
+            refused = await why_refused(step, self.plan.step(step.index).parameters, self.plan.context)
             if refused is not None:
                 yield problem(step, kind_of(refused.code, {}), refused.code, str(refused))
         if kind == "duplicate":

@@ -91,7 +91,7 @@ class DrySource:
         recorded = self.recorded(call.step.step_id)
         if recorded is not None and recorded.trace.state == "COMPLETED":
             return None
-        return await why_refused(call.step.skill_id, call.parameters, call.context)
+        return await why_refused(call.step, call.parameters, call.context)
 
     async def left_behind(self, call: AttemptCall, *, wait: bool) -> AttemptResult | bool:  # noqa: ARG002  # nothing is in doubt
         return False
