@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from reenact import Registry, Runtime, SkillContext, skill
+from reenact.contracts.plan import plan_from_document
 from reenact.errors import SkillError
 from reenact.replay.forecast.simulation import Outside, Problem, Simulation, simulate
 from reenact.replay.forecast.usual_times import usual_times
-from reenact.runtime.plans.pinning import pin
+from reenact.runtime.plans.pinning import PinnedPlan, pin, pin_document
 from reenact.skills.registry import default_registry
 from reenact.values.clock import SystemDoor
 from tests.runtime.running import plan, step
@@ -66,7 +67,7 @@ def registry() -> Registry:
 
 def told(*steps: dict[str, Any], outside: Outside | None = None, **context: Any) -> Simulation:
     skills = registry()
-    return simulate(pin(plan(*steps, **context), skills, SystemDoor()), skills, outside)
+    return simulate(pin_document(plan(*steps, **context), skills, SystemDoor()), skills, outside)
 
 
 def only_problem(answer: Simulation) -> Problem:
@@ -289,7 +290,7 @@ def test_a_changed_definition_is_told_and_not_fatal() -> None:
     skills = registry()
     document = pin(plan(step(look)), skills, SystemDoor())
     document["context"]["pins"]["skills"]["look@1.0.0"] = "0" * 64  # type: ignore[index]
-    answer = simulate(document, skills)
+    answer = simulate(PinnedPlan(plan_from_document(document)[0], document), skills)
     assert answer.feasible
     assert [problem.kind for problem in answer.problems] == ["definition"]
 

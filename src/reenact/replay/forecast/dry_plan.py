@@ -9,7 +9,6 @@ from typing import NamedTuple, cast
 
 from msgspec.structs import replace
 
-from reenact.contracts.plan import plan_from_document
 from reenact.contracts.references import (
     UnresolvedReference,
     has_encrypted,
@@ -20,17 +19,20 @@ from reenact.contracts.references import (
     with_unknowns,
 )
 from reenact.errors import SkillError
-from reenact.policy.classify import facts_of
-from reenact.policy.cost import PriceTable
+from reenact.journal.fold import TraceFold
+from reenact.policy.budget import check_ledger
+from reenact.policy.classify import classify, facts_of
 from reenact.policy.literals import literal_secrets
 from reenact.policy.redaction import SecretRules
 from reenact.policy.repeat import may_repeat
-from reenact.policy.settle import settle, tariff
+from reenact.policy.settle import Tariff, settle, tariff
 from reenact.replay.modes.dry import DrySource, result_of, run_dry
 from reenact.replay.result import ReplayResult
-from reenact.runtime.effects.source import AttemptCall
-from reenact.runtime.gates import validate
+from reenact.runtime.effects.source import AttemptCall, AttemptResult
+from reenact.runtime.gates.validate import TOLD
 from reenact.runtime.gates.verdict import Refusal
+from reenact.runtime.money import reserved_by
+from reenact.runtime.plans.pinning import PinnedPlan
 from reenact.runtime.plans.steps import PlannedStep, RunPlan
 from reenact.runtime.writing.redaction import KEY_VARIABLE
 from reenact.skills.registry import Registry
@@ -57,9 +59,9 @@ class DryPlan(RunPlan):
     """
 
     def __init__(
-        self, document: dict[str, object], registry: Registry, *, past_errors: bool = False, limited: bool = True
+        self, pinned: PinnedPlan, registry: Registry, *, past_errors: bool = False, limited: bool = True
     ) -> None:
-        plan = plan_from_document(document)[0]
+        plan, document = pinned
         if not limited:
             plan = replace(plan, context=replace(plan.context, budget=None, budget_cents=None))
         super().__init__(plan, document, registry)
@@ -78,6 +80,9 @@ class DryPlan(RunPlan):
             else:
                 yield Reference(place, path, self.as_written(earlier[name]), rest)
 
+    def rate(self, step: PlannedStep) -> Tariff:
+        return tariff(self.pins.prices, step.reference, step.parameters)
+
     def as_written(self, number: int) -> PlannedStep:
         return super().step(number)
 
@@ -89,7 +94,7 @@ class DryPlan(RunPlan):
 
 @dataclass(kw_only=True)
 class PlanSource(DrySource):
-    """What would come of the calls of a plan, as if the run were live: it spends in the store that is thrown away.
+    """What would come of the calls of a plan: their costs count against the day and the model, as those of a live run.
 
     `failing` lets each call fail as often as it would be tried again, and as dearly, before it succeeds.
     """
@@ -98,20 +103,19 @@ class PlanSource(DrySource):
     has_secret: Callable[[str], bool] = lambda _: True
     failing: bool = False
 
-    def __post_init__(self) -> None:
-        self._prices = PriceTable.of(self.plan.pins.prices)
-
-    def is_live(self, step: PlannedStep) -> bool:
-        """All but what is encrypted: nobody opens that here, and a live run would wait for its key."""
-        return not has_encrypted(step.parameters)
-
-    def given_up(self, step: PlannedStep) -> Refusal | None:
-        """The first gate's word about what is known of the step, which is more than its marked parameters tell."""
+    def given_up(self, step: PlannedStep, /) -> Refusal | None:
+        """What is wrong with the step as it is written, which tells more than its marked parameters do."""
         written = self.plan.as_written(step.index)
-        known = cast("Parameters", unescape(with_unknowns(written.parameters), None))
         unresolved = next((found.why for found in self.plan.references(written) if found.why is not None), None)
-        wrong = validate.check(step, known, self.plan.registry, unresolved)
-        return wrong or self.literal_secret(written) or self.nothing_to_take(written)
+        if unresolved is not None:
+            return Refusal("validate", "ERR_REFERENCE_UNRESOLVED", unresolved)
+        if written.skill is None:
+            return None  # the gate says so
+        known = cast("Parameters", unescape(with_unknowns(written.parameters), None))
+        problems = written.skill.validate(known)
+        if problems:
+            return Refusal("validate", "ERR_VALIDATION_FAILED", f"{step.reference}: {'; '.join(problems[:TOLD])}")
+        return self.literal_secret(written) or self.nothing_to_take(written)
 
     def nothing_to_take(self, step: PlannedStep) -> Refusal | None:
         """A step that failed has no output. Where that ended the run, there is nobody who could take it."""
@@ -131,10 +135,25 @@ class PlanSource(DrySource):
         message = f"{places[0]} looks like a secret, which a plan must not hold"
         return Refusal("validate", "ERR_VALIDATION_FAILED", message, {"secret_at": places})
 
-    def missing_secret(self, step: PlannedStep, parameters: Parameters) -> str | None:
+    def missing_secret(self, step: PlannedStep, parameters: Parameters, /) -> str | None:
         names = secret_names(self.plan.as_written(step.index).parameters)
         absent = (name for name in names if not self.has_secret(name))
         return next(absent, KEY_VARIABLE if has_encrypted(parameters) else None)
+
+    async def attempt(self, call: AttemptCall) -> AttemptResult:
+        """What it costs counts in the store that is thrown away."""
+        result, prices, rate = await super().attempt(call), self.money.prices, self.plan.rate(call.step)
+        assert call.step.skill is not None
+        reserved = call.step.skill.estimate(call.parameters, prices)
+        self.money.spend(rate.model, settle(rate, prices, reserved, classify(result.facts), result.facts).exact)
+        return result
+
+    def no_money_left(self, trace: TraceFold, /) -> str | None:
+        """The same that the gate asks before the first attempt, of the day and the model."""
+        model = self.plan.rate(self.plan.step(trace.step_index)).model
+        day, on_model = self.money.outside_spent(model)
+        decision = check_ledger(self.money.policy, reserved_by(trace), day=day, model=model, model_spent=on_model)
+        return None if decision else decision.reason
 
     async def failure(self, call: AttemptCall) -> SkillError | None:
         return await super().failure(call) or (self.dearest_failure(call) if self.failing else None)
@@ -144,10 +163,10 @@ class PlanSource(DrySource):
         step, parameters = call.step, call.parameters
         if call.attempt >= step.retry.max_retries:
             return None
-        rate = tariff(self.plan.pins.prices, step.reference, parameters)
+        rate, prices = self.plan.rate(step), self.money.prices
         retried = (SkillError.of(code) for code in sorted(step.retry.retryable_codes) if not code.startswith("OK"))
         again = (error for error in retried if may_be_repeated(step, parameters, error))
-        return max(again, key=lambda error: settle(rate, self._prices, 1, error.code, facts_of(error)), default=None)
+        return max(again, key=lambda error: settle(rate, prices, 1, error.code, facts_of(error)), default=None)
 
 
 def may_be_repeated(step: PlannedStep, parameters: Mapping[str, object], error: SkillError) -> bool:
@@ -163,6 +182,6 @@ def may_be_repeated(step: PlannedStep, parameters: Mapping[str, object], error: 
     )
 
 
-async def dry_run_plan(document: dict[str, object], registry: Registry, *, door: Door | None = None) -> ReplayResult:
+async def dry_run_plan(pinned: PinnedPlan, registry: Registry, *, door: Door | None = None) -> ReplayResult:
     """What a pinned plan that never ran would cost and touch; times are not known."""
-    return result_of(await run_dry(PlanSource(plan=DryPlan(document, registry), door=door or SystemDoor())))
+    return result_of(await run_dry(PlanSource(plan=DryPlan(pinned, registry), door=door or SystemDoor())))

@@ -24,9 +24,10 @@ from reenact.replay.forecast.dry_plan import DryPlan, PlanSource
 from reenact.replay.forecast.reachability import why_refused
 from reenact.replay.forecast.risks import Risk, risks_of_call, risks_of_references
 from reenact.replay.modes.dry import DryRun, run_dry
+from reenact.runtime.effects.coroutines import run_sync
 from reenact.runtime.gates.supervisor import load_supervisor
+from reenact.runtime.plans.pinning import PinnedPlan
 from reenact.runtime.plans.steps import PlannedStep
-from reenact.runtime.runtime import run_sync
 from reenact.skills.registry import Registry
 from reenact.values.clock import SystemDoor
 
@@ -111,14 +112,14 @@ class Outside:
     """model ("" for none) → picodollars that the agent spent today"""
 
 
-def simulate(document: dict[str, object], registry: Registry, outside: Outside | None = None) -> Simulation:
+def simulate(pinned: PinnedPlan, registry: Registry, outside: Outside | None = None) -> Simulation:
     """What would come of running the pinned plan now."""
-    return run_sync(forecast(document, registry.freeze(), outside or Outside()))
+    return run_sync(forecast(pinned, registry.freeze(), outside or Outside()))
 
 
-async def forecast(document: dict[str, object], registry: Registry, outside: Outside) -> Simulation:
+async def forecast(pinned: PinnedPlan, registry: Registry, outside: Outside) -> Simulation:
     async def dry_run(*, failing: bool = False, limited: bool = True) -> DryRun:
-        plan = DryPlan(document, registry, past_errors=True, limited=limited)
+        plan = DryPlan(pinned, registry, past_errors=True, limited=limited)
         source = PlanSource(plan=plan, door=SystemDoor(), has_secret=outside.has_secret, failing=failing)
         return await run_dry(source, outside.day_spent)
 
@@ -126,7 +127,7 @@ async def forecast(document: dict[str, object], registry: Registry, outside: Out
     refused = over_budget(best)
     may_stop_at = next((step_id for step_id in over_budget(pressed) if step_id not in refused), None)
     worst = pressed if may_stop_at is None else await dry_run(failing=True, limited=False)
-    looks = Looks(DryPlan(document, registry), outside, best, worst)
+    looks = Looks(DryPlan(pinned, registry), outside, best, worst)
     await looks.take()
     return looks.summary(may_stop_at)
 

@@ -15,8 +15,6 @@ from msgspec import Struct
 from reenact.contracts.facts import Facts
 from reenact.contracts.records import RunStatus
 from reenact.errors import SkillError
-from reenact.journal.fold import TraceFold
-from reenact.policy.budget import Spent
 from reenact.policy.classify import facts_of
 from reenact.policy.cost import cents
 from reenact.record.reader import RecordedStep, steps_of
@@ -29,11 +27,13 @@ from reenact.replay.sources.instant import InstantDoor
 from reenact.replay.sources.recorded import recorded_output
 from reenact.replay.sources.stand_in import ReplayPlan
 from reenact.replay.steps import nobody
-from reenact.runtime.effects.source import AttemptCall, AttemptResult, KeyVerdict, PersonSaid
-from reenact.runtime.gates.verdict import Approval, Refusal, Verdict
+from reenact.runtime.effects.source import AttemptCall, AttemptResult, EffectSource, KeyVerdict
+from reenact.runtime.engine import Engine
+from reenact.runtime.gates.verdict import Approval, Verdict
+from reenact.runtime.money import Money
+from reenact.runtime.opening import begin
 from reenact.runtime.plans.plan_run import run_plan
 from reenact.runtime.plans.steps import PlannedStep, RunPlan
-from reenact.runtime.runtime import Runtime
 from reenact.skills.registry import Registry
 from reenact.store.base import Store
 from reenact.store.sqlite.store import SqliteStore
@@ -50,7 +50,7 @@ class Expected(Struct, frozen=True, kw_only=True):
 
 
 @dataclass
-class DrySource:
+class DrySource(EffectSource):
     """Effects that nobody has: a call succeeds and returns what it returned before, if it ever did."""
 
     plan: RunPlan
@@ -58,11 +58,13 @@ class DrySource:
     recording: Recording | None = None
     seen: dict[str, Expected] = field(default_factory=dict)
     """The calls that were attempted, by step id."""
+    money: Money = field(init=False)
+    """That of the dry run."""
 
     def recorded(self, step_id: str) -> RecordedStep | None:
         return None if self.recording is None else self.recording.steps.get(step_id)
 
-    def is_live(self, step: PlannedStep) -> bool:  # noqa: ARG002  # nothing is
+    def is_live(self, _step: PlannedStep, /) -> bool:
         return False
 
     async def attempt(self, call: AttemptCall) -> AttemptResult:
@@ -93,40 +95,16 @@ class DrySource:
             return None
         return await why_refused(call.step, call.parameters, call.context)
 
-    async def left_behind(self, call: AttemptCall, *, wait: bool) -> AttemptResult | bool:  # noqa: ARG002  # nothing is in doubt
-        return False
-
-    async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | str:  # noqa: ARG002  # nothing is in doubt
-        return ""
-
-    def redispatches(self, trace: TraceFold, *, recovered: bool) -> int:  # noqa: ARG002  # nothing is in doubt
-        return 0
-
-    def missing_secret(self, step: PlannedStep, parameters: dict[str, object]) -> str | None:  # noqa: ARG002
-        return None
-
-    def given_up(self, step: PlannedStep) -> Refusal | None:  # noqa: ARG002  # nobody gives it up
-        return None
-
-    def served_decision(self, step: PlannedStep) -> Verdict | None:  # noqa: ARG002  # nobody is asked
+    def served_decision(self, _step: PlannedStep, /) -> Verdict | None:
         return Approval("auto")
 
-    def served_parameters(self, step: PlannedStep) -> dict[str, object] | None:
+    def served_parameters(self, step: PlannedStep, /) -> dict[str, object] | None:
         """A reference to an output that nobody made yet stays as it is written."""
         recorded = self.recorded(step.step_id)
         value = None if recorded is None else recorded.parameters()
         return value if isinstance(value, dict) else dict(step.parameters)
 
-    def served_spending(self, step: PlannedStep) -> tuple[Spent, Spent] | None:  # noqa: ARG002  # its own store knows
-        return None
-
-    def no_money_left(self, trace: TraceFold) -> str | None:  # noqa: ARG002  # nothing was spent
-        return None
-
-    def person_said(self, trace: TraceFold) -> PersonSaid | None:  # noqa: ARG002  # nobody
-        return None
-
-    async def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:  # noqa: ARG002  # no key is looked up or marked
+    async def key_verdict(self, _step: PlannedStep, /) -> KeyVerdict | None:
         return KeyVerdict()
 
 
@@ -162,11 +140,12 @@ async def dry_run(recording: Recording, registry: Registry, *, door: Door | None
 async def run_dry(source: DrySource, day_spent: Mapping[str, int] | None = None) -> DryRun:
     """Run the source's plan in memory. `day_spent` is what its agent has spent today, by model."""
     plan, original = source.plan, None if source.recording is None else source.recording.run_id
-    runtime = Runtime(SqliteStore(":memory:"), skills=plan.registry, supervisor=nobody, door=InstantDoor(source.door))
-    ex = runtime.open_run(plan.document, source, mode="dry_run", parent_run=original, bound=plan)
+    engine = Engine(SqliteStore(":memory:"), skills=plan.registry, supervisor=nobody, door=InstantDoor(source.door))
+    run = begin(engine, plan, source, mode="dry_run", parent_run=original)
+    source.money = run.money
     for model, exact in (day_spent or {}).items():
-        ex.writer.spend(ex.today(), plan.plan.agent_id, model, exact)
-    return DryRun(run_id=ex.run_id, status=await run_plan(ex), store=runtime.store, source=source)
+        run.money.spend(model, exact)
+    return DryRun(run_id=run.run_id, status=await run_plan(run), store=engine.store, source=source)
 
 
 def result_of(made: DryRun, breakers: Iterable[Breaker] = ()) -> ReplayResult:

@@ -10,6 +10,7 @@ import typer
 from reenact.cli.options import JsonOption, SkillsOption, StoreOption
 
 if TYPE_CHECKING:
+    from reenact.contracts.plan import Plan
     from reenact.replay.forecast.simulation import Outside
 
 
@@ -34,12 +35,12 @@ def simulate(
     from reenact.cli.screens.printing import print_json, print_lines
     from reenact.cli.screens.simulation_lines import simulation_lines
     from reenact.replay.forecast.simulation import simulate as simulate_plan
-    from reenact.runtime.plans.pinning import pin
+    from reenact.runtime.plans.pinning import pin_document
     from reenact.values.clock import SystemDoor
 
     file, registry = read_plan(plan), load_registry(skills)
-    pinned = file.located(lambda: pin(file.document, registry, SystemDoor(), source=str(plan)))
-    answer = simulate_plan(pinned, registry, outside(store, pinned))
+    pinned = file.located(lambda: pin_document(file.document, registry, SystemDoor(), source=str(plan)))
+    answer = simulate_plan(pinned, registry, outside(store, pinned.plan))
     if as_json:
         print_json(msgspec.to_builtins(answer))
     else:
@@ -47,10 +48,9 @@ def simulate(
     raise typer.Exit(DONE if answer.feasible else FAILED)
 
 
-def outside(url: str | None, pinned: dict[str, object]) -> Outside:
+def outside(url: str | None, plan: Plan) -> Outside:
     """What the environment and the store know; asking makes no store."""
     from reenact.cli.options import existing_store, missing_store
-    from reenact.contracts.plan import plan_from_document
     from reenact.replay.forecast.simulation import Outside
     from reenact.replay.forecast.usual_times import usual_times
     from reenact.runtime.effects.secrets import Secrets
@@ -59,7 +59,7 @@ def outside(url: str | None, pinned: dict[str, object]) -> Outside:
     secrets = Secrets()
     if missing_store(url) is not None:
         return Outside(has_secret=secrets.has)
-    opened, (plan, _) = existing_store(url), plan_from_document(pinned)
+    opened = existing_store(url)
     references = {f"{step.skill_id}@{step.skill_version}" for step in plan.steps}
     today = SystemDoor().timestamp()[:10]
     return Outside(
