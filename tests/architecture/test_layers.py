@@ -12,7 +12,7 @@ ROWS: list[tuple[str, ...]] = [
     ("values",),
     ("contracts",),
     ("policy",),
-    ("machine", "skills"),
+    ("skills",),
     ("journal",),
     ("verify",),
     ("store",),
@@ -33,8 +33,8 @@ ONLY = {
     "verify": {"errors", "values", "verify"},
     "provenance": {"errors", "values", "contracts", "provenance"},
     "lint": {"errors", "values", "contracts", "policy", "lint"},
-    "builtin": {"errors", "values", "contracts", "policy", "skills", "machine", "builtin"},
-    "planners": {"errors", "values", "contracts", "policy", "skills", "machine", "builtin", "planners"},
+    "builtin": {"errors", "values", "contracts", "policy", "skills", "builtin"},
+    "planners": {"errors", "values", "contracts", "policy", "skills", "builtin", "planners"},
 }
 
 
@@ -101,7 +101,7 @@ def test_of_what_writes_the_journal_only_derived_tables_are_checked_with_it() ->
         name
         for name in checking
         for target, _ in imported_parts(SRC / "store" / name)
-        if target in ("journal", "runtime", "machine")
+        if target in ("journal", "runtime")
     }
     assert using == {"checks/derived.py"}
 

@@ -9,7 +9,7 @@ import pytest
 
 from reenact import Runtime
 from reenact.store.owner import is_out_of_sight, owner_name
-from reenact.store.sqlite.store import LEASE_MS
+from reenact.store.sqlite.appending import LEASE_MS
 from reenact.values.clock import SystemDoor
 from tests.cli.harness import Command
 from tests.crash.harness import KILLED, SKILLS, Stage, in_child

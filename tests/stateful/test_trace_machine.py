@@ -24,7 +24,7 @@ from reenact.contracts.artifacts import (
 from reenact.errors import StateError
 from reenact.journal import chain
 from reenact.journal.fold import TraceFold
-from reenact.machine import OUTPUT, TERMINAL, TRANSITIONS
+from reenact.journal.machine import OUTPUT, TERMINAL, TRANSITIONS
 from reenact.values.clock import FixedDoor
 from reenact.values.digest import ZERO_DIGEST
 

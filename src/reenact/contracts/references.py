@@ -32,7 +32,10 @@ def escape(value: object, *, recorded: bool = False) -> object:
         if recorded and is_encrypted(value):
             return value
         return {
-            ("$" + key if key.startswith("$") else key): escape(item, recorded=recorded) for key, item in value.items()
+            "$" + key if key.startswith("$") else key: item
+            if type(item) in SCALARS
+            else escape(item, recorded=recorded)
+            for key, item in value.items()
         }
     if isinstance(value, list | tuple):
         return [escape(item, recorded=recorded) for item in value]
@@ -50,7 +53,7 @@ def is_encrypted(value: object) -> bool:
 def escape_encrypted_marks(value: object) -> object:
     """What a tool said. It cannot seal: a key `$sealed` of its own gets one more `$`, so that nothing opens it."""
     if isinstance(value, dict):
-        if is_encrypted(value):
+        if "$sealed" in value and is_encrypted(value):
             return {"$$sealed": value["$sealed"]}
         if SCALARS.issuperset(map(type, value.values())):
             return value
@@ -71,9 +74,9 @@ def has_encrypted(value: object) -> bool:
 def unescape(value: object, secret: Callable[[str], object] | None) -> object:
     """What the skill gets: secrets resolved, then one `$` taken off. Without `secret` the references stay."""
     if isinstance(value, dict):
-        if is_secret(value):
+        if "$secret" in value and is_secret(value):
             return value if secret is None else secret(value["$secret"])
-        if is_encrypted(value):
+        if "$sealed" in value and is_encrypted(value):
             return value
         return {
             key.removeprefix("$"): item if type(item) in SCALARS else unescape(item, secret)

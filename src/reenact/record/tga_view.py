@@ -222,13 +222,13 @@ class TgaStateStore:
         unit = Unit(
             run_id=fold.run_id,
             n=fold.commits + 1,
-            body=lambda _: (body, None),
+            body=body,
             traces=traces or [],
             new_run=new_run,
         )
         taken = self._store.append(unit, lease, owner=self._owner)
-        fold.commits, fold.head = unit.n, chain.sha(body)
-        return taken
+        fold.commits, fold.head = unit.n, taken.head
+        return taken.lease
 
 
 def state_of(trace: TraceFold) -> ExecutionState:

@@ -1,4 +1,4 @@
-"""Definitions that changed under a version that a plan had pinned."""
+"""Skill drift: definitions that changed under a version that a plan had pinned."""
 
 from __future__ import annotations
 

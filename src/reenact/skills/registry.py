@@ -1,4 +1,4 @@
-"""Which skills there are: by exact `id@version`, several versions side by side."""
+"""The registry of skills: by exact `id@version`, several versions side by side."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class Registry:
 
     def __init__(self, skills: Iterable[Skill] = ()) -> None:
         self._skills: dict[str, dict[str, Skill]] = {}
+        """By id, then by version in ascending order."""
         self._frozen = False
         register_all(self, skills)
 
@@ -35,8 +36,8 @@ class Registry:
             raise SkillDeclarationError(f"{skill.metadata.reference}: skills cannot be added while a run uses them")
         if skill.metadata.isolation == "process":
             home_of(skill)
-        versions = self._skills.setdefault(skill.skill_id, {})
-        known = versions.setdefault(skill.version, skill)
+        versions = self._skills.get(skill.skill_id, {})
+        known = versions.get(skill.version, skill)
         if known.digest != skill.digest:
             raise SkillDeclarationError(
                 f"{skill.metadata.reference} is declared twice and differently: {_origin(known)}"
@@ -47,6 +48,9 @@ class Registry:
                 f"{skill.metadata.reference} is declared twice: {_place(known)} and {_place(skill)}; "
                 "give one another version"
             )
+        if skill.version not in versions:
+            more = {**versions, skill.version: skill}
+            self._skills[skill.skill_id] = {version: more[version] for version in sorted(more, key=version_key)}
         return known
 
     def resolve(self, skill_id: str, version: str) -> Skill:
@@ -58,20 +62,18 @@ class Registry:
 
     def highest(self, skill_id: str) -> Skill:
         """The highest registered version; a release beats its own pre-releases."""
-        versions = self.versions(skill_id)
+        versions = self._skills.get(skill_id)
         if not versions:
             raise SkillNotFound(self._absent(skill_id, None))
-        return self._skills[skill_id][versions[-1]]
+        return next(reversed(versions.values()))
 
     def versions(self, skill_id: str) -> list[str]:
         """Registered versions in ascending order; empty when nobody knows the id."""
-        return sorted(self._skills.get(skill_id, {}), key=version_key)
+        return list(self._skills.get(skill_id, ()))
 
     def all(self) -> list[Skill]:
         """Every skill, by id and then by version."""
-        return [
-            self._skills[skill_id][version] for skill_id in sorted(self._skills) for version in self.versions(skill_id)
-        ]
+        return [skill for skill_id in sorted(self._skills) for skill in self._skills[skill_id].values()]
 
     def freeze(self) -> Registry:
         """A copy that nobody can add to: what a run resolves against, whatever is registered meanwhile."""

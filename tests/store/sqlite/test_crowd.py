@@ -34,9 +34,7 @@ def test_a_process_that_is_stopped_while_it_is_next_does_not_stop_the_others(tmp
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
-        with Turnstile(path).next():
-            os.write(write_end, b"x")
-            signal.pause()
+        Turnstile(path).through(lambda: (os.write(write_end, b"x"), signal.pause()))
         os._exit(0)
     os.read(read_end, 1)
     try:

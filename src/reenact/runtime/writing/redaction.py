@@ -15,7 +15,6 @@ from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.references import has_encrypted, is_encrypted
 from reenact.errors import CanonicalizationError, SecretError, SkillError
 from reenact.policy.redaction import REDACTED, SecretRules
-from reenact.policy.screen import Screen
 from reenact.runtime.effects.secrets import Secrets
 from reenact.values.canonical import canonicalize, parse_canonical
 
@@ -32,7 +31,7 @@ class Redactor:
         self._fields = fields
         self._key = encryption_key()
         self._opened: set[str] = set()
-        self._rules: dict[tuple[str, ...], tuple[int, SecretRules, Screen]] = {}
+        self._rules: dict[tuple[str, ...], tuple[int, SecretRules]] = {}
         self._handed_out = (0, SecretRules())
 
     @property
@@ -41,15 +40,12 @@ class Redactor:
 
     def rules(self, hints: tuple[str, ...] = ()) -> SecretRules:
         """The rules for one skill's values; made anew when another secret was handed out, or opened."""
-        return self._known_rules(hints)[1]
-
-    def _known_rules(self, hints: tuple[str, ...]) -> tuple[int, SecretRules, Screen]:
-        count = self._secrets.count + len(self._opened)  # neither ever shrinks
+        count = len(self._secrets.seen) + len(self._opened)  # neither ever shrinks
         cached = self._rules.get(hints)
         if cached is None or cached[0] != count:
-            known, fields = self._secrets.known_values | self._opened, (*self._fields, *hints)
-            cached = self._rules[hints] = (count, SecretRules(known, fields), Screen(known, fields))
-        return cached
+            known = self._secrets.known_values | self._opened
+            cached = self._rules[hints] = (count, SecretRules(known, (*self._fields, *hints)))
+        return cached[1]
 
     def content(self, value: object, hints: tuple[str, ...] = ()) -> tuple[bytes, bool]:
         """Canonical bytes of the value as it may be written, and whether nothing in it looks like a secret."""
@@ -59,7 +55,7 @@ class Redactor:
             except CanonicalizationError:
                 pass  # what cannot be said may be in a secret that is taken out
             else:
-                if self._known_rules(hints)[2].passes(value, content):
+                if self.rules(hints).passes(value, content):
                     return content, True
         return canonicalize(self.redact(value, hints)), False
 
@@ -74,8 +70,8 @@ class Redactor:
         return self.rules(hints).apply(value, lambda _: REDACTED)
 
     def redact_text(self, text: str) -> str:
-        _, rules, screen = self._known_rules(())
-        return text if screen.passes_text(text) else str(rules.apply_text(text, lambda _: REDACTED))
+        rules = self.rules()
+        return text if rules.passes_text(text) else str(rules.apply_text(text, lambda _: REDACTED))
 
     def mark_outcome(self, outcome: StructuredOutcome, hints: tuple[str, ...] = ()) -> StructuredOutcome:
         """The outcome as listeners get it."""
@@ -86,7 +82,7 @@ class Redactor:
 
     def handed_out(self) -> SecretRules:
         """The rules about secrets of the host alone: what a tool returned is the caller's to have."""
-        count = self._secrets.count
+        count = len(self._secrets.seen)
         if self._handed_out[0] != count:
             self._handed_out = (count, SecretRules(self._secrets.known_values))
         return self._handed_out[1]
@@ -97,6 +93,8 @@ class Redactor:
 
     def hide_known(self, outcome: StructuredOutcome) -> StructuredOutcome:
         """The outcome as a caller gets it: a secret that was handed to a skill does not come back through it."""
+        if not self._secrets.seen:
+            return outcome
         rules = self.handed_out()
         message, details = rules.take_out_known(outcome.message), rules.without_known(outcome.details)
         if message is outcome.message and details is outcome.details:

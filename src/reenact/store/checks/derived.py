@@ -16,8 +16,8 @@ from reenact.journal.run_fold import RunFold
 from reenact.store.checks.rebuild import KeyedCall, Rebuilt
 from reenact.store.naming import DIGEST
 from reenact.store.signing import FRONTIER_HEAD, is_signed
+from reenact.store.sqlite.appending import INDEXED_CONTENT
 from reenact.store.sqlite.evidence import COMMITS_PER_RUN, Evidence, PayloadPlace, StoredEnvelopes
-from reenact.store.sqlite.store import INDEXED_CONTENT
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, hmac_hex
 from reenact.values.ids import project_uuid7

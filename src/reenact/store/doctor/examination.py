@@ -14,10 +14,10 @@ from reenact.store.doctor.findings import NAMED, Finding, command, flat
 from reenact.store.doctor.soundness import look_at_rows, look_at_schema
 from reenact.store.doctor.surroundings import LOG, MEGABYTE, log_was_taken, look_around, size_of
 from reenact.store.owner import owner_is_gone
+from reenact.store.sqlite.appending import LEASE_MS
 from reenact.store.sqlite.connection import DATABASE_ERRORS, refuse_lone_log, translate
 from reenact.store.sqlite.migrations import latest, refuse_foreign, version_of
 from reenact.store.sqlite.reading import open_read_only
-from reenact.store.sqlite.store import LEASE_MS
 from reenact.values.clock import Door, format_ts, parse_ts
 
 FUTURE_MS = 60_000
