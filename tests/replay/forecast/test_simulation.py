@@ -235,6 +235,7 @@ def test_what_was_spent_today_counts() -> None:
     assert told(step_, budget=budget).feasible
     answer = told(step_, outside=Outside(day_spent={"": 5 * CENT}), budget=budget)
     assert only_problem(answer).message == "5 cents needed, 4 left in the budget of the day"
+    assert told(step(look), budget={"per_day_cents": 5}).budget_may_stop_at == "s0", "retries are of this day too"
 
 
 def test_models_are_priced_by_what_they_may_answer() -> None:

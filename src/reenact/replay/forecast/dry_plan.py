@@ -142,7 +142,7 @@ class PlanSource(DrySource):
 
     async def attempt(self, call: AttemptCall) -> AttemptResult:
         """What it costs counts in the store that is thrown away."""
-        result, prices, rate = await super().attempt(call), self.money.prices, self.plan.rate(call.step)
+        result, prices, rate = await super().attempt(call), self.plan.prices, self.plan.rate(call.step)
         assert call.step.skill is not None
         reserved = call.step.skill.estimate(call.parameters, prices)
         self.money.spend(rate.model, settle(rate, prices, reserved, classify(result.facts), result.facts).exact)
@@ -163,7 +163,7 @@ class PlanSource(DrySource):
         step, parameters = call.step, call.parameters
         if call.attempt >= step.retry.max_retries:
             return None
-        rate, prices = self.plan.rate(step), self.money.prices
+        rate, prices = self.plan.rate(step), self.plan.prices
         retried = (SkillError.of(code) for code in sorted(step.retry.retryable_codes) if not code.startswith("OK"))
         again = (error for error in retried if may_be_repeated(step, parameters, error))
         return max(again, key=lambda error: settle(rate, prices, 1, error.code, facts_of(error)), default=None)
