@@ -28,9 +28,11 @@ ROWS: list[tuple[str, ...]] = [
 ]
 RANK = {name: rank for rank, row in enumerate(ROWS) for name in row}
 
-# Parts that must not trust what they check, or that must stay usable alone, import only these.
+# Parts that must not trust what they check, or that must stay usable alone, import only these: a run can be read
+# without the engine that wrote it.
 ONLY = {
     "verify": {"errors", "values", "verify"},
+    "record": {"errors", "version", "values", "contracts", "policy", "journal", "verify", "store", "record"},
     "provenance": {"errors", "values", "contracts", "provenance"},
     "lint": {"errors", "values", "contracts", "policy", "lint"},
     "builtin": {"errors", "values", "contracts", "policy", "skills", "builtin"},

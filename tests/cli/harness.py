@@ -21,9 +21,10 @@ from tests.store.sqlite.powerless import give_up_powers
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
-        "reenact.builtin.catalogue",
+        "reenact.builtin.http_call",
+        "reenact.builtin.llm_invoke",
         "reenact.cli.main",
-        "reenact.runtime.runtime",
+        "reenact.replay.runtime",
         "reenact.record.export",
         "reenact.store.checks.verification",
         "tests.cli.harness",

@@ -23,11 +23,11 @@ class UnresolvedReference(Exception):  # it becomes a refusal, nobody handles it
 
 
 class EncryptedReference(UnresolvedReference):
-    """A reference inside a longer text to a value that is sealed."""
+    """A reference inside a longer text to a value that is encrypted."""
 
 
 def escape(value: object, *, recorded: bool = False) -> object:
-    """A value from outside, made inert. In a recorded value a seal is ours, and stays one."""
+    """A value from outside, made inert. In a recorded value `$sealed` is our mark, and stays."""
     if isinstance(value, dict):
         if recorded and is_encrypted(value):
             return value
@@ -51,7 +51,7 @@ def is_encrypted(value: object) -> bool:
 
 
 def escape_encrypted_marks(value: object) -> object:
-    """What a tool said. It cannot seal: a key `$sealed` of its own gets one more `$`, so that nothing opens it."""
+    """What a tool said. It cannot encrypt: a key `$sealed` of its own gets one more `$`, so that nothing opens it."""
     if isinstance(value, dict):
         if "$sealed" in value and is_encrypted(value):
             return {"$$sealed": value["$sealed"]}
@@ -154,7 +154,7 @@ def resolve_text(text: str, earlier: Mapping[str, int], output: Callable[[str], 
     def put_in(match: re.Match[str]) -> str:
         found = look_up(match[1], earlier, output, where)
         if has_encrypted(found):
-            raise EncryptedReference(f"{where or '/'}: the value of {match[1]!r} is sealed")
+            raise EncryptedReference(f"{where or '/'}: the value of {match[1]!r} is encrypted")
         return found if isinstance(found, str) else canonicalize(found).decode()
 
     return REFERENCE.sub(put_in, text)

@@ -233,7 +233,7 @@ def after_introduction(match: re.Match[str]) -> str:
 
 
 def is_mark(value: dict[str, object]) -> bool:
-    """A reference to a secret, or one that is sealed: what may be written as it stands."""
+    """A reference to a secret, or one that is encrypted: what may be written as it stands."""
     return len(value) == 1 and (isinstance(value.get("$secret"), str) or isinstance(value.get("$sealed"), str))
 
 

@@ -1,4 +1,4 @@
-"""A recording that somebody sent: an exported folder, verified, then read as if it lay in a store."""
+"""Reading a bundle (an exported folder): verified, then read as if it lay in a store. `export` writes one."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ from reenact.verify.report import Report
 from reenact.verify.verifier import verify_bundle
 
 OWNER = "bundle"
+
+
+def is_folder(text: str) -> bool:
+    """A path by its look, or a folder that is there; run ids hold no slash."""
+    return "/" in text or "\\" in text or text in (".", "..") or Path(text).is_dir()
 
 
 def load_bundle(folder: Path) -> Recording:

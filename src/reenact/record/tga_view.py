@@ -1,4 +1,4 @@
-"""The log's own verbs, over a store: for whoever speaks of traces and entries, and knows nothing of runs.
+"""The state store of the log's specification, as a view over a `Store`: traces and entries, without runs.
 
 A thin view: an entry and its artifact become lines of a commit, appended under the lease of the trace's run. So they
 stand in the run chain like all others, and an entry without its artifact is refused, since both commit together.

@@ -11,6 +11,7 @@ from reenact.contracts.records import RunKind, RunMode, RunRecord
 from reenact.errors import UsageError
 from reenact.journal.run_fold import RunFold
 from reenact.record.reader import RunReader
+from reenact.record.state import load_fold, refuse_ended
 from reenact.runtime.effects.source import EffectSource
 from reenact.runtime.engine import Engine
 from reenact.runtime.gates import external, permission
@@ -19,7 +20,6 @@ from reenact.runtime.gates.supervisor import Supervision, SupervisorFunction, lo
 from reenact.runtime.listeners import Fact, Listeners
 from reenact.runtime.money import Money
 from reenact.runtime.plans.steps import RunPlan
-from reenact.runtime.recovery import load_fold, refuse_ended
 from reenact.runtime.run import Run, Unrecorded
 from reenact.runtime.writing.payloads import PayloadBook
 from reenact.runtime.writing.writer import RunWriter

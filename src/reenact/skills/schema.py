@@ -187,7 +187,7 @@ class SchemaCheck:
         """Whether a value has no problem at all, as most have."""
 
     def problems(self, value: object) -> list[str]:
-        """One line per problem, each with a JSON Pointer; a `{"$secret": …}` or a seal may stand for any value."""
+        """One line per problem, each with a JSON Pointer; a `{"$secret": …}` or `{"$sealed": …}` fits everywhere."""
         secrets: set[tuple[str | int, ...]] = set()
         visible = _hide_secrets(value, (), secrets)
         return sorted(

@@ -174,10 +174,10 @@ def test_a_call_that_is_cancelled_leaves_no_process(bench: Bench, tmp_path: Path
 
 def test_when_the_process_that_forks_them_is_killed_there_is_another(bench: Bench) -> None:
     assert outcome_of(act(bench, "answer")).ok
-    nursery = processes.FORK_SERVER._process
-    assert nursery is not None
-    nursery.kill()
-    nursery.wait()
+    server = processes.FORK_SERVER._process
+    assert server is not None
+    server.kill()
+    server.wait()
     assert outcome_of(act(bench, "answer")).ok
 
 

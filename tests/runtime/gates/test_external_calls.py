@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from reenact import Registry, Runtime, SkillContext, skill
 from reenact.errors import WaitingForPerson
+from reenact.record.state import load_fold
 from reenact.replay import load_recording
 from reenact.runtime.gates.supervisor import Proposal
 from reenact.runtime.people import decisions as people
-from reenact.runtime.recovery import load_fold
 from reenact.skills.skill import Skill
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedDoor

@@ -24,7 +24,7 @@ DOMAIN = b"reenact.sealed.v1"
 
 
 class Redactor:
-    """Takes secrets out of values before they are written. Without a key they are gone; with one they are sealed."""
+    """Takes secrets out of values before they are written. Without a key they are gone; with one they are encrypted."""
 
     def __init__(self, secrets: Secrets, fields: tuple[str, ...] = ()) -> None:
         self._secrets = secrets
@@ -60,13 +60,13 @@ class Redactor:
         return canonicalize(self.redact(value, hints)), False
 
     def redact(self, value: object, hints: tuple[str, ...] = ()) -> object:
-        """The value as it may be written. With a key nothing is lost: a text that holds a secret is sealed whole."""
+        """The value as it may be written. With a key nothing is lost: a text that holds a secret is encrypted whole."""
         if self._key is None:
             return self.rules(hints).apply(value, lambda _: REDACTED)
-        return self.rules(hints).apply(value, self._seal, whole=True)
+        return self.rules(hints).apply(value, self._encrypt, whole=True)
 
     def mark(self, value: object, hints: tuple[str, ...] = ()) -> object:
-        """The value as it may be shown: on a screen, in a log or in the chain nothing is ever sealed."""
+        """The value as it may be shown, on a screen, in a log or in the chain: secrets go, never encrypted."""
         return self.rules(hints).apply(value, lambda _: REDACTED)
 
     def redact_text(self, text: str) -> str:
@@ -101,14 +101,14 @@ class Redactor:
             return outcome
         return replace(outcome, message=message, details=details if isinstance(details, dict) else None)
 
-    def _seal(self, secret: object) -> object:
+    def _encrypt(self, secret: object) -> object:
         assert self._key is not None
-        return {"$sealed": seal(self._key, secret)}
+        return {"$sealed": encrypt_text(self._key, secret)}
 
     def decrypt(self, value: object) -> object:
-        """What `redact` sealed, opened again. Without the key a seal stays shut; SecretError for another key.
+        """What `redact` encrypted, decrypted. Without the key it stays as it is; SecretError for another key.
 
-        What was opened is a secret wherever it goes from here, also under a name that says nothing of it.
+        What was decrypted is a secret wherever it goes from here, also under a name that says nothing of it.
         """
         if self._key is None:
             return value
@@ -126,7 +126,7 @@ class Redactor:
         """As `decrypt`, for a skill that asks: SkillError where the key is not there."""
         found = self.decrypt(value)
         if has_encrypted(found):
-            raise SkillError.of("ERR_SECRET_UNAVAILABLE", f"the value is sealed; set {KEY_VARIABLE}")
+            raise SkillError.of("ERR_SECRET_UNAVAILABLE", f"the value is encrypted; set {KEY_VARIABLE}")
         return found
 
 
@@ -153,28 +153,28 @@ def key_name(key: bytes) -> str:
     return blake2b(b"name", key=key, digest_size=4).hexdigest()
 
 
-def seal(key: bytes, secret: object) -> str:
+def encrypt_text(key: bytes, secret: object) -> str:
     """Equal secrets give equal texts, so that a run stores them once; the nonce is a keyed hash of the content."""
     content = canonicalize(secret)
     nonce = blake2b(content, key=key, digest_size=12).digest()
-    sealed = b64encode(nonce + ChaCha20Poly1305(key).encrypt(nonce, content, DOMAIN)).decode()
-    return f"v1.{key_name(key)}.{sealed}"
+    encrypted = b64encode(nonce + ChaCha20Poly1305(key).encrypt(nonce, content, DOMAIN)).decode()
+    return f"v1.{key_name(key)}.{encrypted}"
 
 
 def decrypt_text(key: bytes, text: str) -> object:
-    """The secret; SecretError when it was sealed with another key, or by nobody."""
+    """The secret; SecretError when it was encrypted with another key, or by nobody."""
     version, _, rest = text.partition(".")
     name, _, body = rest.partition(".")
     if version != "v1":
-        raise SecretError("a sealed value was sealed by another version of reenact, or by nobody")
+        raise SecretError("a value was encrypted by another version of reenact, or by nobody")
     if name != key_name(key):
         raise SecretError(
-            f"a sealed value was sealed with another key ({name[:8]}) than this {KEY_VARIABLE} ({key_name(key)}); "
-            "set the one it was sealed with"
+            f"a value was encrypted with another key ({name[:8]}) than this {KEY_VARIABLE} ({key_name(key)}); "
+            "set the one it was encrypted with"
         )
     try:
         data = b64decode(body, validate=True)
         content = ChaCha20Poly1305(key).decrypt(data[:12], data[12:], DOMAIN)
     except (InvalidTag, ValueError):
-        raise SecretError(f"a sealed value does not open with this {KEY_VARIABLE}: it was changed") from None
-    return parse_canonical(content, what="sealed value")
+        raise SecretError(f"an encrypted value does not open with this {KEY_VARIABLE}: it was changed") from None
+    return parse_canonical(content, what="encrypted value")
