@@ -136,7 +136,7 @@ def test_any_changed_byte_is_noticed(kind: str) -> None:
     whole = b"".join(run.bodies)
     starts = [sum(map(len, run.bodies[:n])) for n in range(len(run.bodies))]
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     @given(st.integers(0, len(whole) - 1), st.integers(1, 255))
     def check(place: int, change: int) -> None:
         n = max(index for index, start in enumerate(starts) if start <= place)

@@ -175,4 +175,4 @@ class TraceMachine(RuleBasedStateMachine):
 
 
 TestTrace = TraceMachine.TestCase
-TestTrace.settings = settings(max_examples=150, stateful_step_count=15, deadline=None)
+TestTrace.settings = settings(max_examples=150, stateful_step_count=15)

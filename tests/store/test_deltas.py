@@ -239,7 +239,7 @@ class Model:
             self.stored[who] += values
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(STEPS)
 def test_every_value_of_every_commit_reads_back_whatever_failed_in_between(
     steps: list[tuple[int, str, list[tuple[int, int]]]],

@@ -13,8 +13,8 @@ import pytest
 
 from reenact.errors import ConcurrentExecution, StoreError
 from reenact.runtime.writing import writer_thread
-from reenact.runtime.writing.committer import Committed, Committer
-from reenact.store.base import Lease
+from reenact.runtime.writing.committer import Committer, Done
+from reenact.store.base import Appended, Lease
 from reenact.store.sqlite.store import SqliteStore
 from tests.crash.harness import in_child
 from tests.store.units import Run, open_store
@@ -30,9 +30,10 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 async def begin(committer: Committer, number: int) -> tuple[Run, Lease]:
     run = Run(f"run-{number}")
     unit, taken = run.unit()
-    done = await committer.commit(unit, None, "a")
-    taken(done.unit)
-    return run, done.unit.lease
+    done = (await committer.commit((unit, None, "a"))).result
+    assert isinstance(done, Appended)
+    taken(done)
+    return run, done.lease
 
 
 def test_what_waits_when_a_transaction_begins_shares_it(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,11 +72,11 @@ def test_a_refused_unit_is_told_to_its_own_caller_alone(store: SqliteStore) -> N
     async def work() -> list[Any]:
         runs = [await begin(committer, number) for number in range(3)]
         units = [run.unit(n=9 if index == 1 else None, new=False)[0] for index, (run, _) in enumerate(runs)]
-        calls = [committer.commit(unit, lease, "a") for unit, (_, lease) in zip(units, runs, strict=True)]
+        calls = [committer.commit((unit, lease, "a")) for unit, (_, lease) in zip(units, runs, strict=True)]
         return await asyncio.gather(*calls, return_exceptions=True)
 
     results = asyncio.run(work())
-    assert [type(result) for result in results] == [Committed, ConcurrentExecution, Committed]
+    assert [type(result) for result in results] == [Done, ConcurrentExecution, Done]
 
 
 def test_a_store_that_fails_is_told_to_everybody_and_the_writer_lives_on(
@@ -100,11 +101,11 @@ def test_a_store_that_fails_is_told_to_everybody_and_the_writer_lives_on(
 
 def test_a_caller_that_is_cancelled_learns_what_became_of_its_unit_first(store: SqliteStore) -> None:
     committer = Committer(store)
-    ends: list[Committed] = []
+    ends: list[Done] = []
 
     async def commit() -> None:
         unit, _ = Run("run-1").unit()
-        ends.append(await committer.commit(unit, None, "a"))
+        ends.append(await committer.commit((unit, None, "a")))
 
     async def work() -> None:
         task = asyncio.ensure_future(commit())
@@ -122,7 +123,7 @@ def test_a_loop_that_ended_early_leaves_nothing_to_the_next_one(store: SqliteSto
 
     async def give_up() -> None:
         unit, _ = Run("run-1").unit()
-        task = asyncio.ensure_future(committer.commit(unit, None, "a"))
+        task = asyncio.ensure_future(committer.commit((unit, None, "a")))
         await asyncio.sleep(0)
         raise KeyError(task.get_name())
 
@@ -144,7 +145,7 @@ def test_a_thousand_runtimes_leave_no_thread_behind(store: SqliteStore, monkeypa
     for number in range(1000):
         committer = Committer(store)
         with pytest.raises(ConcurrentExecution):
-            asyncio.run(committer.commit(unit, lease, "a"))
+            asyncio.run(committer.commit((unit, lease, "a")))
         if number % 10 == 0:
             committer.close()
     for _ in range(500):

@@ -12,19 +12,19 @@ from msgspec import Struct
 
 from reenact.contracts.records import RunStatus
 from reenact.runtime.effects.coroutines import OUR_LOOPS
-from reenact.runtime.writing.writer_thread import Order, WriterThread
-from reenact.store.base import Appended, Lease, Store, Unit
+from reenact.runtime.writing.writer_thread import WAITING, Act, Append, Order, WriterThread
+from reenact.store.base import Lease, Store
 
 
-class Committed(Struct, frozen=True):
-    """A unit that is durable now, and the cancellation that its caller has still to raise."""
+class Done(Struct, frozen=True):
+    """What the store gave back, and the cancellation that the caller has still to raise."""
 
-    unit: Appended
+    result: object
     interrupted: asyncio.CancelledError | None = None
 
 
 class Committer:
-    """Commits units of all runs of a runtime. Those that are ready at the same time share a transaction."""
+    """Writes for all runs of a runtime. Units that are ready at the same time share a transaction."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -33,27 +33,32 @@ class Committer:
         """Runs that are being driven, and calls that go on beside another one of their run. A set, since runs of
         several threads come and go."""
 
-    async def commit(self, unit: Unit, lease: Lease | None, owner: str) -> Committed:
-        """What became of the unit; raises what the store raises, for this unit alone.
+    async def commit(self, work: Append | Act) -> Done:
+        """What became of it, durable; raises what the store raises, for this unit alone.
 
         A caller that is cancelled meanwhile is kept until that is known, and told: it raises `interrupted` itself once
         its books are right.
         """
-        if len(self.driven) <= 1 and asyncio.get_running_loop() in OUR_LOOPS:
-            return Committed(self._store.append(unit, lease, owner=owner))
-        order = Order((unit, lease, owner))
-        interrupted = await self._thread.carry_out(order)
-        assert isinstance(order.result, Appended)
-        return Committed(order.result, interrupted)
+        loop, interrupted = asyncio.get_running_loop(), None
+        if len(self.driven) <= 1 and loop in OUR_LOOPS:
+            return Done(self._store.append(work[0], work[1], owner=work[2]) if isinstance(work, tuple) else work())
+        order = Order(work, loop)
+        self._thread.take(order)
+        while order.result is WAITING:
+            order.wake = loop.create_future()
+            try:
+                await order.wake
+            except asyncio.CancelledError as cancelled:
+                interrupted = cancelled
+        if isinstance(order.result, Exception):
+            raise order.result
+        return Done(order.result, interrupted)
 
     async def release(self, lease: Lease, status: RunStatus | None) -> None:
         """Give a lease back, which is a transaction too."""
-        if len(self.driven) <= 1 and asyncio.get_running_loop() in OUR_LOOPS:
-            self._store.release(lease, status)
-            return
-        interrupted = await self._thread.carry_out(Order(lambda: self._store.release(lease, status)))
-        if interrupted is not None:
-            raise interrupted
+        done = await self.commit(lambda: self._store.release(lease, status))
+        if done.interrupted is not None:
+            raise done.interrupted
 
     def close(self) -> None:
         self._thread.close()

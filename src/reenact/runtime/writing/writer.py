@@ -19,7 +19,7 @@ from reenact.runtime.crash_points import reach
 from reenact.runtime.writing.committer import Committer
 from reenact.runtime.writing.payloads import PayloadBook
 from reenact.runtime.writing.staging import IN_ORDER, Draft
-from reenact.store.base import Earmark, KeyCompletion, KeyReservation, Lease, NewRun, NewTrace
+from reenact.store.base import Appended, Earmark, KeyCompletion, KeyReservation, Lease, NewRun, NewTrace
 from reenact.values.clock import Door
 from reenact.values.digest import ZERO_DIGEST
 
@@ -261,13 +261,15 @@ class RunWriter:
             draft.seal = replace(draft.seal, commits=draft.n, attempts_root=tree.root())
         reach("before_commit")
         try:
-            done = await self._committer.commit(draft, self.lease, self._owner)
+            done = await self._committer.commit((draft, self.lease, self._owner))
         except (StoreError, KeyTaken, FundsTaken):
             tree.size, tree.frontier = before
             self._put_back(draft)
             raise
         reach("after_commit")
-        self.lease, fold.commits, fold.head, fold.seal = done.unit.lease, draft.n, done.unit.head, done.unit.seal
+        written = done.result
+        assert isinstance(written, Appended)
+        self.lease, fold.commits, fold.head, fold.seal = written.lease, draft.n, written.head, written.seal
         if draft.run_checkpoint is not None:
             self._checkpointed = fold.done
         self.book.committed(draft)

@@ -1,4 +1,4 @@
-"""The writer thread: commits for loops that have other work.
+"""The writer thread: writes for loops that have other work.
 
 What the runs of a loop have ready in one turn of it goes into one transaction, and so does what came meanwhile. It is
 handed over at the end of the turn: a transaction is many short calls, and as long as the loop is at work the thread has
@@ -14,25 +14,27 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
+from msgspec import Struct
+
 from reenact.store.base import Lease, Store, Unit
 
 IDLE_S = 2.0
 """A thread that has nothing to do for so long ends; the next commit starts another."""
 WAITING = object()
-Writing = tuple[Unit, Lease | None, str]
-"""A unit, the lease it is written under, and whose that is."""
+
+Append = tuple[Unit, Lease | None, str]
+"""A unit, the lease that it is written under, and whose that is."""
+Act = Callable[[], object]
+"""Another transaction of the store."""
 
 
-class Order:
-    """A unit to be written, or another act of the store; and what became of it, known in the loop that waits for it."""
+class Order(Struct, eq=False):
+    """What is to be written, and what became of it, which is known in the loop that waits for it."""
 
-    __slots__ = ("loop", "result", "wake", "work")
-
-    def __init__(self, work: Writing | Callable[[], object]) -> None:
-        self.work = work
-        self.loop = asyncio.get_running_loop()
-        self.wake: asyncio.Future[None] | None = None
-        self.result: object = WAITING
+    work: Append | Act
+    loop: asyncio.AbstractEventLoop
+    result: object = WAITING
+    wake: asyncio.Future[None] | None = None
 
 
 class WriterThread:
@@ -50,8 +52,8 @@ class WriterThread:
         self._orders: SimpleQueue[list[Order]] = SimpleQueue()
         self._is_running = False
 
-    async def carry_out(self, order: Order) -> asyncio.CancelledError | None:
-        """The cancellation that came before it was done, for the caller to raise; what went wrong is raised here."""
+    def take(self, order: Order) -> None:
+        """In the loop of the order, which learns of its result in a later turn."""
         if self._process != os.getpid():  # of a parent's threads a forked child has none
             self._forget()
         ready = self._ready.get(order.loop)
@@ -59,16 +61,6 @@ class WriterThread:
             ready = self._ready[order.loop] = []
             order.loop.call_soon(self._hand_over, order.loop)
         ready.append(order)
-        interrupted = None
-        while order.result is WAITING:
-            order.wake = order.loop.create_future()
-            try:
-                await order.wake
-            except asyncio.CancelledError as cancelled:
-                interrupted = cancelled
-        if isinstance(order.result, Exception):
-            raise order.result
-        return interrupted
 
     def close(self) -> None:
         """End the thread once it has done what it was given."""
@@ -106,11 +98,11 @@ class WriterThread:
         """What became of each: one transaction for all units, in which one is refused alone; then the other acts."""
         units = [(order, order.work) for order in batch if isinstance(order.work, tuple)]
         acts = [(order, order.work) for order in batch if not isinstance(order.work, tuple)]
-        results = self._written([unit for _, unit in units]) if units else []
+        results = self._appended([unit for _, unit in units]) if units else []
         done = [(order, result) for (order, _), result in zip(units, results, strict=True)]
         return [*done, *((order, outcome(act)) for order, act in acts)]
 
-    def _written(self, units: list[Writing]) -> Sequence[object]:
+    def _appended(self, units: list[Append]) -> Sequence[object]:
         try:
             if len(units) > 1:
                 return self._store.append_many(units)
@@ -120,7 +112,7 @@ class WriterThread:
             return [error] * len(units)
 
 
-def outcome(act: Callable[[], object]) -> object:
+def outcome(act: Act) -> object:
     try:
         return act()
     except Exception as error:  # noqa: BLE001  # as above

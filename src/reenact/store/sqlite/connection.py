@@ -90,8 +90,9 @@ class Connection:
             wait_for(lambda: self.cursor.execute("BEGIN IMMEDIATE"))
 
     def close(self) -> None:
-        self.db.close()
-        self._turnstile.close()
+        with self.lock:  # not in the middle of somebody's transaction
+            self.db.close()
+            self._turnstile.close()
 
     def check_process(self) -> None:
         """What SQLite remembers of its locks is wrong in a forked child, and to act on it damages the file."""
