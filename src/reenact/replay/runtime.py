@@ -14,7 +14,8 @@ from reenact.record.result import RunResult
 from reenact.replay.modes.interrupted import ForkMode, FullReplayMode
 from reenact.runtime import conduct
 from reenact.runtime.effects.coroutines import run_sync
-from reenact.runtime.engine import Engine, Mode
+from reenact.runtime.engine import Engine
+from reenact.runtime.mode import Mode
 from reenact.runtime.plans.prepare import PlanLike, prepare, prepare_document
 from reenact.runtime.session.opening import SessionOpening
 

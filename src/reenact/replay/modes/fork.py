@@ -22,6 +22,7 @@ from reenact.replay.steps import content
 from reenact.runtime.conduct import conduct
 from reenact.runtime.effects.source import EffectSource
 from reenact.runtime.engine import Engine
+from reenact.runtime.lending import live_source
 from reenact.runtime.opening import begin
 from reenact.runtime.parked import Parked
 from reenact.runtime.plans.plan_run import BeforeSeal, run_plan, seal
@@ -107,7 +108,7 @@ def fork_source(
     served = frozenset(before(plan, at))
     after: EffectSource = RecordedSource(recording, supervisor, strict=True, outputs=outputs)
     if go_on == "live":
-        after = engine.live_source(plan)
+        after = live_source(engine, plan)
     return ForkSource(
         before=RecordedSource(recording, recording.plan.context.supervisor, outputs=outputs),
         after=after,

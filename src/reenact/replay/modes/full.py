@@ -21,6 +21,7 @@ from reenact.replay.sources.stand_in import ReplayPlan
 from reenact.replay.steps import content
 from reenact.runtime.conduct import conduct
 from reenact.runtime.engine import Engine
+from reenact.runtime.lending import live_source
 from reenact.runtime.opening import begin
 from reenact.runtime.plans.steps import RunPlan
 from reenact.runtime.run import Run
@@ -77,7 +78,7 @@ async def resumed(
 
 def full_source(engine: Engine, recording: Recording, bound: RunPlan, actions: dict[str, Action]) -> FullReplaySource:
     return FullReplaySource(
-        live=engine.live_source(bound),
+        live=live_source(engine, bound),
         recorded=RecordedSource(recording, recording.plan.context.supervisor),
         actions=actions,
         door=engine.door,
