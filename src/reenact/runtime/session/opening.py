@@ -20,7 +20,8 @@ from reenact.runtime.run import Run
 from reenact.runtime.session import history
 from reenact.runtime.session.plan import Document, SessionPlan, opening
 from reenact.runtime.session.reopening import keep_beside, reopen_session, session_document
-from reenact.runtime.session.session import Session, as_waiting
+from reenact.runtime.session.session import Session
+from reenact.runtime.session.settling import as_waiting
 from reenact.runtime.session.sync import LoopThread, SyncSession
 from reenact.runtime.writing.checkpoint_state import fresh_gate
 from reenact.runtime.writing.redaction import Redactor
