@@ -16,7 +16,7 @@ from reenact.runtime.listeners import Fact
 from reenact.runtime.opening import reopen
 from reenact.runtime.people import votes
 from reenact.runtime.run import Run
-from reenact.runtime.session import history
+from reenact.runtime.session import closing, history
 from reenact.runtime.session.reopening import reopen_session
 from reenact.runtime.writing.redaction import Redactor
 from reenact.store.base import RunRow
@@ -168,7 +168,7 @@ async def cancel(engine: Engine, run_id: str, *, reason: str, who: str | None = 
         journal.event(Event(data=data, reason=None, trace_id=None, ts=ts, type="cancel", who=whoami(who)))
         ending.leave_keys_in_doubt(run)
         if run.plan.is_session:
-            history.seal(run, "cancelled")
+            closing.seal(run, "cancelled")
         else:
             journal.seal("cancelled", record.plan_hash, len(run.plan))
         run.listeners.tell(Fact(kind="run_ended", run_id=run.run_id, status="cancelled"))

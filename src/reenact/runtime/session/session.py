@@ -15,7 +15,7 @@ from reenact.runtime.call.drive import drive, make_durable
 from reenact.runtime.engine import Engine
 from reenact.runtime.parked import Parked
 from reenact.runtime.run import Run
-from reenact.runtime.session import checks, ending, history, messages, settling
+from reenact.runtime.session import checks, closing, history, messages, settling
 from reenact.runtime.session.arguments import (
     StepNames,
     check_arguments,
@@ -222,7 +222,7 @@ class Session:
         self._closing = True
         await self.quiet()
         said: Document | None = {"confidence": self._confidence} if self._finished else None
-        return await ending.end(self._run, said)
+        return await closing.close(self._run, said)
 
     def _event(self, kind: EventType, data: str | None) -> None:
         ts = self._run.door.timestamp()

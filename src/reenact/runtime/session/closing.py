@@ -12,7 +12,7 @@ from reenact.runtime.session.history import session_plan, synthesize
 from reenact.runtime.session.plan import Document
 
 
-async def end(run: Run, said: Document | None) -> RunStatus:
+async def close(run: Run, said: Document | None) -> RunStatus:
     """Seal the run. `said` is the agent's last word, where it finished.
 
     A call that was given up on ends as in doubt: a seal leaves none open.
@@ -32,7 +32,7 @@ async def end(run: Run, said: Document | None) -> RunStatus:
     return status
 
 
-def seal(run: Run, status: RunStatus, *, reason: str | None) -> None:
+def seal(run: Run, status: RunStatus, *, reason: str | None = None) -> None:
     """Stage the end of a session: the calls that were made as its plan, and the seal over it."""
     document, digest = session_plan(run).assemble(RunReader(run.store, run.run_id).steps())
     data, ts = run.journal.book.put_as_it_is(document)[0], run.door.timestamp()
