@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reenact.contracts.records import Event, RunStatus
+from reenact.contracts.records import RunStatus
 from reenact.errors import DeterminismBroken, UsageError
 from reenact.record.recording import Recording
 from reenact.replay.breakers import find_breakers
@@ -88,9 +88,7 @@ async def resumed(engine: Engine, run: Run, recording: Recording, plan: ReplayPl
 async def end_early(run: Run, reason: str, before_seal: BeforeSeal) -> None:
     """Nothing is recorded from here on: the fork is cancelled, with the reason, and sealed."""
     await run.journal.flush()
-    data = run.journal.book.put({"reason": reason})[0]
-    ts = run.door.timestamp()
-    run.journal.event(Event(data=data, reason=None, trace_id=None, ts=ts, type="cancel", who="reenact fork"))
+    run.note_cancel(reason, "reenact fork")
     await before_seal("cancelled")
     await seal(run, "cancelled")
 

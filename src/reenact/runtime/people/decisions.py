@@ -164,8 +164,7 @@ async def cancel(engine: Engine, run_id: str, *, reason: str, who: str | None = 
         journal, record = run.journal, run.journal.fold.record
         if record is None:
             raise RunNotFound(f"run {row.run_id} has no run record")
-        data, ts = journal.book.put({"reason": reason})[0], run.door.timestamp()
-        journal.event(Event(data=data, reason=None, trace_id=None, ts=ts, type="cancel", who=whoami(who)))
+        run.note_cancel(reason, whoami(who))
         ending.leave_keys_in_doubt(run)
         if run.plan.is_session:
             closing.seal(run, "cancelled")

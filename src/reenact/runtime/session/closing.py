@@ -6,7 +6,6 @@ from reenact.contracts.records import Event, RunStatus
 from reenact.record.reader import RunReader
 from reenact.runtime.crash_points import reach
 from reenact.runtime.listeners import Fact
-from reenact.runtime.plans.plan_run import note_cancel
 from reenact.runtime.run import Run
 from reenact.runtime.session.history import session_plan, synthesize
 from reenact.runtime.session.plan import Document
@@ -22,7 +21,7 @@ async def close(run: Run, said: Document | None) -> RunStatus:
         await synthesize(run, trace)
     status: RunStatus = "completed"
     if run.cancel_note is not None:
-        note_cancel(run, run.cancel_note)
+        run.note_cancel_request(run.cancel_note)
         status = "cancelled"
     seal(run, status, reason=None if said is None else run.journal.book.put(said)[0])
     run.listeners.tell(Fact(kind="run_ended", run_id=run.run_id, status=status))
