@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.errors import CanonicalizationError
-from reenact.values.canonical import canonicalize, parse_canonical
-from reenact.values.recorded import as_recorded
+from reenact.values.canonical import as_recorded, canonicalize, parse_canonical
 
 SCALARS = (
     st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text(st.characters(exclude_categories=["Cs"]))

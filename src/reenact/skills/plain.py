@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 
 from reenact.errors import SkillError
-from reenact.values.canonical import MAX_DEPTH, MAX_SAFE_INTEGER
-from reenact.values.recorded import number_as_recorded
+from reenact.values.canonical import MAX_DEPTH, MAX_SAFE_INTEGER, number_as_recorded
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _TEXTUAL = (datetime.datetime, datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, uuid.UUID)

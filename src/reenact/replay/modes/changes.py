@@ -10,8 +10,7 @@ from reenact.contracts.plan import Context, plan_from_document
 from reenact.errors import JsonSyntaxError, UsageError
 from reenact.policy.cost import PriceTable
 from reenact.record.recording import Recording
-from reenact.values.canonical import parse_json
-from reenact.values.recorded import as_recorded
+from reenact.values.canonical import as_recorded, parse_json
 
 POLICY_FIELDS = tuple(name for name in Context.__struct_fields__ if name != "pins")
 

@@ -16,8 +16,8 @@ from reenact.policy.retry import merge_retry, policy_to_dict
 from reenact.policy.settle import tariff_of
 from reenact.policy.taxonomy import TAXONOMY_VERSION
 from reenact.skills.registry import Registry
+from reenact.values.canonical import as_recorded
 from reenact.values.clock import Door
-from reenact.values.recorded import as_recorded
 from reenact.version import __version__
 
 

@@ -12,8 +12,7 @@ from reenact.contracts.plan_rules import SKILL_ID, VERSION
 from reenact.contracts.references import escape
 from reenact.errors import CanonicalizationError, UsageError
 from reenact.runtime.session.plan import Document
-from reenact.values.canonical import canonicalize
-from reenact.values.recorded import as_recorded
+from reenact.values.canonical import as_recorded, canonicalize
 
 POINTER = re.compile(r"(/([^/~]|~[01])*)+\Z")
 LONGEST_KEY = 255
