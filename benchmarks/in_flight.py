@@ -18,8 +18,7 @@ import msgspec
 from benchmarks.figure import Figure, race, seconds
 from benchmarks.plan import check
 from benchmarks.plans import plan, runtime, workplace
-from reenact.runtime.writing.committer import Committer, Done
-from reenact.runtime.writing.writer_thread import Act, Append
+from reenact.runtime.writing.committer import Act, Append, Committer, Done
 from reenact.store.base import PAYLOAD_BITS
 from reenact.store.compression import Codec
 

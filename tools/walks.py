@@ -5,10 +5,10 @@
     python -m tools.walks --data session_call  both as JSON
     python -m tools.walks --check              exit 1 where a limit is exceeded
 
-Counted are the `call` events of `sys.setprofile` in modules `reenact.*`, in all threads but those in which skills run:
-functions, and bodies of modules and classes where they are imported on the way. A coroutine or generator that goes on counts each
-time. Calls into C are not counted. A package is the first two names of a module (`reenact.runtime`). The skill does
-next to nothing, runs in a thread and declares nothing but its version.
+Counted are the `call` events of `sys.setprofile` in modules `reenact.*`, in all threads but those of skills:
+functions, and bodies of modules and classes where they are imported on the way. A coroutine or generator that goes on
+counts each time. Calls into C are not counted. A package is the first two names of a module (`reenact.runtime`). The
+skill does next to nothing, runs in a thread and declares nothing but its version.
 
 The walks:
 

@@ -7,7 +7,7 @@ from hashlib import sha256
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.journal.merkle import MerkleTree
+from reenact.journal.chain import MerkleTree
 
 LEAVES = st.lists(st.binary(max_size=6), max_size=70)
 

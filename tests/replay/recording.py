@@ -37,11 +37,11 @@ class Armed:
 
 @contextmanager
 def armed(name: str, count: int) -> Iterator[None]:
-    crash_points._armed = Armed(name, count)  # type: ignore[assignment]
+    crash_points.armed = Armed(name, count)  # type: ignore[assignment]
     try:
         yield
     finally:
-        crash_points._armed = None
+        crash_points.armed = None
 
 
 def memory_runtime(skills: Registry | None = None, *, seed: int = 0, host: SupervisorFunction | None = None) -> Runtime:

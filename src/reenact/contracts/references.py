@@ -120,14 +120,18 @@ def references_in(value: object, where: str = "") -> Iterator[tuple[str, str]]:
             yield from references_in(item, f"{where}/{index}")
 
 
-def with_unknowns(value: object) -> object:
-    """The value with what stands for a whole reference put as a mark that may be anything."""
+def with_unknowns(value: object, *, texts: bool = False) -> object:
+    """The value with what stands for a whole reference put as a mark that may be anything, and names the reference.
+
+    With `texts` also a text that holds a reference among other words: what it will be is not known either.
+    """
     if isinstance(value, str):
-        return {"$secret": "not known yet"} if REFERENCE.fullmatch(value.strip()) else value
+        is_unknown = has_references(value) if texts else REFERENCE.fullmatch(value.strip())
+        return {"$secret": value} if is_unknown else value
     if isinstance(value, dict):
-        return {key: with_unknowns(item) for key, item in value.items()}
+        return {key: with_unknowns(item, texts=texts) for key, item in value.items()}
     if isinstance(value, list):
-        return [with_unknowns(item) for item in value]
+        return [with_unknowns(item, texts=texts) for item in value]
     return value
 
 

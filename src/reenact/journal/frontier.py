@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from reenact.contracts.records import RunRecord, Vote
-from reenact.journal.merkle import MerkleTree
+from reenact.journal.chain import MerkleTree
 from reenact.journal.run_fold import RunFold
 
 

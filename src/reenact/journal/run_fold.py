@@ -10,11 +10,10 @@ from msgspec.structs import replace
 from reenact.contracts.artifacts import Artifact, LogEntry, State, SupervisorDecision, ToolCall, ToolEffect
 from reenact.contracts.records import Attempt, Event, RunCheckpoint, RunRecord, Seal, Vote
 from reenact.errors import ChecksumMismatch, DamagedRecord, InvalidTransition, SequenceGap
-from reenact.journal.chain import ARTIFACT_ID_FIELD, ARTIFACT_TYPE, digested_attempt, encode, log, sha
+from reenact.journal.chain import ARTIFACT_ID_FIELD, ARTIFACT_TYPE, MerkleTree, digested_attempt, encode, log, sha
 from reenact.journal.fold import TraceFold, check_checkpoint
 from reenact.journal.lines import Line, commit_head, decode_artifact, decode_line, split_body
 from reenact.journal.machine import ALLOWED, TERMINAL
-from reenact.journal.merkle import MerkleTree
 from reenact.values.digest import ZERO_DIGEST
 
 EMPTY_DUPLICATES = sha(b"[]")

@@ -88,7 +88,7 @@ def build_outcome(
     meta = cast("dict[str, object]", cast("ActionRequest", trace.request).meta)
     return StructuredOutcome(
         code=code,
-        cost_cents=cents(trace.cost_exact),
+        cost_cents=cents(trace.cost_exact) if trace.cost_exact else 0,
         details=details,
         latency_ms=latency_ms,
         message=message,

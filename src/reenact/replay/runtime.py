@@ -181,6 +181,6 @@ class Runtime(Engine):
         return run_sync(self.dry_run_async(plan))
 
     async def dry_run_async(self, plan: PlanLike) -> ReplayResult:
-        from reenact.replay.modes.dry import dry_run_plan
+        from reenact.replay.forecast.dry_plan import dry_run_plan
 
         return await dry_run_plan(prepare(self, plan), self.registry.freeze(), door=self.door)

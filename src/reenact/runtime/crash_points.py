@@ -47,15 +47,16 @@ class Trigger:
                 os._exit(KILLED)  # the first process of a container does not hear its own signal
 
 
-_armed: Trigger | None = Trigger(os.environ["REENACT_CRASH_AT"]) if os.environ.get("REENACT_CRASH_AT") else None
+armed: Trigger | None = Trigger(os.environ["REENACT_CRASH_AT"]) if os.environ.get("REENACT_CRASH_AT") else None
+"""None in production: where a point is passed with every call, that is asked first."""
 
 
 def arm(spec: str | None) -> None:
     """Arm or disarm, for a forked test process."""
-    global _armed  # noqa: PLW0603  # one switch for the process, off in production
-    _armed = Trigger(spec) if spec else None
+    global armed  # noqa: PLW0603  # one switch for the process, off in production
+    armed = Trigger(spec) if spec else None
 
 
 def reach(name: str) -> None:
-    if _armed is not None:
-        _armed.reach(name)
+    if armed is not None:
+        armed.reach(name)

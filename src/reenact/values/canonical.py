@@ -2,8 +2,7 @@
 
 `canonicalize` has two ways to the same bytes. The strict writer below decides each value itself. The fast way
 hands the whole value to msgspec's C encoder, after a guard has shown for this very value that the encoder
-writes what the strict writer would; whatever the guard cannot show goes to the strict writer. `as_recorded`
-gives a value as it will be read back, so that what is handed on now is what is handed on then.
+writes what the strict writer would; whatever the guard cannot show goes to the strict writer.
 """
 
 from __future__ import annotations
@@ -25,15 +24,7 @@ from reenact.values.parse import MAX_DEPTH, MAX_SAFE_INTEGER, parse_json, read
 from reenact.values.refusal import advice
 from reenact.values.shape import members_of, shape_of
 
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_SAFE_INTEGER",
-    "as_recorded",
-    "canonicalize",
-    "number_as_recorded",
-    "parse_canonical",
-    "parse_json",
-]
+__all__ = ["MAX_DEPTH", "MAX_SAFE_INTEGER", "as_recorded", "canonicalize", "parse_canonical", "parse_json", "read_back"]
 
 # "sorted" orders dict keys and struct fields by their UTF-8 bytes; the guard lets only ASCII keys through,
 # for which that is the order of RFC 8785.
@@ -84,60 +75,16 @@ def parse_canonical(data: bytes, *, what: str = "canonical JSON") -> object:
     return value
 
 
+def read_back(content: bytes) -> object:
+    """The value of bytes that `canonicalize` has just given: a plain copy, without checking once more what it wrote."""
+    return parse_canonical(content) if _LONG_NUMBER.search(content) is not None else _decode(content)
+
+
 def _printed_integer(text: str) -> int | float:
     if len(text) > 22:
         raise ValueError  # beyond 21 digits and a sign, canonical numbers have an exponent
     value = int(text)
     return value if -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER else float(value)
-
-
-def as_recorded(value: object) -> object:
-    """The value that `parse_canonical` reads from the canonical bytes of `value`; `value` itself where they are one.
-
-    Canonical JSON has one spelling for 2 and 2.0, for a list and a tuple, and for the order of keys. What it has none
-    for is a CanonicalizationError.
-    """
-    try:
-        if _reads_back(value):
-            return value
-    except RecursionError:
-        pass  # too deep, or a circle: refused below, with the place
-    content = canonicalize(value)
-    return parse_canonical(content) if _LONG_NUMBER.search(content) is not None else _decode(content)
-
-
-def number_as_recorded(value: float) -> int | float:
-    """A finite float as it is read again: whole ones are integers, as far as those are exact."""
-    return int(value) if value.is_integer() and abs(value) <= MAX_SAFE_INTEGER else value
-
-
-def _reads_back(value: object) -> bool:
-    kind = type(value)
-    if kind is str:
-        return cast("str", value).isascii() or _is_unicode(cast("str", value))
-    if kind is int:
-        return -MAX_SAFE_INTEGER <= cast("int", value) <= MAX_SAFE_INTEGER
-    if kind is bool or value is None:
-        return True
-    if kind is float:
-        return isfinite(cast("float", value)) and type(number_as_recorded(cast("float", value))) is float
-    if kind is dict:
-        members = cast("dict[object, object]", value)
-        last = ""
-        for key, item in members.items():
-            if type(key) is not str or not key.isascii() or key < last or not _reads_back(item):
-                return False  # a key that is not ASCII may be in its place; canonical JSON knows
-            last = key
-        return True
-    return kind is list and all(map(_reads_back, cast("list[object]", value)))
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def is_exact(value: Any, depth: int = 0) -> bool:
@@ -383,3 +330,54 @@ def _pointer(tokens: list[str]) -> str:
     """RFC 6901, fit to be printed: a surrogate in a key is shown escaped."""
     path = "".join("/" + token.replace("~", "~0").replace("/", "~1") for token in tokens)
     return path.encode("utf-8", "backslashreplace").decode()
+
+
+# -- values as a record gives them back --------------------------------------------------------------------------------
+
+
+def as_recorded(value: object) -> object:
+    """The value that `parse_canonical` reads from the canonical bytes of `value`; `value` itself where they are one.
+
+    Canonical JSON has one spelling for 2 and 2.0, for a list and a tuple, and for the order of keys. What it has none
+    for is a CanonicalizationError.
+    """
+    try:
+        if _reads_back(value):
+            return value
+    except RecursionError:
+        pass  # too deep, or a circle: refused below, with the place
+    return read_back(canonicalize(value))
+
+
+def number_as_recorded(value: float) -> int | float:
+    """A finite float as it is read again: whole ones are integers, as far as those are exact."""
+    return int(value) if value.is_integer() and abs(value) <= MAX_SAFE_INTEGER else value
+
+
+def _reads_back(value: object) -> bool:
+    kind = type(value)
+    if kind is str:
+        return cast("str", value).isascii() or _is_unicode(cast("str", value))
+    if kind is int:
+        return -MAX_SAFE_INTEGER <= cast("int", value) <= MAX_SAFE_INTEGER
+    if kind is bool or value is None:
+        return True
+    if kind is float:
+        return isfinite(cast("float", value)) and type(number_as_recorded(cast("float", value))) is float
+    if kind is dict:
+        members = cast("dict[object, object]", value)
+        last = ""
+        for key, item in members.items():
+            if type(key) is not str or not key.isascii() or key < last or not _reads_back(item):
+                return False  # a key that is not ASCII may be in its place; canonical JSON knows
+            last = key
+        return True
+    return kind is list and all(map(_reads_back, cast("list[object]", value)))
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from reenact.errors import ConcurrentExecution, StoreError
-from reenact.runtime.writing import writer_thread
+from reenact.runtime.writing import committer as committer_module
 from reenact.runtime.writing.committer import Committer, Done
 from reenact.store.base import Appended, Lease
 from reenact.store.sqlite.store import SqliteStore
@@ -139,7 +139,7 @@ def writer_threads() -> int:
 
 def test_a_thousand_runtimes_leave_no_thread_behind(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is let go of without a word, and some are closed."""
-    monkeypatch.setattr(writer_thread, "IDLE_S", 0.02)
+    monkeypatch.setattr(committer_module, "IDLE_S", 0.02)
     unit, _ = Run("run-1").unit(n=9, new=False)
     lease = Lease("run-1", "a", 1, 0)
     for number in range(1000):
@@ -156,7 +156,7 @@ def test_a_thousand_runtimes_leave_no_thread_behind(store: SqliteStore, monkeypa
 
 
 def test_a_thread_that_has_ended_is_started_again(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer_thread, "IDLE_S", 0.001)
+    monkeypatch.setattr(committer_module, "IDLE_S", 0.001)
     committer = Committer(store)
 
     async def work() -> None:

@@ -67,9 +67,11 @@ class Guard:
         inside = why_inside(address)
         if inside is None or self.allows(str(address), port):
             return
+        is_or_leads_to = "is" if normalize_host(host) == str(address) else "leads to"
         raise SkillError.of(
             "ERR_BLOCKED_HOST",
-            f"{host} leads to a {inside} address; if that is meant, add {_display(host)}:{port} to context.allow_hosts",
+            f"{host} {is_or_leads_to} a {inside} address; if that is meant, "
+            f"add {_display(host)}:{port} to context.allow_hosts",
             host=host,
             reason=inside,
         )
@@ -99,4 +101,5 @@ def _entry(text: str) -> tuple[str, int | None]:
 
 
 def _display(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+    bare = host.strip("[]")
+    return f"[{bare}]" if ":" in bare else bare

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from reenact.cli.screens.printing import Segment, dollars, one_line
 
 if TYPE_CHECKING:
-    from reenact.runtime.plans.simulation import Simulation, StepForecast
+    from reenact.replay.forecast.simulation import Simulation, StepForecast
 
 SECOND = 1000
 MINUTE = 60 * SECOND

@@ -1,57 +1,65 @@
-"""dry_run: the plan once more with nothing touched: what it would cost, take and touch, where the budget would stop."""
+"""dry_run: a plan through the engine with nothing touched: what it would cost, take and touch, where it would stop.
+
+Every forecast is such a run, in a store that is thrown away: of what was recorded here, of a plan that never ran in
+`reenact.replay.forecast`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
 
 from msgspec import Struct
 
 from reenact.contracts.facts import Facts
-from reenact.contracts.plan import Plan, Step
-from reenact.contracts.references import has_references
-from reenact.journal.fold import TraceFold
-from reenact.policy.budget import Spent
+from reenact.contracts.records import RunStatus
+from reenact.errors import SkillError
+from reenact.policy.classify import facts_of
 from reenact.policy.cost import cents
 from reenact.record.reader import RecordedStep, steps_of
 from reenact.record.recording import Recording
 from reenact.replay.breakers import Breaker, find_breakers
+from reenact.replay.forecast.reachability import why_refused
+from reenact.replay.forecast.usual_times import time_of
 from reenact.replay.result import Estimate, ReplayResult, StepEstimate, StepReport
 from reenact.replay.sources.instant import InstantDoor
-from reenact.replay.sources.recorded import elapsed_ms, recorded_output
-from reenact.replay.sources.stand_in import NO_SIGNATURE, ReplayPlan, never_called
+from reenact.replay.sources.recorded import recorded_output
+from reenact.replay.sources.stand_in import ReplayPlan
 from reenact.replay.steps import nobody
 from reenact.runtime.effects.source import AttemptCall, AttemptResult, EffectSource, KeyVerdict
 from reenact.runtime.engine import Engine
 from reenact.runtime.gates.verdict import Approval, Verdict
+from reenact.runtime.money import Money
 from reenact.runtime.opening import begin
-from reenact.runtime.plans.pinning import PinnedPlan
 from reenact.runtime.plans.plan_run import run_plan
 from reenact.runtime.plans.steps import PlannedStep, RunPlan
 from reenact.skills.registry import Registry
-from reenact.skills.skill import Skill
 from reenact.store.base import Store
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import Door, SystemDoor
 
 
-class Simulated(Struct, frozen=True, kw_only=True):
+class Expected(Struct, frozen=True, kw_only=True):
     """What one step is expected to do."""
 
     time_ms: int | None
     side_effects: tuple[tuple[str, str], ...]
     asks_person: bool
+    fails: bool = False
 
 
-@dataclass(slots=True)
-class SimulatedSource(EffectSource):
-    """Effects that nobody has: every call succeeds and returns what it returned before, if it ever did."""
+@dataclass
+class DrySource(EffectSource):
+    """Effects that nobody has: a call succeeds and returns what it returned before, if it ever did."""
 
-    recording: Recording | None
-    supervisor: str
+    plan: RunPlan
     door: Door
-    seen: dict[str, Simulated] = field(default_factory=dict)
+    recording: Recording | None = None
+    seen: dict[str, Expected] = field(default_factory=dict)
+    """The calls that were attempted, by step id."""
+    money: Money = field(init=False)
+    """That of the dry run."""
 
     def recorded(self, step_id: str) -> RecordedStep | None:
         return None if self.recording is None else self.recording.steps.get(step_id)
@@ -60,26 +68,32 @@ class SimulatedSource(EffectSource):
         return False
 
     async def attempt(self, call: AttemptCall) -> AttemptResult:
-        recorded = self.recorded(call.step.step_id)
-        effects = expected_side_effects(call.step, recorded)
-        self.seen[call.step.step_id] = Simulated(
-            time_ms=None if recorded is None else time_of(recorded),
+        recorded, now = self.recorded(call.step.step_id), self.door.timestamp()
+        error = await self.failure(call)
+        effects = [] if error is not None else expected_side_effects(call.step, recorded)
+        self.seen[call.step.step_id] = Expected(
+            time_ms=None if recorded is None else time_of(recorded.trace),
             side_effects=tuple(effects),
-            asks_person=self.supervisor == "ask" and call.step.risk_level(call.parameters) != "READ",
+            asks_person=self.plan.plan.context.supervisor == "ask" and call.step.risk_level(call.parameters) != "READ",
+            fails=error is not None,
         )
-        now = self.door.timestamp()
         has_effect = recorded is not None and recorded.trace.effect is not None
         return AttemptResult(
-            facts=Facts(),
+            facts=Facts() if error is None else facts_of(error),
             started_at=now,
             ended_at=now,
             latency_ms=0,
             output=recorded_output(recorded)[1] if recorded is not None and has_effect else None,
             side_effects=effects,
+            message=None if error is None else str(error),
         )
 
-    def redispatches(self, _trace: TraceFold, /, **_known: bool) -> int:
-        return 0
+    async def failure(self, call: AttemptCall) -> SkillError | None:
+        """How the attempt would fail: as its skill does without touching anything. What succeeded once does again."""
+        recorded = self.recorded(call.step.step_id)
+        if recorded is not None and recorded.trace.state == "COMPLETED":
+            return None
+        return await why_refused(call.step, call.parameters, call.context)
 
     def served_decision(self, _step: PlannedStep, /) -> Verdict | None:
         return Approval("auto")
@@ -89,9 +103,6 @@ class SimulatedSource(EffectSource):
         recorded = self.recorded(step.step_id)
         value = None if recorded is None else recorded.parameters()
         return value if isinstance(value, dict) else dict(step.parameters)
-
-    def served_spending(self, _step: PlannedStep, /) -> tuple[Spent, Spent] | None:
-        return Spent(), Spent()
 
     async def key_verdict(self, _step: PlannedStep, /) -> KeyVerdict | None:
         return KeyVerdict()
@@ -105,79 +116,61 @@ def expected_side_effects(step: PlannedStep, recorded: RecordedStep | None) -> l
     return [(name, step.skill_id) for name in declared]
 
 
-def time_of(recorded: RecordedStep) -> int:
-    """What the step took: its attempts and the waits between them."""
-    return sum(elapsed_ms(attempt) + (attempt.backoff_ms or 0) for attempt in recorded.trace.attempts)
+@dataclass(frozen=True, kw_only=True)
+class DryRun:
+    """A dry run that has come to its end, and the throw-away store that it stands in."""
 
+    run_id: str
+    status: RunStatus
+    store: Store
+    source: DrySource
 
-class Expecting(Skill):
-    """A skill whose parameters are not all known: what refers to an output that nobody made is not held against it."""
-
-    def __init__(self, skill: Skill) -> None:
-        super().__init__(never_called, skill.metadata, NO_SIGNATURE)
-
-    def validate(self, parameters: Mapping[str, Any]) -> list[str]:
-        return [] if has_references(dict(parameters)) else super().validate(parameters)
-
-
-class DryPlan(RunPlan):
-    """A plan that never ran: nothing that it refers to is there, so references stay as they are written."""
-
-    def __init__(self, plan: Plan, document: dict[str, object], registry: Registry) -> None:
-        super().__init__(plan, document, registry)
-        self.literal = True
-
-    def skill(self, step: Step) -> Skill | None:
-        found = super().skill(step)
-        return None if found is None else Expecting(found)
+    @cached_property
+    def steps(self) -> dict[str, RecordedStep]:
+        return steps_of(self.store, self.run_id)
 
 
 async def dry_run(recording: Recording, registry: Registry, *, door: Door | None = None) -> ReplayResult:
     """What the recorded plan would cost, take and touch if it ran today."""
     plan = ReplayPlan(recording, recording.document, registry)
-    breakers = find_breakers(recording.document, recording.document, registry)
-    return await simulate(plan, recording, registry, breakers, door or SystemDoor())
+    made = await run_dry(DrySource(plan, door or SystemDoor(), recording))
+    return result_of(made, find_breakers(recording.document, recording.document, registry))
 
 
-async def dry_run_plan(pinned: PinnedPlan, registry: Registry, *, door: Door | None = None) -> ReplayResult:
-    """The same for a pinned plan that never ran; times are not known."""
-    plan = DryPlan(*pinned, registry)
-    return await simulate(plan, None, registry, [], door or SystemDoor())
+async def run_dry(source: DrySource, day_spent: Mapping[str, int] | None = None) -> DryRun:
+    """Run the source's plan in memory. `day_spent` is what its agent has spent today, by model."""
+    plan, original = source.plan, None if source.recording is None else source.recording.run_id
+    engine = Engine(SqliteStore(":memory:"), skills=plan.registry, supervisor=nobody, door=InstantDoor(source.door))
+    run = begin(engine, plan, source, mode="dry_run", parent_run=original)
+    source.money = run.money
+    for model, exact in (day_spent or {}).items():
+        run.money.spend(model, exact)
+    return DryRun(run_id=run.run_id, status=await run_plan(run), store=engine.store, source=source)
 
 
-async def simulate(
-    plan: RunPlan,
-    recording: Recording | None,
-    registry: Registry,
-    breakers: list[Breaker],
-    door: Door,
-) -> ReplayResult:
-    source = SimulatedSource(recording, plan.plan.context.supervisor, door)
-    engine = Engine(SqliteStore(":memory:"), skills=registry, supervisor=nobody, door=InstantDoor(door))
-    original = "" if recording is None else recording.run_id
-    run = begin(engine, plan, source, mode="dry_run", parent_run=original or None)
-    status = await run_plan(run)
+def result_of(made: DryRun, breakers: Iterable[Breaker] = ()) -> ReplayResult:
+    source = made.source
     return ReplayResult(
-        run_id=run.run_id,
-        status=status,
-        store=engine.store,
+        run_id=made.run_id,
+        status=made.status,
+        store=made.store,
         mode="dry_run",
-        original_run_id=original,
+        original_run_id="" if source.recording is None else source.recording.run_id,
         verdict="estimated",
         how=tuple(
             StepReport(step_id=step.step_id, how="simulated" if step.step_id in source.seen else "not reached")
-            for step in plan.plan.steps
+            for step in source.plan.plan.steps
         ),
         breakers=tuple(breakers),
-        estimate=estimate_of(engine.store, run.run_id, source),
+        estimate=estimate_of(made),
     )
 
 
-def estimate_of(store: Store, run_id: str, source: SimulatedSource) -> Estimate:
+def estimate_of(made: DryRun) -> Estimate:
     steps: list[StepEstimate] = []
     total, stops_at = 0, None
-    for step in steps_of(store, run_id).values():
-        outcome, seen = step.outcome(), source.seen.get(step.step_id)
+    for step in made.steps.values():
+        outcome, seen = step.outcome(), made.source.seen.get(step.step_id)
         total += step.trace.cost_exact
         if outcome.code == "ERR_BUDGET_EXCEEDED" and stops_at is None:
             stops_at = step.step_id

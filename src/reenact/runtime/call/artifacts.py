@@ -43,7 +43,11 @@ NO_SIDE_EFFECTS: list[SideEffect] = []
 def request(call: Call, commitment: str) -> ActionRequest:
     """The first entry of a trace."""
     run, step = call.run, call.step
-    trace_id, action_request_id, ts = run.door.uuid7(), run.door.uuid7(), run.door.timestamp()
+    public = public_parameters(call) if step.skill is not None and step.skill.metadata.public else {}
+    resources, risk_level = step.resources(public), step.risk_level(call.parameters)
+    args: dict[str, object] = {"$commit": commitment}
+    if public:
+        args |= {name: msgspec.Raw(canonicalize(value)) for name, value in public.items()}
     meta: Meta = {
         "run_id": run.run_id,
         "step_id": step.step_id,
@@ -57,11 +61,7 @@ def request(call: Call, commitment: str) -> ActionRequest:
     if step.caller_key is not None:
         book = run.journal.book
         meta["key"] = book.put_as_it_is(book.redactor.redact_text(step.caller_key))[0]
-    public = public_parameters(call) if step.skill is not None and step.skill.metadata.public else {}
-    args: dict[str, object] = {
-        "$commit": commitment,
-        **{name: msgspec.Raw(canonicalize(value)) for name, value in public.items()},
-    }
+    trace_id, action_request_id, ts = run.door.uuid7(), run.door.uuid7(), run.door.timestamp()
     return ActionRequest(
         action_request_id=action_request_id,
         agent_id=run.plan.agent_id,
@@ -69,8 +69,8 @@ def request(call: Call, commitment: str) -> ActionRequest:
         meta=meta,
         plan_id=run.plan.plan_id,
         proposal=Proposal(args=args, tool_name=step.tool, tool_server=step.server),
-        resources=step.resources(public),
-        risk_level=step.risk_level(call.parameters),
+        resources=resources,
+        risk_level=risk_level,
         trace_id=trace_id,
         ts=ts,
     )
@@ -229,10 +229,9 @@ def tool_effect(
     served_from: str | None = None,
 ) -> ToolEffect:
     """The last entry of a trace that was authorized; `output` is the commitment and size of what it returned."""
-    run, trace, made = call.run, call.trace, call.trace.call
+    trace, made = call.trace, call.trace.call
     assert made is not None
-    effect_id, ts = run.door.uuid7(), run.door.timestamp()
-    said = run.journal.book.put_outcome(outcome)
+    said, effect_id = call.run.journal.book.put_outcome(outcome), call.run.door.uuid7()
     error: EffectError | msgspec.UnsetType = msgspec.UNSET
     if status != "SUCCESS":
         message = f"Step {outcome.step_id} ended with {outcome.code}"[:200]
@@ -250,7 +249,7 @@ def tool_effect(
         tool_call_id=made.tool_call_id,
         tool_effect_id=effect_id,
         trace_id=trace.trace_id,
-        ts=ts,
+        ts=outcome.timestamp,
     )
 
 

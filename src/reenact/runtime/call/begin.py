@@ -30,7 +30,8 @@ def begin(run: Run, step: PlannedStep) -> Call:
         content, call.plain = book.content_of(call.parameters, step.redact_hints)
     if not call.plain and call.is_live and has_encrypted(call.parameters):
         raise still_encrypted(step)
-    call.trace = run.journal.entry(artifacts.request(call, book.put_content(content)[0]))
+    kept, call.tool_class = book.put_content(content)[0], step.tool_class(call.parameters)
+    call.trace = run.journal.entry(artifacts.request(call, kept))
     return call
 
 
@@ -70,7 +71,7 @@ def reopen(run: Run, trace: TraceFold, step: PlannedStep, *, near: int | None = 
     # An envelope that holds the parameters as planned says that a reference in them led nowhere.
     as_planned = parameters == step.parameters and has_references(step.parameters) and not run.plan.literal
     unresolved = "its reference could not be resolved" if as_planned else None
-    call = Call(run, step, parameters, live, unresolved=unresolved)
+    call = Call(run, step, parameters, live, step.tool_class(parameters), unresolved=unresolved)
     call.trace = trace
     duplicates = run.gates.duplicates
     if duplicates is not None and duplicates.turn == step.turn:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
+
+from msgspec import Struct
 
 from reenact.contracts.artifacts import ToolClass
 from reenact.contracts.outcome import StructuredOutcome
@@ -16,8 +17,7 @@ from reenact.runtime.plans.steps import PlannedStep
 from reenact.runtime.run import Run
 
 
-@dataclass(slots=True)
-class Call:
+class Call(Struct, eq=False):
     """One step of a run: the trace it leaves in the journal, and what is known about it beyond the trace."""
 
     run: Run
@@ -26,7 +26,10 @@ class Call:
     """After references, before secrets, with `$` escaped: as they are recorded."""
     is_live: bool
     """Whether its effect comes from the world: only then is anything waited for, spent, or in doubt."""
-    trace: TraceFold = field(init=False)
+    tool_class: ToolClass = "write"
+    """As its skill says of these parameters."""
+    trace: TraceFold = cast("TraceFold", None)
+    """From its request on; whoever makes a call gives it."""
     unresolved: str | None = None
     """Why a reference in the parameters led nowhere."""
     plain: bool = False
@@ -34,30 +37,21 @@ class Call:
     gate: DuplicateGate | None = None
     """That of the call's own turn: the run may have come to the next one before the call ends."""
     claim: Claim | None = None
-    _tool_class: ToolClass | None = None
-    _rate: Tariff | None = None
+    tariff: Tariff | None = None
 
     @property
     def trace_id(self) -> str:
         return self.trace.trace_id
 
     @property
-    def tool_class(self) -> ToolClass:
-        if self._tool_class is None:
-            self._tool_class = self.step.tool_class(self.parameters)
-        return self._tool_class
-
-    @property
     def rate(self) -> Tariff:
         """What the pinned price table says that an attempt costs."""
-        if self._rate is None:
-            self._rate = tariff(self.run.plan.pins.prices, self.step.reference, self.parameters)
-        return self._rate
+        if self.tariff is None:
+            self.tariff = tariff(self.run.plan.pins.prices, self.step.reference, self.parameters)
+        return self.tariff
 
     def unescaped(self) -> dict[str, object]:
-        """The parameters as the skill gets them, but for secrets, which stay references."""
-        if self.plain:
-            return self.parameters
+        """The parameters as the skill gets them, but for secrets, which stay references: of a plain call themselves."""
         found = unescape(self.parameters, None)
         assert isinstance(found, dict)
         return found

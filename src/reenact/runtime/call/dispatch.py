@@ -15,11 +15,10 @@ from reenact.policy.classify import classify
 from reenact.policy.repeat import fate_unknown, may_repeat
 from reenact.policy.retry import calculate_backoff_ms, should_retry
 from reenact.policy.settle import FREE, settle
-from reenact.record.outcomes import with_output
+from reenact.runtime import crash_points
 from reenact.runtime.call import artifacts, doubt, ending, unrecorded
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.ending import Kept
-from reenact.runtime.crash_points import reach
 from reenact.runtime.effects import reports
 from reenact.runtime.effects.source import NO_FACTS, SAME, AttemptResult
 from reenact.runtime.gates import budget
@@ -87,11 +86,13 @@ async def attempt(call: Call, number: int) -> AttemptResult:
         call.run.keep_lease()
     except StoreError as error:
         unrecorded.go_on(call, error)
-    reach("before_dispatch")
+    if crash_points.armed is not None:
+        crash_points.reach("before_dispatch")
     try:
         return await call.run.source.attempt(artifacts.attempt_call(call, number))
     finally:
-        reach("after_dispatch")
+        if crash_points.armed is not None:
+            crash_points.reach("after_dispatch")
 
 
 def code_of(call: Call, result: AttemptResult) -> str:
@@ -197,15 +198,15 @@ def says_conflict(facts: Facts) -> bool:
 
 async def wait_for_next(call: Call, wait_ms: int) -> bool:
     """The failed attempt is durable before anybody sleeps. True when the run was cancelled by the end of it."""
-    reach("before_attempt_record")
+    crash_points.reach("before_attempt_record")
     try:
         await call.run.journal.flush()
     except StoreError as error:
         unrecorded.go_on(call, error)
-    reach("after_attempt_record")
+    crash_points.reach("after_attempt_record")
     if not call.is_live:
         return False
-    reach("in_backoff")
+    crash_points.reach("in_backoff")
     return await call.run.sleep_until_cancelled(wait_ms / 1000)
 
 
@@ -264,16 +265,25 @@ def end_with_attempt(call: Call, result: AttemptResult, code: str, output: Kept)
         details |= unrecorded.remark(call)
     status: EffectStatus = "SUCCESS" if good else ("ERROR" if result.facts.exceptions else "FAILURE")
     outcome = ending.end(
-        call, status, code, message, details=details or None, latency_ms=result.latency_ms, output=output
+        call,
+        status,
+        code,
+        message,
+        details=details or None,
+        latency_ms=result.latency_ms,
+        output=output,
+        returned=result.output if good else ending.NOTHING,
     )
-    reach("after_effect")
-    return with_output(outcome, result.output) if good else outcome
+    if crash_points.armed is not None:
+        crash_points.reach("after_effect")
+    return outcome
 
 
 def end_without_money(call: Call, refusal: Refusal) -> StructuredOutcome:
     details: dict[str, object] = {"last_code": call.trace.attempts[-1].code, **refusal.details}
     outcome = ending.end(call, "FAILURE", refusal.code, refusal.message, details=details)
-    reach("after_effect")
+    if crash_points.armed is not None:
+        crash_points.reach("after_effect")
     return outcome
 
 
@@ -281,5 +291,6 @@ def end_cancelled(call: Call, message: str) -> StructuredOutcome:
     """The call failed so far, and is not tried again."""
     details: dict[str, object] = {"last_code": call.trace.attempts[-1].code}
     outcome = ending.end(call, "FAILURE", "ERR_CANCELLED", message, details=details)
-    reach("after_effect")
+    if crash_points.armed is not None:
+        crash_points.reach("after_effect")
     return outcome

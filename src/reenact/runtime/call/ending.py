@@ -21,6 +21,8 @@ from reenact.store.base import KeyCompletion, KeyState
 
 Kept = tuple[str, int]
 """(commitment, size) of a payload."""
+NOTHING = object()
+"""A call that failed returned nothing, which is not None."""
 
 
 def deny(call: Call, refusal: Refusal) -> StructuredOutcome:
@@ -39,16 +41,18 @@ def end(
     details: dict[str, object] | None = None,
     latency_ms: int = 0,
     output: Kept | None = None,
+    returned: object = NOTHING,
     holds_key: bool = True,
 ) -> StructuredOutcome:
-    """EXECUTING → COMPLETED or FAILED; the outcome, without the output. Staged, not yet durable."""
-    good = status == "SUCCESS"
+    """EXECUTING → COMPLETED or FAILED. Staged, not yet durable; what is given back holds the output too."""
+    good, kept = status == "SUCCESS", output or call.run.journal.book.put(None)
     now = call.run.door.timestamp()
     outcome = build_outcome(
         call.trace, "success" if good else "failure", code, message, now, details=details, latency_ms=latency_ms
     )
-    stage(call, outcome, status, output or call.run.journal.book.put(None), holds_key=holds_key)
-    return outcome
+    handed_over = outcome if returned is NOTHING else with_output(outcome, returned)
+    stage(call, outcome, status, kept, holds_key=holds_key)
+    return handed_over
 
 
 def stage(

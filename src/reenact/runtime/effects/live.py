@@ -115,8 +115,8 @@ class LiveSource(EffectSource):
     def _result(
         self, call: AttemptCall, begun: Begun, output: object, error: BaseException | None, *, still_running: bool
     ) -> AttemptResult:
-        report, started_at = begun.ctx.close(), begun.started_at
         ended_at, latency_ms = self._door.timestamp(), max(0, int((self._door.monotonic() - begun.at) * 1000))
+        report, started_at = begun.ctx.close(), begun.started_at
         if error is None and not still_running and report == SILENT:
             output = escape_encrypted_marks(output)
             return AttemptResult(

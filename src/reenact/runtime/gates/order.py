@@ -26,13 +26,17 @@ async def ask(call: Call) -> Verdict:
     if refusal is not None:
         return refusal
     assert call.step.skill is not None
+    parameters = call.parameters if call.plain else call.unescaped()
     try:
-        required = call.step.skill.estimate(call.unescaped(), call.run.plan.prices)
+        required = call.step.skill.estimate(parameters, call.run.plan.prices)
     except UnknownPrice as error:
         return Refusal("budget", "ERR_LLM_INVALID_MODEL", str(error), {"model": error.model})
-    if call.run.money.has_no_limit:
-        verdict, amounts = await gates.supervision.decide(call), {**NO_AMOUNTS, "required_exact": str(required)}
-    else:
+    if not call.run.money.has_no_limit:
         verdict, amounts = await budget.decide(call, required)
+    else:
+        fold, amounts = call.run.journal.fold, {**NO_AMOUNTS, "required_exact": str(required)}
+        if call.is_live and gates.supervision.is_auto and not (fold.parked or fold.votes):
+            return Approval("auto", exact=amounts)
+        verdict = await gates.supervision.decide(call)
     # An approval says what it was decided on.
     return Approval(verdict.by, vote=verdict.vote, exact=amounts) if isinstance(verdict, Approval) else verdict

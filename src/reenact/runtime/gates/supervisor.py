@@ -66,6 +66,8 @@ class Supervision:
         self._load = named
         self.host = host
         """The host's own: asked about every call, whatever the plan names."""
+        self.is_auto = mode == "auto" and host is None
+        """Nobody is asked: but for a call that waits for a person, or was voted on, the plan itself approves."""
         self._limit_s = limit_s
 
     @cached_property
@@ -110,7 +112,7 @@ def proposal_of(call: Call) -> Proposal:
         skill_id=call.step.skill_id,
         skill_version=call.step.skill_version,
         risk_level=request.risk_level,
-        parameters=call.unescaped(),
+        parameters=call.parameters if call.plain else call.unescaped(),
         agent_id=plan.agent_id,
         goal=plan.goal,
         spent_cents=cents(call.run.journal.fold.spent_exact),

@@ -29,7 +29,7 @@ def check(call: Call) -> Refusal | None:
         return Refusal("validate", "ERR_REFERENCE_UNRESOLVED", call.unresolved, {"problems": [call.unresolved]})
     if step.skill is None:
         return Refusal("validate", "ERR_SKILL_NOT_FOUND", absent(step, registry))
-    problems = step.skill.validate(call.unescaped())
+    problems = step.skill.validate(call.parameters if call.plain else call.unescaped())
     if problems:
         told = f"{step.reference}: {'; '.join(problems[:TOLD])}"
         return Refusal("validate", "ERR_VALIDATION_FAILED", told, {"problems": list(problems[:20])})

@@ -16,6 +16,7 @@ from reenact.values.canonical import as_recorded, canonicalize
 
 POINTER = re.compile(r"(/([^/~]|~[01])*)+\Z")
 LONGEST_KEY = 255
+SCALARS = frozenset({str, int, float, bool, type(None)})
 AUTOMATIC = re.compile(r"c[1-9][0-9]*\Z")
 
 
@@ -118,31 +119,18 @@ def spoken_parameters(parameters: object, secrets: Mapping[str, str]) -> Documen
     if not isinstance(parameters, Mapping):
         return unusable(f"the parameters of a call are an object, not a {type(parameters).__name__}")
     try:
-        value: object = recordable(parameters)
+        value = escape(as_recorded(dict(parameters)))
+        assert isinstance(value, dict)
+        if not SCALARS.issuperset(map(type, value.values())):  # may be so deep that the session's plan could not be
+            canonicalize({"context": {"steps": [{"parameters": value}]}})  # written, in which they come to stand
     except CanonicalizationError as error:
         return unusable(f"the parameters cannot be recorded: {error}")
-    value = escape(value)
-    assert isinstance(value, dict)
     try:
         for pointer, name in secrets.items():
             bind_secret(value, pointer, name)
     except Unbindable as error:
         return unusable(str(error))
     return value
-
-
-def recordable(parameters: Mapping[str, object]) -> Document:
-    """As a record gives them back, and not so deep that the plan of the session could not be written with them."""
-    value = as_recorded(dict(parameters))
-    assert isinstance(value, dict)
-    if is_deep(value):
-        canonicalize({"context": {"steps": [{"parameters": value}]}})
-    return value
-
-
-def is_deep(value: Document) -> bool:
-    """Whether anything stands in it that holds something else; most arguments are flat."""
-    return any(isinstance(item, dict | list) for item in value.values())
 
 
 def bind_secret(value: Document, pointer: str, name: str) -> None:

@@ -50,12 +50,13 @@ class Redactor:
     def content(self, value: object, hints: tuple[str, ...] = ()) -> tuple[bytes, bool]:
         """Canonical bytes of the value as it may be written, and whether nothing in it looks like a secret."""
         if self._key is None:
+            rules = self.rules(hints)
             try:
                 content = canonicalize(value)
             except CanonicalizationError:
                 pass  # what cannot be said may be in a secret that is taken out
             else:
-                if self.rules(hints).passes(value, content):
+                if rules.passes(value, content):
                     return content, True
         return canonicalize(self.redact(value, hints)), False
 

@@ -15,7 +15,7 @@ from reenact.errors import FundsTaken, KeyTaken, StoreError
 from reenact.journal import chain, frontier
 from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
-from reenact.runtime.crash_points import reach
+from reenact.runtime import crash_points
 from reenact.runtime.writing.committer import Committer
 from reenact.runtime.writing.payloads import PayloadBook
 from reenact.runtime.writing.staging import IN_ORDER, Draft
@@ -248,25 +248,19 @@ class RunWriter:
 
     async def _commit(self, draft: Draft, *, is_last: bool) -> None:
         """Make a closed draft durable, then tell of it. On an error all is staged as it was."""
-        fold, traces = self.fold, sorted(draft.lines_of.values(), key=IN_ORDER)
-        tree = fold.attempts_tree
+        fold, tree = self.fold, self.fold.attempts_tree
         before = (tree.size, tree.frontier.copy())
-        for trace in traces:  # calls side by side end in another order than their lines stand in
-            for leaf in trace.attempts:
-                tree.append(leaf)
-        if is_last and fold.done // CHECKPOINT_STEPS != self._checkpointed // CHECKPOINT_STEPS:
-            self._add_run_checkpoint(draft)  # not before the last: the fold is ahead of the lines of the others
-        draft.write_body(fold.commits + 1, fold.head, traces)
-        if draft.seal is not None:
-            draft.seal = replace(draft.seal, commits=draft.n, attempts_root=tree.root())
-        reach("before_commit")
+        self._write_body(draft, is_last=is_last)
+        if crash_points.armed is not None:
+            crash_points.reach("before_commit")
         try:
             done = await self._committer.commit((draft, self.lease, self._owner))
         except (StoreError, KeyTaken, FundsTaken):
             tree.size, tree.frontier = before
             self._put_back(draft)
             raise
-        reach("after_commit")
+        if crash_points.armed is not None:
+            crash_points.reach("after_commit")
         written = done.result
         assert isinstance(written, Appended)
         self.lease, fold.commits, fold.head, fold.seal = written.lease, draft.n, written.head, written.seal
@@ -277,6 +271,18 @@ class RunWriter:
             tell()
         if done.interrupted is not None:
             raise done.interrupted
+
+    def _write_body(self, draft: Draft, *, is_last: bool) -> None:
+        """The lines of a commit, from what is staged; the tree of attempts grows by what stands in them."""
+        fold, traces = self.fold, sorted(draft.lines_of.values(), key=IN_ORDER)
+        if is_last and fold.done // CHECKPOINT_STEPS != self._checkpointed // CHECKPOINT_STEPS:
+            self._add_run_checkpoint(draft)  # not before the last: the fold is ahead of the lines of the others
+        draft.write_body(fold.commits + 1, fold.head, traces)
+        for trace in traces:  # calls side by side end in another order than their lines stand in
+            for leaf in trace.attempts:
+                fold.attempts_tree.append(leaf)
+        if draft.seal is not None:
+            draft.seal = replace(draft.seal, commits=draft.n, attempts_root=fold.attempts_tree.root())
 
     def _put_back(self, draft: Draft) -> None:
         """Nothing was written: it stays staged, before all else, so that a store which works again gets all of it."""

@@ -140,7 +140,8 @@ def write_rare_parts(db: sqlite3.Cursor, unit: Unit, run_no: int, now_ms: int) -
     for commitment, n in unit.shared:
         first = (run_no << 24 | n) << PAYLOAD_BITS
         db.execute(SHARE, (run_no, first, first + (1 << PAYLOAD_BITS), bytes.fromhex(commitment)))
-    money.spend(db, unit.spent)
+    if unit.spent:
+        money.spend(db, unit.spent)
     for earmark in unit.earmarks:  # after what this commit itself spends
         money.set_apart(db, earmark, run_no, now_ms)
 

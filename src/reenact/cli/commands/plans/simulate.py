@@ -10,8 +10,8 @@ import typer
 from reenact.cli.options import JsonOption, SkillsOption, StoreOption
 
 if TYPE_CHECKING:
-    from reenact.runtime.plans.simulation import Outside
-    from reenact.runtime.plans.steps import RunPlan
+    from reenact.contracts.plan import Plan
+    from reenact.replay.forecast.simulation import Outside
 
 
 def simulate(
@@ -34,16 +34,13 @@ def simulate(
     from reenact.cli.options import load_registry
     from reenact.cli.screens.printing import print_json, print_lines
     from reenact.cli.screens.simulation_lines import simulation_lines
-    from reenact.contracts.plan import plan_from_document, plan_hash
-    from reenact.runtime.plans.pinning import pin
-    from reenact.runtime.plans.simulation import simulate as simulate_plan
-    from reenact.runtime.plans.steps import RunPlan
+    from reenact.replay.forecast.simulation import simulate as simulate_plan
+    from reenact.runtime.plans.pinning import pin_document
     from reenact.values.clock import SystemDoor
 
     file, registry = read_plan(plan), load_registry(skills)
-    pinned = file.located(lambda: pin(file.document, registry, SystemDoor(), source=str(plan)))
-    bound = RunPlan(plan_from_document(pinned, source=str(plan))[0], pinned, registry.freeze())
-    answer = simulate_plan(bound, plan_hash(pinned), outside(store, bound))
+    pinned = file.located(lambda: pin_document(file.document, registry, SystemDoor(), source=str(plan)))
+    answer = simulate_plan(pinned, registry, outside(store, pinned.plan))
     if as_json:
         print_json(msgspec.to_builtins(answer))
     else:
@@ -51,22 +48,22 @@ def simulate(
     raise typer.Exit(DONE if answer.feasible else FAILED)
 
 
-def outside(url: str | None, bound: RunPlan) -> Outside:
+def outside(url: str | None, plan: Plan) -> Outside:
     """What the environment and the store know; asking makes no store."""
     from reenact.cli.options import existing_store, missing_store
+    from reenact.replay.forecast.simulation import Outside
+    from reenact.replay.forecast.usual_times import usual_times
     from reenact.runtime.effects.secrets import Secrets
-    from reenact.runtime.plans.simulation import Outside
-    from reenact.runtime.plans.usual_times import usual_times
     from reenact.values.clock import SystemDoor
 
     secrets = Secrets()
     if missing_store(url) is not None:
         return Outside(has_secret=secrets.has)
     opened = existing_store(url)
-    references = {f"{step.skill_id}@{step.skill_version}" for step in bound.plan.steps}
+    references = {f"{step.skill_id}@{step.skill_version}" for step in plan.steps}
     today = SystemDoor().timestamp()[:10]
     return Outside(
         has_secret=secrets.has,
         usual_ms=usual_times(opened, references),
-        day_spent=opened.spent(today, bound.plan.agent_id),
+        day_spent=opened.spent(today, plan.agent_id),
     )

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from reenact import Registry, Runtime, SkillContext, skill
-from reenact.contracts.plan import plan_from_document, plan_hash
+from reenact.contracts.plan import plan_from_document
 from reenact.errors import SkillError
-from reenact.runtime.plans.pinning import pin
-from reenact.runtime.plans.simulation import Outside, Problem, Simulation, simulate
-from reenact.runtime.plans.steps import RunPlan
-from reenact.runtime.plans.usual_times import usual_times
+from reenact.replay.forecast.simulation import Outside, Problem, Simulation, simulate
+from reenact.replay.forecast.usual_times import usual_times
+from reenact.runtime.plans.pinning import PinnedPlan, pin, pin_document
 from reenact.skills.registry import default_registry
 from reenact.values.clock import SystemDoor
 from tests.runtime.running import plan, step
@@ -46,17 +45,29 @@ def flaky(ctx: SkillContext) -> None:
     raise SkillError.of("ERR_TIMEOUT", "again")
 
 
+@skill("same", version="1.0.0", tool_class="read", idempotent=True)
+def same(text: str) -> str:
+    return text + "!"
+
+
+CALLS: list[str] = []
+
+
+@skill("noted", version="1.0.0", tool_class="read")
+def noted() -> None:
+    CALLS.append("noted")
+
+
 def registry() -> Registry:
     found = default_registry()
-    for each in (look, pay, keyed, undeclared, flaky):
+    for each in (look, pay, keyed, undeclared, flaky, same, noted):
         found.register(each)
     return found
 
 
 def told(*steps: dict[str, Any], outside: Outside | None = None, **context: Any) -> Simulation:
     skills = registry()
-    document = pin(plan(*steps, **context), skills, SystemDoor())
-    return simulate(RunPlan(plan_from_document(document)[0], document, skills.freeze()), plan_hash(document), outside)
+    return simulate(pin_document(plan(*steps, **context), skills, SystemDoor()), skills, outside)
 
 
 def only_problem(answer: Simulation) -> Problem:
@@ -127,6 +138,76 @@ def test_a_problem_behind_a_step_that_goes_on_after_errors_does_not_make_a_plan_
     assert ran(tmp_path, *steps) == ["ERR_SKILL_NOT_FOUND", "OK"]
 
 
+def test_every_mistake_is_told_also_behind_one_that_ends_the_run() -> None:
+    answer = told(
+        step("nobody"),
+        step(pay, {"amount": "much"}),
+        step("http_call", {"url": "http://10.0.0.1/"}),
+        step(pay, {"amount": "{{s1}}"}),
+        budget_cents=4,
+    )
+    assert [(problem.step_id, problem.kind) for problem in answer.problems] == [
+        ("s0", "skill"),
+        ("s1", "parameters"),
+        ("s2", "host"),
+        ("s3", "budget"),
+    ]
+
+
+def test_a_step_that_is_too_dear_is_told_where_it_may_not_go_as_well() -> None:
+    answer = told(step("llm_invoke", {"prompt": "x", "model": "nobody", "base_url": "http://127.0.0.1:1/"}))
+    assert [problem.kind for problem in answer.problems] == ["host", "price"]
+
+
+def test_a_step_that_needs_what_a_failed_one_would_have_returned_fails_too(tmp_path: Path) -> None:
+    steps = [step("nobody", on_error="continue"), step(look, {"text": "{{s0.text}}"})]
+    answer = told(*steps)
+    assert not answer.feasible
+    assert [problem.code for problem in answer.problems] == ran(tmp_path, *steps)
+    mistaken = [steps[0], step(pay, {"amount": "about {{s0.text}}"})]
+    assert told(*mistaken).problems[1].kind == "parameters", "its own mistake comes first"
+
+
+def test_a_call_that_is_made_twice_is_left_out_and_costs_nothing(tmp_path: Path) -> None:
+    steps = [step(same, {"text": "x"}), step(same, {"text": "{{s0}}"}), step(same, {"text": "x"})]
+    answer = told(*steps, dedupe=True)
+    assert answer.feasible
+    assert [(problem.step_id, problem.kind, problem.certain) for problem in answer.problems] == [
+        ("s2", "duplicate", False)
+    ]
+    assert "step s0 makes the same call" in answer.problems[0].message
+    assert [each.attempts_at_most for each in answer.steps] == [4, 4, 0]
+    assert ran(tmp_path, *steps, dedupe=True)[2] == "DENIED_DUPLICATE"
+
+
+def test_only_failures_that_the_policy_retries_make_the_worst_case() -> None:
+    timeouts_only: dict[str, Any] = {"retry": {"max_retries": 3, "retryable_codes": ["ERR_TIMEOUT"]}}
+    answer = told(
+        step(look, **timeouts_only),
+        step(pay, {"amount": 1}, **timeouts_only),
+        step(look, retry={"retryable_codes": []}),
+    )
+    assert [each.attempts_at_most for each in answer.steps] == [4, 1, 1], "a payment that was sent is not sent again"
+
+
+def test_the_worst_case_is_told_past_the_budget_that_would_stop_it() -> None:
+    answer = told(step(look), step(look), budget_cents=7)
+    assert (answer.worst_cents, answer.budget_may_stop_at) == (12, "s1")
+
+
+def test_a_reference_inside_a_host_is_not_held_against_a_step() -> None:
+    steps = [step(look), step("http_call", {"url": "https://{{s0.text}}/x"})]
+    assert told(*steps, profile={"hosts": ["example.com"]}).feasible
+
+
+def test_nothing_is_called_and_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REENACT_STORE", str(tmp_path / "store.db"))
+    CALLS.clear()
+    assert told(step(noted), step("http_call", {"url": "https://example.com"})).feasible
+    assert (CALLS, list(tmp_path.iterdir())) == ([], [])
+
+
 def test_what_stands_behind_a_certain_end_is_not_reached_and_costs_nothing() -> None:
     answer = told(step(look), step("nobody"), step(pay, {"amount": 1}))
     assert [each.reached for each in answer.steps] == [True, True, False]
@@ -154,6 +235,7 @@ def test_what_was_spent_today_counts() -> None:
     assert told(step_, budget=budget).feasible
     answer = told(step_, outside=Outside(day_spent={"": 5 * CENT}), budget=budget)
     assert only_problem(answer).message == "5 cents needed, 4 left in the budget of the day"
+    assert told(step(look), budget={"per_day_cents": 5}).budget_may_stop_at == "s0", "retries are of this day too"
 
 
 def test_models_are_priced_by_what_they_may_answer() -> None:
@@ -209,7 +291,7 @@ def test_a_changed_definition_is_told_and_not_fatal() -> None:
     skills = registry()
     document = pin(plan(step(look)), skills, SystemDoor())
     document["context"]["pins"]["skills"]["look@1.0.0"] = "0" * 64  # type: ignore[index]
-    answer = simulate(RunPlan(plan_from_document(document)[0], document, skills.freeze()), plan_hash(document))
+    answer = simulate(PinnedPlan(plan_from_document(document)[0], document), skills)
     assert answer.feasible
     assert [problem.kind for problem in answer.problems] == ["definition"]
 

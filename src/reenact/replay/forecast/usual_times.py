@@ -8,8 +8,8 @@ from statistics import median_low
 from reenact.errors import ReenactError
 from reenact.journal.fold import TraceFold
 from reenact.record.reader import RunReader
+from reenact.replay.sources.recorded import elapsed_ms
 from reenact.store.base import Store
-from reenact.values.clock import parse_ts
 
 RUNS = 20
 
@@ -32,8 +32,4 @@ def usual_times(store: Store, references: Collection[str], *, runs: int = RUNS) 
 
 def time_of(trace: TraceFold) -> int:
     """The attempts of a call and the waits between them, in milliseconds."""
-    return sum(
-        max(0, parse_ts(attempt.ended_at) - parse_ts(attempt.started_at)) + (attempt.backoff_ms or 0)
-        for attempt in trace.attempts
-        if attempt.started_at is not None and attempt.ended_at is not None
-    )
+    return sum(elapsed_ms(attempt) + (attempt.backoff_ms or 0) for attempt in trace.attempts)
