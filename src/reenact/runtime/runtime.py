@@ -55,8 +55,8 @@ from reenact.skills.registry import Registry, default_registry, register_all
 from reenact.skills.services import KV_SERVICE
 from reenact.skills.skill import Skill
 from reenact.store.base import NewRun, RunRow, Store
+from reenact.store.open import open_store
 from reenact.store.owner import owner_name
-from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import Door, SystemDoor
 from reenact.values.ids import is_uuid7
 from reenact.version import __version__
@@ -102,7 +102,7 @@ class Runtime:
             )
         registries = load_registries(tool_registries)
         self.door: Door = door or SystemDoor()
-        self.store: Store = open_store(store, self.door)
+        self.store: Store = chosen_store(store, self.door)
         self.registry = skills if isinstance(skills, Registry) else default_registry()
         if not isinstance(skills, Registry):
             register_all(self.registry, skills)
@@ -416,9 +416,9 @@ class Runtime:
         self.store.close()
 
 
-def open_store(store: Store | str | Path | None, door: Door) -> Store:
+def chosen_store(store: Store | str | Path | None, door: Door) -> Store:
     if store is None or isinstance(store, str | Path):
-        return SqliteStore(None if store is None else str(store), door=door)
+        return open_store(store, door=door)
     return store
 
 

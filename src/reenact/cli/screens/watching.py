@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from reenact.store.sqlite.store import SqliteStore
+    from reenact.store.base import Store
 
 Document = dict[str, Any]
 EVERY_S: Final = 0.2
@@ -32,7 +32,7 @@ STILL: Final = 10
 ENDED: Final = ("completed", "failed", "cancelled")
 
 
-def watch_run(store: SqliteStore, run_id: str, *, values: bool, as_json: bool) -> int:
+def watch_run(store: Store, run_id: str, *, values: bool, as_json: bool) -> int:
     """Show a run until it ends or somebody interrupts; the exit code."""
     screen = choose_screen(as_json=as_json)
     latest: Document | None = None
@@ -52,10 +52,10 @@ def watch_run(store: SqliteStore, run_id: str, *, values: bool, as_json: bool) -
     return DONE
 
 
-def looks(store: SqliteStore, run_id: str, *, values: bool) -> Iterator[Document | str]:
+def looks(store: Store, run_id: str, *, values: bool) -> Iterator[Document | str]:
     """The run each time it has changed, and once in a standstill a remark where nobody works on it."""
     from reenact.record.document import Timeline
-    from reenact.store.doctor.examination import look_at_run
+    from reenact.store.doctor.runs import look_at_run
     from reenact.values.clock import SystemDoor
 
     door, pause = SystemDoor(), threading.Event()
@@ -71,7 +71,7 @@ def looks(store: SqliteStore, run_id: str, *, values: bool) -> Iterator[Document
             return
         still += 1
         if still == STILL:
-            finding = look_at_run(store.path, run_id, door)
+            finding = look_at_run(store, run_id, door)
             if finding is not None and finding.verdict != "ok":
                 yield f"{finding.subject} {finding.says}: {finding.do}"
         pause.wait(EVERY_S)

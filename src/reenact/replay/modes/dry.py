@@ -30,7 +30,7 @@ from reenact.runtime.runtime import Runtime
 from reenact.skills.registry import Registry
 from reenact.skills.skill import Skill
 from reenact.store.base import Store
-from reenact.store.sqlite.store import SqliteStore
+from reenact.store.open import in_memory
 from reenact.values.clock import Door, SystemDoor
 
 
@@ -170,7 +170,7 @@ async def simulate(
     door: Door,
 ) -> ReplayResult:
     source = SimulatedSource(recording, plan.plan.context.supervisor, door)
-    runtime = Runtime(SqliteStore(":memory:"), skills=registry, supervisor=nobody, door=InstantDoor(door))
+    runtime = Runtime(in_memory(), skills=registry, supervisor=nobody, door=InstantDoor(door))
     original = "" if recording is None else recording.run_id
     ex = runtime.open_run(document, source, mode="dry_run", parent_run=original or None, bound=plan)
     status = await run_plan(ex)

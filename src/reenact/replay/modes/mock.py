@@ -19,7 +19,7 @@ from reenact.runtime.plans.plan_run import run_plan
 from reenact.runtime.run import Execution, Parked
 from reenact.runtime.runtime import Runtime
 from reenact.skills.registry import Registry
-from reenact.store.sqlite.store import SqliteStore
+from reenact.store.open import in_memory
 from reenact.values.clock import Door, SystemDoor
 
 
@@ -37,9 +37,7 @@ async def mock_replay(
     candidate = recording.document if document is None else document
     breakers = tuple(mock_breakers(recording, candidate, registry))
     plan = ReplayPlan(recording, candidate, registry)
-    runtime = Runtime(
-        SqliteStore(":memory:"), skills=registry, supervisor=nobody, door=InstantDoor(door or SystemDoor())
-    )
+    runtime = Runtime(in_memory(), skills=registry, supervisor=nobody, door=InstantDoor(door or SystemDoor()))
     source = RecordedSource(recording, plan.plan.context.supervisor)
     ex = runtime.open_run(
         candidate,

@@ -10,7 +10,7 @@ import typer
 from reenact.cli.options import JsonOption, StoreOption
 
 if TYPE_CHECKING:
-    from reenact.store.sqlite.store import SqliteStore
+    from reenact.store.base import Store
 
 Document = dict[str, Any]
 
@@ -61,15 +61,15 @@ def show(
         print_lines(timeline_lines(timeline))
 
 
-def store_document(recorded: SqliteStore, run_id: str, url: str | None, *, values: bool) -> Document:
+def store_document(recorded: Store, run_id: str, url: str | None, *, values: bool) -> Document:
     """A run of a store. Of one that has not ended it is said who works on it, or what to do."""
     from reenact.record.document import read_timeline
-    from reenact.store.doctor.examination import look_at_run
+    from reenact.store.doctor.runs import look_at_run
     from reenact.values.clock import SystemDoor
 
     interrupted = run_id in recorded.unattended()
     document = read_timeline(recorded, recorded.find_run(run_id), values=values)
-    finding = look_at_run(recorded.path, run_id, SystemDoor(), store=url)
+    finding = look_at_run(recorded, run_id, SystemDoor(), store=url)
     document["interrupted"] = interrupted
     document["next"] = None if finding is None else ": ".join(part for part in (finding.says, finding.do) if part)
     return document
