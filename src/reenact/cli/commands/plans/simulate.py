@@ -57,6 +57,7 @@ def outside(url: str | None, bound: RunPlan) -> Outside:
     from reenact.runtime.effects.secrets import Secrets
     from reenact.runtime.plans.simulation import Outside
     from reenact.runtime.plans.usual_times import usual_times
+    from reenact.store.open import missing
     from reenact.values.clock import SystemDoor
 
     secrets = Secrets()
