@@ -8,7 +8,9 @@ A store MUST
  4. give back the bytes it was given;
  5. never let an error of the database reach a caller as anything but a `StoreError`;
  6. give no lease of a run whose last commits, as far as it can tell, are gone or not what was written
-    (`DamagedRecord`).
+    (`DamagedRecord`);
+ 7. erase a value and append its record, chained to the last one of the store, in one transaction;
+ 8. give its rows as they lie there to whoever checks them (`evidence`), in one snapshot.
 """
 
 from __future__ import annotations
