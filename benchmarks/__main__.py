@@ -1,10 +1,14 @@
-"""`python -m benchmarks [NAME …]`: figures, with their guards where they have one; exit 1 when a guard fails."""
+"""`python -m benchmarks [NAME …]`: figures, with their guards where they have one; exit 1 when a guard fails.
+
+`python -m benchmarks compare COMMIT` holds the present against a commit.
+"""
 
 from __future__ import annotations
 
 import importlib
 import sys
 
+from benchmarks import compare
 from benchmarks.figure import Figure
 
 GUARDED = ("plan", "size", "canonical", "help", "in_flight")
@@ -12,6 +16,8 @@ NAMES = (*GUARDED, "disks")
 
 
 def main(names: list[str]) -> int:
+    if names[:1] == ["compare"]:
+        return compare.main(names[1:])
     unknown = sorted(set(names) - set(NAMES))
     if unknown:
         print(f"error: no benchmark {unknown[0]}; there are {', '.join(NAMES)}", file=sys.stderr)

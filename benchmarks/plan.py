@@ -7,6 +7,8 @@ The two take turns: every twenty steps the plan stands still inside its skill wh
 that a disk which is busy for a second meets both. All that either of them spends counts, from the first step or row to
 the last, with what it takes to begin and to seal the run, and with moving both logs into their databases: a thousand
 steps are enough for both logs to be past their growth, as in a store that has been in use for a while.
+
+The ratio judges nothing: it tells a slow disk from a fast one, and the slower the disk the better it looks.
 """
 
 from __future__ import annotations
@@ -21,7 +23,6 @@ from reenact import skill
 from reenact.skills.skill import Skill
 from reenact.store.base import PAYLOAD_BITS
 
-LEAST = 0.5
 TURN = 20
 PLAN, RAW = 0, 1
 
@@ -36,7 +37,6 @@ def measure(steps: int = 1000, rounds: int = 5) -> list[Figure]:
         Figure(
             name="plan, steps/s beside a raw loop",
             value=plain.median_ratio(RAW, PLAN),
-            least=LEAST,
             note=f"{both(plain, steps)}, {size} bytes",
         ),
         Figure(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from reenact.runtime.runtime import Runtime
+from reenact.replay.runtime import Runtime
 from reenact.skills.context import SkillContext
 from reenact.skills.declare import skill
 from reenact.skills.registry import Registry

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from reenact.policy.replay_control import ReplayControl, ToolDenied, ToolSpec
     from reenact.policy.retry import RetryPolicy, calculate_backoff_ms, should_retry
     from reenact.record.result import RunResult
-    from reenact.replay.replaying import Runtime
+    from reenact.replay.runtime import Runtime
     from reenact.skills.context import SkillContext
     from reenact.skills.declare import skill
     from reenact.skills.registry import Registry
@@ -28,7 +28,7 @@ _HOME = {
     "ReplayControl": "reenact.policy.replay_control",
     "RetryPolicy": "reenact.policy.retry",
     "RunResult": "reenact.record.result",
-    "Runtime": "reenact.replay.replaying",
+    "Runtime": "reenact.replay.runtime",
     "SkillContext": "reenact.skills.context",
     "SkillError": "reenact.errors",
     "StructuredOutcome": "reenact.contracts.outcome",

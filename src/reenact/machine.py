@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from reenact.contracts.artifacts import ArtifactType, State
 
@@ -18,16 +18,16 @@ TRANSITIONS: Final[dict[tuple[State, State], ArtifactType]] = {
 
 TERMINAL: Final[frozenset[State]] = frozenset({"COMPLETED", "FAILED", "DENIED"})
 
-# What a state does until it is left; `reenact.runtime.call.call` performs it, fresh or recovered alike.
-OUTPUT: Final[dict[State, str]] = {
-    "PENDING": "ask the gates",
-    "AUTHORIZED": "reserve the idempotency key and persist the call",
+Output = Literal["ask_gates", "authorize", "dispatch", "return_outcome"]
+OUTPUT: Final[dict[State, Output]] = {
+    "PENDING": "ask_gates",
+    "AUTHORIZED": "authorize",
     "EXECUTING": "dispatch",
-    "COMPLETED": "return the outcome",
-    "FAILED": "return the outcome",
-    "DENIED": "return the outcome",
+    "COMPLETED": "return_outcome",
+    "FAILED": "return_outcome",
+    "DENIED": "return_outcome",
 }
-
+"""What a state does until it is left; `runtime/call/drive.py` performs it, fresh or recovered alike."""
 
 ALLOWED: Final = frozenset((made_by == "action_request", *pair, made_by) for pair, made_by in TRANSITIONS.items())
 """(whether it is the first entry, from, to, artifact) of every entry that there may be."""

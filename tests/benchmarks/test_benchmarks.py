@@ -19,7 +19,7 @@ def test_a_plan_is_measured_beside_a_loop_that_commits_the_same_bytes() -> None:
     ours, threaded = plan.measure(steps=45, rounds=1)
     assert ours.value > 0
     assert threaded.value > 0
-    assert ours.least == 0.5
+    assert ours.guard == "", "the ratio measures the disk: a slow one would pass, a fast one fail"
 
 
 def test_the_raw_loop_commits_one_row_for_each_step() -> None:

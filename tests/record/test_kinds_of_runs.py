@@ -10,8 +10,8 @@ import pytest
 
 from reenact.errors import WaitingForPerson
 from reenact.record.export import export_run
+from reenact.replay.runtime import Runtime
 from reenact.runtime.people.decisions import cancel, resolve, vote
-from reenact.runtime.runtime import Runtime
 from reenact.skills.context import SkillContext
 from reenact.skills.declare import skill
 from reenact.skills.registry import Registry

@@ -16,7 +16,7 @@ from reenact.record.bundle import load_bundle
 from reenact.record.erase import erase
 from reenact.record.export import export_run
 from reenact.replay import Recording, load_recording, replay
-from reenact.runtime.runtime import Runtime
+from reenact.replay.runtime import Runtime
 from reenact.store.sqlite.store import SqliteStore
 from tests.replay.compare.forge import Forge
 from tests.replay.recording import memory_runtime, mocked, record

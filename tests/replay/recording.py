@@ -10,9 +10,9 @@ from typing import Any
 from reenact import Registry
 from reenact.replay import Recording, ReplayResult, load_recording
 from reenact.replay.modes.mock import mock_replay
+from reenact.replay.runtime import Runtime
 from reenact.runtime import crash_points
 from reenact.runtime.gates.supervisor import SupervisorFunction
-from reenact.runtime.runtime import Runtime
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedDoor
 from tests.replay.skills import registry

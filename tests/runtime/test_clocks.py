@@ -9,7 +9,7 @@ import pytest
 
 from reenact import Registry, SkillContext, skill
 from reenact.replay import load_recording
-from reenact.runtime.runtime import Runtime
+from reenact.replay.runtime import Runtime
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedDoor
 from reenact.verify import Report, verify_lines

@@ -12,7 +12,9 @@ import pytest
 
 from reenact import Runtime, SkillContext, skill
 from reenact.errors import ConcurrentExecution, LockAcquireFailed
-from reenact.runtime import run as execution
+from reenact.runtime import run as run_module
+from reenact.runtime.conduct import conduct
+from reenact.runtime.opening import reopen
 from reenact.runtime.writing import heartbeat
 from reenact.skills.skill import Skill
 from tests.crash.harness import KILLED, SKILLS, Stage, check_survived, in_child, look
@@ -58,11 +60,11 @@ def test_one_of_two_executors_appends_and_the_other_gets_the_stable_code(stage: 
     before = look(stage)
     (run_id,) = before.runs
     first, second = stage.runtime(), later(stage)
-    asleep = first.reopen_run(run_id)
-    awake = second.reopen_run(run_id)
-    assert asyncio.run(second.conduct(awake)).status == "completed"
+    asleep = reopen(first, run_id)
+    awake = reopen(second, run_id)
+    assert asyncio.run(conduct(second, awake)).status == "completed"
     with pytest.raises(ConcurrentExecution) as refused:
-        asyncio.run(first.conduct(asleep))
+        asyncio.run(conduct(first, asleep))
     assert refused.value.code == "STATE_CONCURRENT_EXECUTION"
     check_survived(stage, before)
 
@@ -122,7 +124,7 @@ def test_a_sleeper_that_wakes_after_its_lease_is_refused_and_its_result_is_used(
     os.kill(child, signal.SIGSTOP)
     runtime = later(stage, slow)
     (row,) = runtime.store.runs()
-    mine = runtime.reopen_run(row.run_id)
+    mine = reopen(runtime, row.run_id)
     go_on.tell()
     os.kill(child, signal.SIGCONT)
     assert ended(child) == 3
@@ -130,7 +132,7 @@ def test_a_sleeper_that_wakes_after_its_lease_is_refused_and_its_result_is_used(
     assert len(runtime.store.late_effects(row.run_id, trace.trace_id)) == 1
 
     go_on.tell()  # for the second step, which is ours
-    result = asyncio.run(runtime.conduct(mine))
+    result = asyncio.run(conduct(runtime, mine))
     assert result.status == "completed"
     assert result.get_step("s0").outcome.output == "what the sleeper got for 1"
     assert [call.step_id for call in stage.ledger.calls()] == ["s0", "s1"], "the sleeper's call was not made again"
@@ -201,7 +203,7 @@ def test_a_lease_that_ran_out_unnoticed_is_taken_again_before_a_dispatch(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The machine slept through everything, nobody else came: the run goes on under its own lease."""
-    monkeypatch.setattr(execution, "LEASE_MARGIN_MS", 2**40)  # as if every lease were about to end
+    monkeypatch.setattr(run_module, "LEASE_MARGIN_MS", 2**40)  # as if every lease were about to end
     bench = Bench(stage.folder, *SKILLS)
     result = bench.runtime.run(stage.plan())
     assert result.status == "completed"

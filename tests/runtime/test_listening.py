@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reenact import SkillContext, skill
-from reenact.runtime.run import Fact
+from reenact.runtime.listeners import Fact
 from tests.runtime.running import Bench, step
 
 

@@ -17,8 +17,8 @@ from reenact import Runtime
 from reenact.errors import ConcurrentExecution
 from reenact.record.export import export_run
 from reenact.replay import replay
+from reenact.runtime.listeners import Fact, Listener
 from reenact.runtime.people.decisions import cancel
-from reenact.runtime.run import Fact, Listener
 from reenact.runtime.structured_log import StructuredLog
 from reenact.store.checks.verification import verify_run
 from reenact.telemetry.metrics import RuntimeMetrics

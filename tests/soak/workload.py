@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from reenact import Runtime, SkillContext, skill
+from reenact.contracts.records import UNFINISHED
 from reenact.errors import (
     ConcurrentExecution,
     LockAcquireFailed,
@@ -17,7 +18,6 @@ from reenact.errors import (
     WaitingForPerson,
 )
 from reenact.runtime.people import decisions as people
-from reenact.runtime.runtime import UNFINISHED
 from reenact.store.base import RunRow
 from tests.crash.harness import SKILLS, Stage
 from tests.crash.world import Ledger

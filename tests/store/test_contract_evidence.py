@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from reenact import Runtime
 from reenact.errors import DamagedRecord, RunNotFound
 from reenact.record.erase import erase
 from reenact.record.export import export_evidence
-from reenact.runtime.runtime import Runtime
 from reenact.store.base import Erasing, Store
 from reenact.store.checks.verification import RunVerification, verify_evidence
 from reenact.store.doctor.examine import examine

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reenact.errors import ChecksumMismatch, DamagedRecord, ReenactError
-from reenact.runtime.runtime import Runtime
+from reenact.replay.runtime import Runtime
 from reenact.store.checks.verification import verify_run
 from reenact.store.sqlite.store import SqliteStore
 from tests.crash.harness import KILLED, Stage, in_child

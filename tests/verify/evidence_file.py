@@ -15,8 +15,8 @@ from typing import Literal
 import msgspec
 
 from reenact.contracts.facts import Facts
+from reenact.replay.runtime import Runtime
 from reenact.runtime.call.doubt import Late
-from reenact.runtime.runtime import Runtime
 from reenact.store.base import PAYLOAD_BITS, LateEffect
 from reenact.store.checks.verification import RunVerification, verify_run
 from reenact.store.sqlite.store import SqliteStore

@@ -13,7 +13,7 @@ from tools.vectors.scenarios import CHANGES, FETCH, plan, refusals, session
 from tools.vectors.writer import Run
 
 from reenact.record.export import export_run
-from reenact.runtime.runtime import Runtime
+from reenact.replay.runtime import Runtime
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import digest
 from reenact.verify import Report, verify_bundle, verify_lines

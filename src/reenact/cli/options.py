@@ -11,8 +11,8 @@ import typer
 from reenact.cli.stdout import skill_output_to_stderr
 
 if TYPE_CHECKING:
-    from reenact.replay.replaying import Runtime
-    from reenact.runtime.run import Listener
+    from reenact.replay.runtime import Runtime
+    from reenact.runtime.listeners import Listener
     from reenact.skills.registry import Registry
     from reenact.store.base import Store
     from reenact.store.evidence import Evidence
@@ -57,7 +57,7 @@ def open_runtime(
     tool_registries: list[Path] | None = None,
 ) -> Runtime:
     """A runtime on a store that is made if there is none. Skills are loaded first: a mistake in them makes no store."""
-    from reenact.replay.replaying import Runtime
+    from reenact.replay.runtime import Runtime
 
     registry = load_registry(skills)
     everybody = (*listeners, *log_listener())

@@ -5,7 +5,7 @@ All keys are always present, null when unknown. Fields stand in canonical key or
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -15,6 +15,9 @@ from reenact.contracts.facts import Facts
 RunKind = Literal["plan", "session"]
 RunMode = Literal["live", "full_replay", "mock_replay", "dry_run", "fork"]
 RunStatus = Literal["pending", "running", "waiting", "held", "completed", "failed", "cancelled"]
+UNFINISHED: Final[tuple[RunStatus, ...]] = ("pending", "running", "waiting", "held")
+ENDED: Final[tuple[RunStatus, ...]] = ("completed", "failed", "cancelled")
+"""Each with a seal: nothing is appended to such a run any more."""
 AttemptKind = Literal["attempt", "redispatch", "served"]
 EventType = Literal["turn", "verify", "finish", "resolve", "cancel", "synthesized", "late"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from reenact.contracts.records import ENDED
 from reenact.errors import RunNotFound, UsageError
 from reenact.journal.fold import TraceFold
 from reenact.journal.lines import Line
@@ -12,7 +13,6 @@ from reenact.store.base import Erasing, Store
 from reenact.store.owner import owner_name
 from reenact.values.clock import Door, SystemDoor
 
-ENDED = ("completed", "failed", "cancelled")
 LONGEST_NAME = 255
 LONGEST_REASON = 1000
 

@@ -8,8 +8,16 @@ from typing import Protocol, cast
 import msgspec
 from msgspec.structs import replace
 
-from reenact.contracts.outcome import Observability, OutcomeMetadata, OutcomeSideEffect, StructuredOutcome
+from reenact.contracts.artifacts import ActionRequest
+from reenact.contracts.outcome import (
+    Observability,
+    OutcomeMetadata,
+    OutcomeSideEffect,
+    OutcomeStatus,
+    StructuredOutcome,
+)
 from reenact.journal.fold import TraceFold
+from reenact.policy.cost import PICODOLLARS_PER_CENT
 from reenact.policy.taxonomy import is_retryable
 
 ERASED = "the value was erased; its commitment still stands"
@@ -47,40 +55,45 @@ def denied_outcome_of(trace: TraceFold, explained: Mapping[str, object]) -> Stru
     details |= {"gate": meta["gate"], "reason": explained.get("message", "")}
     if meta.get("duplicate_of"):
         details["duplicate_of"] = meta["duplicate_of"]
-    return StructuredOutcome(
-        code=code,
-        cost_cents=0,
-        details=details,
-        latency_ms=0,
-        message=decided.rationale,
-        metadata=OutcomeMetadata(skill_id=str(trace.meta("skill_id")), skill_version=str(trace.meta("skill_version"))),
-        observability=Observability(backend_retries=0, span_id=None, trace_id=trace.trace_id),
-        retryable=is_retryable(code),
-        run_id=str(trace.meta("run_id")),
-        side_effects=[],
-        status="skipped" if code == "DENIED_DUPLICATE" else "failure",
-        step_id=trace.step_id,
-        timestamp=decided.ts,
-    )
+    status: OutcomeStatus = "skipped" if code == "DENIED_DUPLICATE" else "failure"
+    return build_outcome(trace, status, code, decided.rationale, decided.ts, details=details)
 
 
 def outcome_without_values(trace: TraceFold) -> StructuredOutcome:
+    """What the effect itself says, where the outcome that lay beside it was erased."""
     assert trace.effect is not None
     meta = cast("dict[str, object]", trace.effect.meta)
+    status = cast("OutcomeStatus", meta["status"])  # the verifier checks the word, not we
+    outcome = build_outcome(trace, status, str(meta["code"]), ERASED, trace.effect.ts)
+    return replace(outcome, retryable=bool(meta["retryable"]), cost_cents=int(str(meta["cost_cents"])))
+
+
+def build_outcome(
+    trace: TraceFold,
+    status: OutcomeStatus,
+    code: str,
+    message: str,
+    timestamp: str,
+    *,
+    details: dict[str, object] | None = None,
+    latency_ms: int = 0,
+) -> StructuredOutcome:
+    """The outcome of a trace as it stands: its cost, retries and side effects are those of its attempts."""
+    meta = cast("dict[str, object]", cast("ActionRequest", trace.request).meta)
     return StructuredOutcome(
-        code=str(meta["code"]),
-        cost_cents=int(str(meta["cost_cents"])),
-        details=None,
-        latency_ms=0,
-        message=ERASED,
-        metadata=OutcomeMetadata(skill_id=str(trace.meta("skill_id")), skill_version=str(trace.meta("skill_version"))),
-        observability=Observability(backend_retries=int(str(meta["retries"])), span_id=None, trace_id=trace.trace_id),
-        retryable=bool(meta["retryable"]),
-        run_id=str(trace.meta("run_id")),
-        side_effects=outcome_side_effects(trace),
-        status=cast("str", meta["status"]),  # type: ignore[arg-type]  # the verifier checks the word, not we
+        code=code,
+        cost_cents=-(-trace.cost_exact // PICODOLLARS_PER_CENT),
+        details=details,
+        latency_ms=latency_ms,
+        message=message,
+        metadata=OutcomeMetadata(skill_id=str(meta["skill_id"]), skill_version=str(meta["skill_version"])),
+        observability=Observability(backend_retries=max(0, trace.made - 1), span_id=None, trace_id=trace.trace_id),
+        retryable=not code.startswith("OK") and is_retryable(code),
+        run_id=str(meta["run_id"]),
+        side_effects=outcome_side_effects(trace) if trace.attempts else [],
+        status=status,
         step_id=trace.step_id,
-        timestamp=trace.effect.ts,
+        timestamp=timestamp,
     )
 
 

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from reenact.replay.compare.compare import Comparison, Difference
     from reenact.replay.compare.sides import side_by_side
     from reenact.replay.modes.changes import Changes, apply_changes
-    from reenact.replay.replaying import Runtime
     from reenact.replay.result import ReplayResult
+    from reenact.replay.runtime import Runtime
 
 # name → module. Loaded when first asked for: whoever only runs plans does not pay for replays.
 _HOME = {
@@ -21,7 +21,7 @@ _HOME = {
     "Difference": "reenact.replay.compare.compare",
     "Recording": "reenact.record.recording",
     "ReplayResult": "reenact.replay.result",
-    "Runtime": "reenact.replay.replaying",
+    "Runtime": "reenact.replay.runtime",
     "apply_changes": "reenact.replay.modes.changes",
     "load_recording": "reenact.record.recording",
     "replay": "reenact.replay.api",

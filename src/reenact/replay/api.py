@@ -13,7 +13,8 @@ from reenact.replay.modes.full import full_replay
 from reenact.replay.modes.mock import mock_replay
 from reenact.replay.modes.saving import save_report
 from reenact.replay.result import ReplayResult
-from reenact.runtime.runtime import Runtime, run_sync
+from reenact.runtime.effects.coroutines import run_sync
+from reenact.runtime.engine import Engine
 from reenact.skills.registry import Registry, default_registry
 from reenact.store.base import Store
 
@@ -21,7 +22,7 @@ MODES = ("mock_replay", "full_replay", "dry_run")
 
 
 def replay(
-    where: Runtime | Store,
+    where: Engine | Store,
     run: str | Path,
     *,
     mode: str = "mock_replay",
@@ -49,7 +50,7 @@ def replay(
 
 
 async def replay_async(
-    where: Runtime | Store,
+    where: Engine | Store,
     run: str | Path,
     *,
     mode: str = "mock_replay",
@@ -77,26 +78,26 @@ async def replay_async(
             "only a mock replay needs to be saved: a full replay is a run of its own, a dry run made nothing"
         )
     recording = load(where, run)
-    skills = where.registry if isinstance(where, Runtime) else (registry or default_registry())
+    skills = where.registry if isinstance(where, Engine) else (registry or default_registry())
     if mode == "dry_run":
         return await dry_run(recording, skills)
     if mode == "full_replay":
-        runtime = where if isinstance(where, Runtime) else Runtime(where, skills=skills)
+        engine = where if isinstance(where, Engine) else Engine(where, skills=skills)
         return await full_replay(
-            runtime, recording, execute=execute, skip=skip, check=check, allow_breakers=allow_breakers
+            engine, recording, execute=execute, skip=skip, check=check, allow_breakers=allow_breakers
         )
     result = await mock_replay(recording, skills)
     if save:
-        store = where.store if isinstance(where, Runtime) else where
+        store = where.store if isinstance(where, Engine) else where
         await save_report(store, recording, result)
     return result
 
 
-def load(where: Runtime | Store, run: str | Path) -> Recording:
+def load(where: Engine | Store, run: str | Path) -> Recording:
     """The recording under a run's id or prefix, or in a folder."""
     if isinstance(run, Path) or is_folder(run):
         return load_bundle(Path(run))
-    return load_recording(where.store if isinstance(where, Runtime) else where, run)
+    return load_recording(where.store if isinstance(where, Engine) else where, run)
 
 
 def is_folder(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""The money of one run: what it has spent, what approved calls may still cost, what is kept for those being decided.
+"""The money of one run: its budget and prices, what it has spent, and what its calls may still cost.
 
 A call reserves what its decision says it may cost, from its approval to its end, so what is reserved stands in the
 journal: it is the same after a crash and in a replay.
@@ -7,22 +7,38 @@ journal: it is the same after a crash and in a replay.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import cast
 
 from reenact.journal.fold import TraceFold
-from reenact.journal.run_fold import RunFold
-from reenact.policy.budget import BudgetPolicy, Spent
-from reenact.policy.cost import PICODOLLARS_PER_CENT
+from reenact.policy.budget import NOTHING, Spent, budget_policy
+from reenact.policy.cost import PICODOLLARS_PER_CENT, PriceTable
+from reenact.runtime.plans.steps import RunPlan
+from reenact.runtime.writing.writer import RunWriter
+from reenact.store.base import Store
+from reenact.values.clock import Door
 
 
-class Ledger:
-    """One run's. It is asked only where there is a limit."""
+class Money:
+    """What the budget gate asks before an approval, and dispatch before every attempt after the first."""
 
-    def __init__(self, fold: RunFold, policy: BudgetPolicy) -> None:
-        self._fold = fold
-        cents = policy.per_run_cents if policy.mode == "hard" else None
+    def __init__(self, plan: RunPlan, journal: RunWriter, store: Store, door: Door) -> None:
+        self.policy = budget_policy(plan.plan.context.budget_cents, plan.plan.context.budget)
+        self.has_no_limit = self.policy.has_no_limit
+        self.reaches_beyond_the_run = self.policy.reaches_beyond_the_run
+        self.prices = PriceTable.of(plan.pins.prices)
+        self._plan = plan
+        self._fold = journal.fold
+        self._journal = journal
+        self._store = store
+        self._door = door
+        cents = self.policy.per_run_cents if self.policy.mode == "hard" else None
         self._limit = None if cents is None else cents * PICODOLLARS_PER_CENT
         self._kept: dict[str, tuple[int, asyncio.Future[None]]] = {}
+        journal.reserved_exact = self.reserved
+        journal.sets_apart = self.reaches_beyond_the_run
+
+    # -- this run --------------------------------------------------------------------------------------------------
 
     def spent(self, besides: str | None = None) -> Spent:
         return Spent(self._fold.spent_exact, self.reserved(besides))
@@ -53,6 +69,29 @@ class Ledger:
         kept = self._kept.pop(trace_id, None)
         if kept is not None and not kept[1].done():
             kept[1].set_result(None)
+
+    # -- the agent's other runs ------------------------------------------------------------------------------------
+
+    def outside_spent(self, model: str | None, besides: str = "") -> tuple[Spent, Spent]:
+        """What this agent spent today and may still spend on calls in flight, in all and on a model.
+
+        What this run has staged counts as if it were written. What is set apart for the trace `besides` is left out.
+        It is an input from outside, recorded with the decision.
+        """
+        if not self.reaches_beyond_the_run:
+            return NOTHING, NOTHING
+        whose, name = (self.today(), self._plan.plan.agent_id), model or ""
+        staged = self._journal.staged_money(*whose, besides)
+        settled = Counter(self._store.spent(*whose)) + staged.spent
+        apart = Counter(self._store.set_apart(*whose, {besides, *staged.ended})) + staged.apart
+        return Spent(settled.total(), apart.total()), Spent(settled[name], apart[name])
+
+    def spend(self, model: str | None, exact: int) -> None:
+        """Stage what an attempt cost: the agent's other runs count it too."""
+        self._journal.spend(self.today(), self._plan.plan.agent_id, model or "", exact)
+
+    def today(self) -> str:
+        return self._door.timestamp()[:10]
 
 
 def reserved_by(trace: TraceFold) -> int:

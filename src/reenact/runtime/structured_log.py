@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import IO
 
-from reenact.runtime.run import Fact
+from reenact.runtime.listeners import Fact
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import Door, SystemDoor
 

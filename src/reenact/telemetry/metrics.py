@@ -11,7 +11,7 @@ from typing import Final
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
 
 from reenact.replay.result import ReplayResult
-from reenact.runtime.run import Fact
+from reenact.runtime.listeners import Fact
 
 MATCH: Final = "aos_replay_behavior_match"
 MISMATCH: Final = "aos_replay_behavior_mismatch"

@@ -10,7 +10,7 @@ from typing import Final
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
 
-from reenact.runtime.run import Fact
+from reenact.runtime.listeners import Fact
 from reenact.values.canonical import canonicalize
 from reenact.version import __version__
 

@@ -14,13 +14,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from reenact.contracts.records import ENDED
 from reenact.errors import EvidenceError, StateError
 from reenact.record.reader import RecordedStep, RunReader
 from reenact.replay.modes.saving import saved_traces
 from reenact.store.base import RunRow, Store
 from reenact.telemetry.metrics import MATCH, MISMATCH, aspect_label
-
-ENDED = ("completed", "failed", "cancelled")
 
 
 @dataclass(slots=True)

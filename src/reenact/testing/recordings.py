@@ -15,10 +15,10 @@ from reenact.record.export import export_run
 from reenact.record.recording import Recording
 from reenact.replay.breakers import Breaker, as_list, as_mapping, find_breakers
 from reenact.replay.modes.mock import mock_replay
-from reenact.replay.replaying import Runtime
 from reenact.replay.result import ReplayResult
+from reenact.replay.runtime import Runtime
+from reenact.runtime.effects.coroutines import run_sync
 from reenact.runtime.gates.supervisor import SupervisorFunction
-from reenact.runtime.runtime import run_sync
 from reenact.skills.registry import Registry
 from reenact.skills.skill import Skill
 from reenact.testing.network import shut_network

@@ -11,8 +11,8 @@ from reenact.contracts.plan import parse_plan, plan_from_document
 from reenact.errors import PlanError, UsageError
 from reenact.record.result import RunResult
 from reenact.replay.api import replay as replay_run
-from reenact.replay.replaying import Runtime
 from reenact.replay.result import ReplayResult
+from reenact.replay.runtime import Runtime
 from reenact.replay.sources.instant import InstantDoor
 from reenact.runtime.gates.supervisor import SupervisorFunction
 from reenact.skills.registry import Registry, default_registry

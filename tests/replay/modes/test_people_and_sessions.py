@@ -11,8 +11,8 @@ import pytest
 from reenact import Registry, SkillContext, skill
 from reenact import Runtime as ReplayingRuntime
 from reenact.replay import Recording, load_recording
+from reenact.replay.runtime import Runtime
 from reenact.runtime.people import decisions as people
-from reenact.runtime.runtime import Runtime
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedDoor
 from tests.replay.recording import Crash, armed, mocked

@@ -10,8 +10,8 @@ import pytest
 
 from reenact import Registry, skill
 from reenact.replay import Recording, load_recording
+from reenact.replay.runtime import Runtime
 from reenact.runtime.gates.supervisor import Proposal
-from reenact.runtime.runtime import Runtime
 from reenact.runtime.session.session import Session
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedDoor

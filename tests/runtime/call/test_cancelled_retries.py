@@ -10,7 +10,7 @@ import pytest
 from reenact import Registry, SkillContext, skill
 from reenact.errors import SkillError
 from reenact.replay import load_recording
-from reenact.runtime import run as execution
+from reenact.runtime import run as run_module
 from reenact.values.clock import FixedDoor, SystemDoor
 from tests.replay.recording import mocked
 from tests.runtime.running import Bench, outcome_of, step
@@ -73,7 +73,7 @@ def test_a_run_that_is_cancelled_with_its_money_gone_replays_as_cancelled(tmp_pa
 
 def test_a_long_back_off_is_not_slept_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An hour, in a door that really sleeps."""
-    monkeypatch.setattr(execution, "CANCEL_POLL_S", 0.01)
+    monkeypatch.setattr(run_module, "CANCEL_POLL_S", 0.01)
     attempts: list[int] = []
     asked: list[float] = []
 

@@ -12,7 +12,7 @@ import pytest
 
 from reenact import RunResult, Runtime, SkillContext, skill
 from reenact.errors import SkillError, StoreError, StoreUnavailable
-from reenact.runtime.run import Fact
+from reenact.runtime.listeners import Fact
 from reenact.skills.skill import Skill
 from reenact.store.base import Lease, Unit
 from tests.runtime.running import Bench, plan, step

@@ -18,7 +18,7 @@ import pytest
 from reenact import Registry, RunResult, skill
 from reenact.errors import SkillDeclarationError
 from reenact.runtime.effects import processes
-from reenact.runtime.run import Fact
+from reenact.runtime.listeners import Fact
 from tests.runtime.effects.killable_skills import act_up, never_at_the_top, swallow
 from tests.runtime.running import Bench, outcome_of, step
 

@@ -14,8 +14,8 @@ import pytest
 
 from reenact import Runtime, skill
 from reenact.runtime import crash_points
+from reenact.runtime.effects.coroutines import run_sync
 from reenact.runtime.people.decisions import vote
-from reenact.runtime.runtime import run_sync
 from reenact.store.owner import owner_is_gone, owner_name, process_started
 from tests.runtime.running import Bench, step
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from reenact import Runtime
-from reenact.runtime.run import Fact
+from reenact.runtime.listeners import Fact
 from tests.runtime.session.conftest import World
 
 

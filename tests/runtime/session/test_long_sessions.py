@@ -14,7 +14,7 @@ from reenact import Registry, Runtime, skill
 from reenact.errors import ChecksumMismatch
 from reenact.journal import frontier
 from reenact.record.reader import RunReader
-from reenact.runtime.run import Fact
+from reenact.runtime.listeners import Fact
 from reenact.runtime.writing.checkpoint_state import DECODE, ENCODE
 from reenact.store.checks.verification import verify_run
 from reenact.store.signing import sign_frontier

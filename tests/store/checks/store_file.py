@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reenact.record.erase import erase
+from reenact.replay.runtime import Runtime
 from reenact.runtime import crash_points
-from reenact.runtime.runtime import Runtime
 from reenact.skills.context import SkillContext
 from reenact.skills.declare import skill
 from reenact.skills.registry import Registry

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.runtime.runtime import Runtime
+from reenact.replay.runtime import Runtime
 from reenact.store.checks.verification import verify_run
 from reenact.store.signing import FRONTIER_HEAD
 from tests.store.checks.store_file import REGISTRY, StoreFile, query, tamper

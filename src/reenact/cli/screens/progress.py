@@ -13,7 +13,7 @@ from reenact.record.outcomes import said
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from reenact.runtime.run import Fact
+    from reenact.runtime.listeners import Fact
 
 
 class PlainProgress:

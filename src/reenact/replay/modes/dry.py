@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from reenact.contracts.facts import Facts
-from reenact.contracts.plan import Plan, Step, plan_from_document
+from reenact.contracts.plan import Plan, Step
 from reenact.contracts.references import has_references
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import Spent
@@ -22,11 +22,13 @@ from reenact.replay.sources.instant import InstantDoor
 from reenact.replay.sources.recorded import elapsed_ms, recorded_output
 from reenact.replay.sources.stand_in import NO_SIGNATURE, ReplayPlan, never_called
 from reenact.replay.steps import nobody
-from reenact.runtime.effects.source import AttemptCall, AttemptResult, KeyVerdict, PersonSaid
-from reenact.runtime.gates.verdict import Approval, Refusal, Verdict
+from reenact.runtime.effects.source import AttemptCall, AttemptResult, EffectSource, KeyVerdict
+from reenact.runtime.engine import Engine
+from reenact.runtime.gates.verdict import Approval, Verdict
+from reenact.runtime.opening import begin
+from reenact.runtime.plans.pinning import PinnedPlan
 from reenact.runtime.plans.plan_run import run_plan
 from reenact.runtime.plans.steps import PlannedStep, RunPlan
-from reenact.runtime.runtime import Runtime
 from reenact.skills.registry import Registry
 from reenact.skills.skill import Skill
 from reenact.store.base import Store
@@ -43,7 +45,7 @@ class Simulated(Struct, frozen=True, kw_only=True):
 
 
 @dataclass(slots=True)
-class SimulatedSource:
+class SimulatedSource(EffectSource):
     """Effects that nobody has: every call succeeds and returns what it returned before, if it ever did."""
 
     recording: Recording | None
@@ -54,7 +56,7 @@ class SimulatedSource:
     def recorded(self, step_id: str) -> RecordedStep | None:
         return None if self.recording is None else self.recording.steps.get(step_id)
 
-    def is_live(self, step: PlannedStep) -> bool:  # noqa: ARG002  # nothing is
+    def is_live(self, _step: PlannedStep, /) -> bool:
         return False
 
     async def attempt(self, call: AttemptCall) -> AttemptResult:
@@ -76,40 +78,22 @@ class SimulatedSource:
             side_effects=effects,
         )
 
-    async def left_behind(self, call: AttemptCall, *, wait: bool) -> AttemptResult | bool:  # noqa: ARG002  # nothing is in doubt
-        return False
-
-    async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | str:  # noqa: ARG002  # nothing is in doubt
-        return ""
-
-    def redispatches(self, trace: TraceFold, *, recovered: bool) -> int:  # noqa: ARG002  # nothing is in doubt
+    def redispatches(self, _trace: TraceFold, /, **_known: bool) -> int:
         return 0
 
-    def missing_secret(self, step: PlannedStep, parameters: dict[str, object]) -> str | None:  # noqa: ARG002
-        return None
-
-    def given_up(self, step: PlannedStep) -> Refusal | None:  # noqa: ARG002  # nobody gives it up
-        return None
-
-    def served_decision(self, step: PlannedStep) -> Verdict | None:  # noqa: ARG002  # nobody is asked
+    def served_decision(self, _step: PlannedStep, /) -> Verdict | None:
         return Approval("auto")
 
-    def served_parameters(self, step: PlannedStep) -> dict[str, object] | None:
+    def served_parameters(self, step: PlannedStep, /) -> dict[str, object] | None:
         """A reference to an output that nobody made yet stays as it is written."""
         recorded = self.recorded(step.step_id)
         value = None if recorded is None else recorded.parameters()
         return value if isinstance(value, dict) else dict(step.parameters)
 
-    def served_spending(self, step: PlannedStep) -> tuple[Spent, Spent] | None:  # noqa: ARG002
+    def served_spending(self, _step: PlannedStep, /) -> tuple[Spent, Spent] | None:
         return Spent(), Spent()
 
-    def no_money_left(self, trace: TraceFold) -> str | None:  # noqa: ARG002  # nothing was spent
-        return None
-
-    def person_said(self, trace: TraceFold) -> PersonSaid | None:  # noqa: ARG002  # nobody
-        return None
-
-    async def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:  # noqa: ARG002  # no key is looked up or marked
+    async def key_verdict(self, _step: PlannedStep, /) -> KeyVerdict | None:
         return KeyVerdict()
 
 
@@ -152,32 +136,31 @@ async def dry_run(recording: Recording, registry: Registry, *, door: Door | None
     """What the recorded plan would cost, take and touch if it ran today."""
     plan = ReplayPlan(recording, recording.document, registry)
     breakers = find_breakers(recording.document, recording.document, registry)
-    return await simulate(plan, recording.document, recording, registry, breakers, door or SystemDoor())
+    return await simulate(plan, recording, registry, breakers, door or SystemDoor())
 
 
-async def dry_run_plan(document: dict[str, object], registry: Registry, *, door: Door | None = None) -> ReplayResult:
+async def dry_run_plan(pinned: PinnedPlan, registry: Registry, *, door: Door | None = None) -> ReplayResult:
     """The same for a pinned plan that never ran; times are not known."""
-    plan = DryPlan(plan_from_document(document)[0], document, registry)
-    return await simulate(plan, document, None, registry, [], door or SystemDoor())
+    plan = DryPlan(*pinned, registry)
+    return await simulate(plan, None, registry, [], door or SystemDoor())
 
 
 async def simulate(
     plan: RunPlan,
-    document: dict[str, object],
     recording: Recording | None,
     registry: Registry,
     breakers: list[Breaker],
     door: Door,
 ) -> ReplayResult:
     source = SimulatedSource(recording, plan.plan.context.supervisor, door)
-    runtime = Runtime(in_memory(), skills=registry, supervisor=nobody, door=InstantDoor(door))
+    engine = Engine(in_memory(), skills=registry, supervisor=nobody, door=InstantDoor(door))
     original = "" if recording is None else recording.run_id
-    ex = runtime.open_run(document, source, mode="dry_run", parent_run=original or None, bound=plan)
-    status = await run_plan(ex)
+    run = begin(engine, plan, source, mode="dry_run", parent_run=original or None)
+    status = await run_plan(run)
     return ReplayResult(
-        run_id=ex.run_id,
+        run_id=run.run_id,
         status=status,
-        store=runtime.store,
+        store=engine.store,
         mode="dry_run",
         original_run_id=original,
         verdict="estimated",
@@ -186,7 +169,7 @@ async def simulate(
             for step in plan.plan.steps
         ),
         breakers=tuple(breakers),
-        estimate=estimate_of(runtime.store, ex.run_id, source),
+        estimate=estimate_of(engine.store, run.run_id, source),
     )
 
 

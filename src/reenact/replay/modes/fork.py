@@ -19,14 +19,17 @@ from reenact.replay.sources.mixed import ForkSource
 from reenact.replay.sources.recorded import NothingRecorded, RecordedSource
 from reenact.replay.sources.stand_in import ReplayPlan
 from reenact.replay.steps import content
+from reenact.runtime.conduct import conduct
 from reenact.runtime.effects.source import EffectSource
-from reenact.runtime.plans.plan_run import run_plan, seal
-from reenact.runtime.run import Execution, Parked
-from reenact.runtime.runtime import Runtime
+from reenact.runtime.engine import Engine
+from reenact.runtime.opening import begin
+from reenact.runtime.parked import Parked
+from reenact.runtime.plans.plan_run import BeforeSeal, run_plan, seal
+from reenact.runtime.run import Run
 
 
 async def fork(
-    runtime: Runtime,
+    engine: Engine,
     recording: Recording,
     at: str,
     *,
@@ -40,23 +43,17 @@ async def fork(
     that takes effect before `at` is refused, with the step to fork at instead.
     """
     changed = changes or Changes(recording.document)
-    document = with_new_salt(changed.document, runtime.door.random_bytes(32).hex())
-    plan = ReplayPlan(recording, document, runtime.registry.freeze())
+    document = with_new_salt(changed.document, engine.door.random_bytes(32).hex())
+    plan = ReplayPlan(recording, document, engine.registry.freeze())
     refuse_unknown_step(recording, plan, at)
-    await refuse_earlier_effect(recording, runtime, changed, plan, at)
+    await refuse_earlier_effect(recording, engine, changed, plan, at)
     if go_on == "live":
         refuse_breakers(recording, plan, at, allow=allow_breakers)
     plan.serve_only(set(before(plan, at)) if go_on == "live" else None)
-    ex = runtime.open_run(
-        document,
-        fork_source(runtime, recording, plan, at, changed.outputs, go_on),
-        mode="fork",
-        parent_run=recording.run_id,
-        original_run_id=recording.run_id,
-        bound=plan,
-    )
+    source = fork_source(engine, recording, plan, at, changed.outputs, go_on)
+    run = begin(engine, plan, source, mode="fork", parent_run=recording.run_id, original_run_id=recording.run_id)
     note(
-        ex,
+        run,
         {
             "schema": DIRECTIVE,
             "mode": "fork",
@@ -66,55 +63,51 @@ async def fork(
             "outputs": dict(changed.outputs),
         },
     )
-    return await conduct(runtime, ex, recording, plan, at, go_on)
+    return await resumed(engine, run, recording, plan, at, go_on)
 
 
-async def conduct(
-    runtime: Runtime, ex: Execution, recording: Recording, plan: ReplayPlan, at: str, go_on: GoOn
-) -> ReplayResult:
+async def resumed(engine: Engine, run: Run, recording: Recording, plan: ReplayPlan, at: str, how: GoOn) -> ReplayResult:
     """From wherever the fork stands to its end; a mocked one that asks for what nobody recorded ends there."""
 
     async def before_seal(status: RunStatus) -> None:
-        await ex.writer.flush()
-        note(ex, trace_record(ex.run_id, compared(runtime, ex.run_id, status, recording, plan, at, go_on, None)))
+        await run.journal.flush()
+        note(run, trace_record(run.run_id, compared(engine, run.run_id, status, recording, plan, at, how, None)))
 
-    ex.before_seal = before_seal
-    if go_on == "live":
-        done = await runtime.conduct(ex)
-        return compared(runtime, ex.run_id, done.status, recording, plan, at, go_on, None, reason=done.reason)
+    if how == "live":
+        done = await conduct(engine, run, before_seal)
+        return compared(engine, run.run_id, done.status, recording, plan, at, how, None, reason=done.reason)
     stop: NothingRecorded | None = None
-    reason: str | None = None
-    status: RunStatus | None = None
-    try:
-        status = await run_plan(ex)
-    except NothingRecorded as nothing:
-        stop, reason, status = nothing, f"step {nothing.step.step_id} asked for {nothing.asked}", "cancelled"
-        await end_early(ex, reason)
-    except Parked as parked:
-        status, reason = parked.status, str(parked)
-    finally:
-        if ex.writer.lease is not None:
-            runtime.store.release(ex.writer.lease, status)
-    return compared(runtime, ex.run_id, status, recording, plan, at, go_on, stop, reason=reason)
+    async with engine.held(run) as hold:
+        try:
+            hold.leave(await run_plan(run, before_seal))
+        except NothingRecorded as nothing:
+            stop = nothing
+            hold.leave("cancelled", f"step {nothing.step.step_id} asked for {nothing.asked}")
+            await end_early(run, str(hold.reason), before_seal)
+        except Parked as parked:
+            hold.leave(parked.status, str(parked))
+    assert hold.status is not None
+    return compared(engine, run.run_id, hold.status, recording, plan, at, how, stop, reason=hold.reason)
 
 
-async def end_early(ex: Execution, reason: str) -> None:
+async def end_early(run: Run, reason: str, before_seal: BeforeSeal) -> None:
     """Nothing is recorded from here on: the fork is cancelled, with the reason, and sealed."""
-    await ex.writer.flush()
-    data = ex.book.put({"reason": reason})[0]
-    ts = ex.door.timestamp()
-    ex.writer.event(Event(data=data, reason=None, trace_id=None, ts=ts, type="cancel", who="reenact fork"))
-    await seal(ex, "cancelled")
+    await run.journal.flush()
+    data = run.journal.book.put({"reason": reason})[0]
+    ts = run.door.timestamp()
+    run.journal.event(Event(data=data, reason=None, trace_id=None, ts=ts, type="cancel", who="reenact fork"))
+    await before_seal("cancelled")
+    await seal(run, "cancelled")
 
 
 def fork_source(
-    runtime: Runtime, recording: Recording, plan: ReplayPlan, at: str, outputs: dict[str, object], go_on: GoOn
+    engine: Engine, recording: Recording, plan: ReplayPlan, at: str, outputs: dict[str, object], go_on: GoOn
 ) -> ForkSource:
     supervisor = plan.plan.context.supervisor
     served = frozenset(before(plan, at))
     after: EffectSource = RecordedSource(recording, supervisor, strict=True, outputs=outputs)
     if go_on == "live":
-        after = runtime.live_source(plan)
+        after = engine.live_source(plan)
     return ForkSource(
         before=RecordedSource(recording, recording.plan.context.supervisor, outputs=outputs),
         after=after,
@@ -135,12 +128,12 @@ def refuse_unknown_step(recording: Recording, plan: ReplayPlan, at: str) -> None
 
 
 async def refuse_earlier_effect(
-    recording: Recording, runtime: Runtime, changed: Changes, plan: ReplayPlan, at: str
+    recording: Recording, engine: Engine, changed: Changes, plan: ReplayPlan, at: str
 ) -> None:
     """The steps before the fork must be as recorded, or what follows would not follow from the one change."""
     if changed.document == recording.document:
         return
-    replayed = await mock_replay(recording, runtime.registry, document=changed.document)
+    replayed = await mock_replay(recording, engine.registry, document=changed.document)
     served = set(before(plan, at))
     assert replayed.comparison is not None
     for step in replayed.comparison.steps:
@@ -166,7 +159,7 @@ def refuse_breakers(recording: Recording, plan: ReplayPlan, at: str, *, allow: b
 
 
 def compared(
-    runtime: Runtime,
+    engine: Engine,
     run_id: str,
     status: RunStatus,
     recording: Recording,
@@ -177,7 +170,7 @@ def compared(
     *,
     reason: str | None = None,
 ) -> ReplayResult:
-    steps = steps_of(runtime.store, run_id)
+    steps = steps_of(engine.store, run_id)
     exact = go_on == "mock"
     comparison: Comparison = compare(
         (behaviour_of(step, exact=exact) for step in recording.steps.values()),
@@ -194,7 +187,7 @@ def compared(
     return ReplayResult(
         run_id=run_id,
         status=status,
-        store=runtime.store,
+        store=engine.store,
         reason=reason,
         mode="fork",
         original_run_id=recording.run_id,

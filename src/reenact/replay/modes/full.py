@@ -19,9 +19,11 @@ from reenact.replay.sources.mixed import FullReplaySource
 from reenact.replay.sources.recorded import RecordedSource
 from reenact.replay.sources.stand_in import ReplayPlan
 from reenact.replay.steps import content
+from reenact.runtime.conduct import conduct
+from reenact.runtime.engine import Engine
+from reenact.runtime.opening import begin
 from reenact.runtime.plans.steps import RunPlan
-from reenact.runtime.run import Execution
-from reenact.runtime.runtime import Runtime
+from reenact.runtime.run import Run
 from reenact.store.base import Store
 
 HOW: dict[Action, How] = {"execute": "live", "skip": "skipped", "check": "checked"}
@@ -30,7 +32,7 @@ STILL_COMPARED: frozenset[Aspect] = frozenset({"step_ids", "skill_id", "skill_ve
 
 
 async def full_replay(
-    runtime: Runtime,
+    engine: Engine,
     recording: Recording,
     *,
     execute: Iterable[str] = (),
@@ -43,43 +45,42 @@ async def full_replay(
     The new run has keys of its own and is charged apart; its jitter is seeded by the original. What breaks determinism
     is refused before anything runs (`DeterminismBroken`) unless `allow_breakers`.
     """
-    document = with_new_salt(recording.document, runtime.door.random_bytes(32).hex())
-    bound = ReplayPlan(recording, document, runtime.registry.freeze())
+    document = with_new_salt(recording.document, engine.door.random_bytes(32).hex())
+    bound = ReplayPlan(recording, document, engine.registry.freeze())
     actions = choose_actions(recording, bound, execute=execute, skip=skip, check=check)
     bound.serve_only(not_executed(actions))
     breakers = full_breakers(recording, bound, actions)
     if breakers and not allow_breakers:
         raise DeterminismBroken(breakers[0].message, [breaker.message for breaker in breakers])
-    source = full_source(runtime, recording, bound, actions)
-    ex = runtime.open_run(
-        document, source, mode="full_replay", parent_run=recording.run_id, original_run_id=recording.run_id, bound=bound
+    source = full_source(engine, recording, bound, actions)
+    run = begin(
+        engine, bound, source, mode="full_replay", parent_run=recording.run_id, original_run_id=recording.run_id
     )
     note(
-        ex, {"schema": DIRECTIVE, "mode": "full_replay", "original_run_id": recording.run_id, "actions": dict(actions)}
+        run, {"schema": DIRECTIVE, "mode": "full_replay", "original_run_id": recording.run_id, "actions": dict(actions)}
     )
-    return await conduct(runtime, ex, recording, actions, breakers)
+    return await resumed(engine, run, recording, actions, breakers)
 
 
-async def conduct(
-    runtime: Runtime, ex: Execution, recording: Recording, actions: dict[str, Action], breakers: list[Breaker]
+async def resumed(
+    engine: Engine, run: Run, recording: Recording, actions: dict[str, Action], breakers: list[Breaker]
 ) -> ReplayResult:
     """From wherever the replay stands to its end, where it writes down how it compared."""
 
     async def before_seal(status: RunStatus) -> None:
-        await ex.writer.flush()
-        note(ex, trace_record(ex.run_id, compared(runtime.store, ex.run_id, status, recording, actions)))
+        await run.journal.flush()
+        note(run, trace_record(run.run_id, compared(engine.store, run.run_id, status, recording, actions)))
 
-    ex.before_seal = before_seal
-    done = await runtime.conduct(ex)
-    return compared(runtime.store, ex.run_id, done.status, recording, actions, reason=done.reason, breakers=breakers)
+    done = await conduct(engine, run, before_seal)
+    return compared(engine.store, run.run_id, done.status, recording, actions, reason=done.reason, breakers=breakers)
 
 
-def full_source(runtime: Runtime, recording: Recording, bound: RunPlan, actions: dict[str, Action]) -> FullReplaySource:
+def full_source(engine: Engine, recording: Recording, bound: RunPlan, actions: dict[str, Action]) -> FullReplaySource:
     return FullReplaySource(
-        live=runtime.live_source(bound),
+        live=engine.live_source(bound),
         recorded=RecordedSource(recording, recording.plan.context.supervisor),
         actions=actions,
-        door=runtime.door,
+        door=engine.door,
     )
 
 

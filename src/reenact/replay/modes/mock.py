@@ -9,15 +9,17 @@ from reenact.replay.breakers import Breaker, find_breakers
 from reenact.replay.compare.behaviour import behaviour_of
 from reenact.replay.compare.compare import compare
 from reenact.replay.compare.explain import explain
-from reenact.replay.modes.scheduler import Concert, score
+from reenact.replay.modes.scheduler import Scheduler, moments_of
 from reenact.replay.result import ReplayResult, StepReport
 from reenact.replay.sources.instant import InstantDoor
 from reenact.replay.sources.recorded import NothingRecorded, RecordedSource
 from reenact.replay.sources.stand_in import SERVED_PARTS, ReplayPlan
 from reenact.replay.steps import content, nobody
+from reenact.runtime.engine import Engine
+from reenact.runtime.opening import begin
+from reenact.runtime.parked import Parked
 from reenact.runtime.plans.plan_run import run_plan
-from reenact.runtime.run import Execution, Parked
-from reenact.runtime.runtime import Runtime
+from reenact.runtime.run import Run
 from reenact.skills.registry import Registry
 from reenact.store.open import in_memory
 from reenact.values.clock import Door, SystemDoor
@@ -37,30 +39,25 @@ async def mock_replay(
     candidate = recording.document if document is None else document
     breakers = tuple(mock_breakers(recording, candidate, registry))
     plan = ReplayPlan(recording, candidate, registry)
-    runtime = Runtime(in_memory(), skills=registry, supervisor=nobody, door=InstantDoor(door or SystemDoor()))
+    engine = Engine(in_memory(), skills=registry, supervisor=nobody, door=InstantDoor(door or SystemDoor()))
     source = RecordedSource(recording, plan.plan.context.supervisor)
-    ex = runtime.open_run(
-        candidate,
-        source,
-        mode="mock_replay",
-        parent_run=recording.run_id,
-        original_run_id=recording.seed_run_id,
-        bound=plan,
+    run = begin(
+        engine, plan, source, mode="mock_replay", parent_run=recording.run_id, original_run_id=recording.seed_run_id
     )
     if recording.record.kind == "session":
-        status, reason, stop = await session_to_the_end(ex, recording, plan, source)
+        status, reason, stop = await session_to_the_end(run, recording, plan, source)
     else:
-        status, reason, stop = await to_the_end(ex)
+        status, reason, stop = await to_the_end(run)
     if recording.status == "cancelled" and status in ("completed", "running"):
         status = "cancelled"  # the one who cancelled the recorded run is served: nothing goes on behind it
-    steps = steps_of(runtime.store, ex.run_id)
+    steps = steps_of(engine.store, run.run_id)
     comparison = compare(
         (behaviour_of(step) for step in recording.steps.values()), (behaviour_of(step) for step in steps.values())
     )
     return ReplayResult(
-        run_id=ex.run_id,
+        run_id=run.run_id,
         status=status,
-        store=runtime.store,
+        store=engine.store,
         reason=reason if comparison.first is not None else None,
         mode="mock_replay",
         original_run_id=recording.run_id,
@@ -73,22 +70,22 @@ async def mock_replay(
     )
 
 
-async def to_the_end(ex: Execution) -> tuple[RunStatus, str | None, NothingRecorded | None]:
+async def to_the_end(run: Run) -> tuple[RunStatus, str | None, NothingRecorded | None]:
     """(status, why it stopped, what was asked for and not recorded)."""
     try:
-        return await run_plan(ex), None, None
+        return await run_plan(run), None, None
     except NothingRecorded as nothing:
-        await ex.writer.flush()
+        await run.journal.flush()
         return "running", f"step {nothing.step.step_id} asked for {nothing.asked}", nothing
     except Parked as parked:
         return parked.status, str(parked), None
 
 
 async def session_to_the_end(
-    ex: Execution, recording: Recording, plan: ReplayPlan, source: RecordedSource
+    run: Run, recording: Recording, plan: ReplayPlan, source: RecordedSource
 ) -> tuple[RunStatus, str | None, NothingRecorded | None]:
     try:
-        stop = await Concert(ex, plan, source).play(score(recording))
+        stop = await Scheduler(run, plan, source).drive(moments_of(recording))
     except Parked as parked:
         return parked.status, str(parked), None
     if stop is not None:

@@ -10,18 +10,18 @@ from reenact.journal.run_fold import RunFold
 from reenact.record.payloads import StoredPayloads
 from reenact.record.reader import RunReader
 from reenact.replay.result import ReplayResult
-from reenact.runtime.run import Execution
+from reenact.runtime.run import Run
 from reenact.store.base import Store
 
 DIRECTIVE: Final = "reenact.replay_directive.v1"
 TRACE: Final = "reenact.replay_trace.v1"
 
 
-def note(ex: Execution, document: dict[str, object]) -> None:
+def note(run: Run, document: dict[str, object]) -> None:
     """Stage a note; it is durable with the run's next commit."""
-    data = ex.book.put(document)[0]
-    ex.writer.event(
-        Event(data=data, reason=None, trace_id=None, ts=ex.door.timestamp(), type="verify", who="reenact replay")
+    data = run.journal.book.put(document)[0]
+    run.journal.event(
+        Event(data=data, reason=None, trace_id=None, ts=run.door.timestamp(), type="verify", who="reenact replay")
     )
 
 

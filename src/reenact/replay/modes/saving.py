@@ -9,9 +9,10 @@ from reenact.replay.modes.notes import TRACE, note, notes_of, trace_record
 from reenact.replay.result import ReplayResult
 from reenact.replay.sources.recorded import RecordedSource
 from reenact.replay.steps import nobody
+from reenact.runtime.engine import Engine
+from reenact.runtime.opening import begin
 from reenact.runtime.plans.plan_run import run_plan
 from reenact.runtime.plans.steps import RunPlan
-from reenact.runtime.runtime import Runtime
 from reenact.skills.registry import Registry
 from reenact.store.base import Store
 
@@ -21,16 +22,14 @@ async def save_report(store: Store, recording: Recording, result: ReplayResult) 
 
     The replay itself was made in memory and is not kept: a copy of its values would outlive their erasure.
     """
-    runtime = Runtime(store, skills=Registry(), supervisor=nobody)
+    engine = Engine(store, skills=Registry(), supervisor=nobody)
     document = empty_plan(recording.plan, recording.document)
     bound = RunPlan(plan_from_document(document)[0], document, Registry())
-    source = RecordedSource(recording, "auto")
-    ex = runtime.open_run(document, source, mode="mock_replay", parent_run=recording.run_id, bound=bound)
-    note(ex, {**trace_record(ex.run_id, result), "report": comparison_document(result)})
-    status = await run_plan(ex)
-    if ex.writer.lease is not None:
-        store.release(ex.writer.lease, status)
-    return ex.run_id
+    run = begin(engine, bound, RecordedSource(recording, "auto"), mode="mock_replay", parent_run=recording.run_id)
+    async with engine.held(run) as hold:
+        note(run, {**trace_record(run.run_id, result), "report": comparison_document(result)})
+        hold.leave(await run_plan(run))
+    return run.run_id
 
 
 def empty_plan(plan: Plan, document: dict[str, object]) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Calls of a session may overlap: they are driven again in the order in which they began and got their results.
+"""Scheduler of a session's replay: calls that overlapped are driven again in the order that the record shows.
 
 What one call decides may depend on what others have reserved or spent by then, so the order is part of the record.
 """
@@ -14,9 +14,11 @@ from reenact.journal.lines import decode_artifact, decode_line, split_body
 from reenact.record.recording import Recording
 from reenact.replay.sources.recorded import NothingRecorded, RecordedSource
 from reenact.replay.sources.stand_in import ReplayPlan
-from reenact.runtime.call import call as drive
+from reenact.runtime.call.begin import begin
+from reenact.runtime.call.call import Call
+from reenact.runtime.call.drive import drive
 from reenact.runtime.plans.plan_run import begin_turn
-from reenact.runtime.run import Execution
+from reenact.runtime.run import Run
 from reenact.values.clock import parse_ts
 
 LONGEST_QUIET = 200
@@ -32,7 +34,7 @@ class Moment(NamedTuple):
     """The id of what records it, or as much of one as the time gives: ids of a process grow."""
 
 
-def score(recording: Recording) -> list[Moment]:
+def moments_of(recording: Recording) -> list[Moment]:
     """The moments of all calls, in the order of the journal."""
     names: dict[str, str] = {}
     moments: list[Moment] = []
@@ -73,19 +75,19 @@ def as_made(moments: list[Moment]) -> list[Moment]:
     return sorted(moments, key=itemgetter(2))
 
 
-class Concert:
+class Scheduler:
     """Drives the calls of a session, each in a task of its own, one moment after the other."""
 
-    def __init__(self, ex: Execution, plan: ReplayPlan, source: RecordedSource) -> None:
-        self._ex = ex
+    def __init__(self, run: Run, plan: ReplayPlan, source: RecordedSource) -> None:
+        self._run = run
         self._plan = plan
-        self._begun: dict[str, drive.Call] = {}
+        self._begun: dict[str, Call] = {}
         self._source = source
         self._held: dict[str, asyncio.Event] = {}
         self._tasks: dict[str, asyncio.Task[StructuredOutcome]] = {}
         source.in_turn = self._wait
 
-    async def play(self, moments: list[Moment]) -> NothingRecorded | None:
+    async def drive(self, moments: list[Moment]) -> NothingRecorded | None:
         """What was asked for and is not recorded, if the replay came to that; then the rest is left."""
         try:
             for moment in moments:
@@ -104,18 +106,18 @@ class Concert:
             for task in self._tasks.values():
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-            await self._ex.writer.flush()
+            await self._run.journal.flush()
 
     def _begin(self, step_id: str) -> None:
         step = self._plan.step(self._plan.index[step_id])
-        begin_turn(self._ex, step)
-        self._begun[step_id] = drive.start(self._ex, step)
+        begin_turn(self._run, step)
+        self._begun[step_id] = begin(self._run, step)
 
     async def _decide(self, step_id: str) -> None:
         call = self._begun.pop(step_id)
         if call.gate is not None and self._source.passed_duplicates(step_id):
-            call.gate.release_equal(call.step, call.parameters)
-        self._tasks[step_id] = asyncio.create_task(call.drive())
+            call.gate.release_equal(call)
+        self._tasks[step_id] = asyncio.create_task(drive(call))
         await self._quiet(step_id)
 
     async def _wait(self, step_id: str) -> None:

@@ -22,7 +22,7 @@ IN_DOUBT = f"{SkillError.__module__}.{SkillError.__qualname__}.ERR_IN_DOUBT"
 
 
 @dataclass(slots=True)
-class FullReplaySource:
+class FullReplaySource(EffectSource):
     """Live for steps that are executed, the recorded effect where one is skipped, the skill's read-back to check."""
 
     live: EffectSource
@@ -33,7 +33,7 @@ class FullReplaySource:
     def action(self, step: PlannedStep) -> Action:
         return self.actions.get(step.step_id, "skip")
 
-    def is_live(self, step: PlannedStep) -> bool:
+    def is_live(self, step: PlannedStep, /) -> bool:
         return self.action(step) == "execute"
 
     async def attempt(self, call: AttemptCall) -> AttemptResult:
@@ -64,22 +64,22 @@ class FullReplaySource:
             details={"check": said},
         )
 
-    async def left_behind(self, call: AttemptCall, *, wait: bool) -> AttemptResult | bool:
-        return await self.live.left_behind(call, wait=wait)
+    async def left_behind(self, call: AttemptCall, wait: bool, /) -> AttemptResult | bool:  # noqa: FBT001
+        return await self.live.left_behind(call, wait)
 
-    async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | str:
+    async def reconcile(self, call: AttemptCall, /) -> AttemptResult | bool | str:
         return await self.live.reconcile(call)
 
-    def redispatches(self, trace: TraceFold, *, recovered: bool) -> int:
-        return self.live.redispatches(trace, recovered=recovered)
+    def redispatches(self, trace: TraceFold, /, *, in_doubt: bool) -> int:
+        return self.live.redispatches(trace, in_doubt=in_doubt)
 
-    def missing_secret(self, step: PlannedStep, parameters: dict[str, object]) -> str | None:
+    def missing_secret(self, step: PlannedStep, parameters: dict[str, object], /) -> str | None:
         return None if self.action(step) == "skip" else self.live.missing_secret(step, parameters)
 
-    def given_up(self, step: PlannedStep) -> Refusal | None:
+    def given_up(self, step: PlannedStep, /) -> Refusal | None:
         return self.recorded.given_up(step) if self.action(step) == "skip" else None
 
-    def served_decision(self, step: PlannedStep) -> Verdict | None:
+    def served_decision(self, step: PlannedStep, /) -> Verdict | None:
         """Nobody is asked about a call that is not made."""
         if self.action(step) != "skip":
             return None
@@ -88,19 +88,13 @@ class FullReplaySource:
         except NothingRecorded:
             return None
 
-    def served_parameters(self, step: PlannedStep) -> dict[str, object] | None:
+    def served_parameters(self, step: PlannedStep, /) -> dict[str, object] | None:
         return self.recorded.served_parameters(step) if self.action(step) == "skip" else None
 
-    def served_spending(self, step: PlannedStep) -> tuple[Spent, Spent] | None:
+    def served_spending(self, step: PlannedStep, /) -> tuple[Spent, Spent] | None:
         return self.recorded.served_spending(step) if self.action(step) == "skip" else None
 
-    def no_money_left(self, trace: TraceFold) -> str | None:  # noqa: ARG002  # what is not live is not sent again
-        return None
-
-    def person_said(self, trace: TraceFold) -> PersonSaid | None:  # noqa: ARG002  # people speak anew
-        return None
-
-    async def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
+    async def key_verdict(self, step: PlannedStep, /) -> KeyVerdict | None:
         action = self.action(step)
         if action == "execute":
             return None
@@ -125,7 +119,7 @@ class FullReplaySource:
 
 
 @dataclass(slots=True)
-class ForkSource:
+class ForkSource(EffectSource):
     """The recording up to a step, another source from there on."""
 
     before: EffectSource
@@ -135,41 +129,41 @@ class ForkSource:
     def source(self, step_id: str) -> EffectSource:
         return self.before if self.is_before(step_id) else self.after
 
-    def is_live(self, step: PlannedStep) -> bool:
+    def is_live(self, step: PlannedStep, /) -> bool:
         return self.source(step.step_id).is_live(step)
 
     async def attempt(self, call: AttemptCall) -> AttemptResult:
         return await self.source(call.step.step_id).attempt(call)
 
-    async def left_behind(self, call: AttemptCall, *, wait: bool) -> AttemptResult | bool:
-        return await self.source(call.step.step_id).left_behind(call, wait=wait)
+    async def left_behind(self, call: AttemptCall, wait: bool, /) -> AttemptResult | bool:  # noqa: FBT001
+        return await self.source(call.step.step_id).left_behind(call, wait)
 
-    async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | str:
+    async def reconcile(self, call: AttemptCall, /) -> AttemptResult | bool | str:
         return await self.source(call.step.step_id).reconcile(call)
 
-    def redispatches(self, trace: TraceFold, *, recovered: bool) -> int:
-        return self.source(trace.step_id).redispatches(trace, recovered=recovered)
+    def redispatches(self, trace: TraceFold, /, *, in_doubt: bool) -> int:
+        return self.source(trace.step_id).redispatches(trace, in_doubt=in_doubt)
 
-    def missing_secret(self, step: PlannedStep, parameters: dict[str, object]) -> str | None:
+    def missing_secret(self, step: PlannedStep, parameters: dict[str, object], /) -> str | None:
         return self.source(step.step_id).missing_secret(step, parameters)
 
-    def given_up(self, step: PlannedStep) -> Refusal | None:
+    def given_up(self, step: PlannedStep, /) -> Refusal | None:
         return self.source(step.step_id).given_up(step)
 
-    def served_decision(self, step: PlannedStep) -> Verdict | None:
+    def served_decision(self, step: PlannedStep, /) -> Verdict | None:
         return self.source(step.step_id).served_decision(step)
 
-    def served_parameters(self, step: PlannedStep) -> dict[str, object] | None:
+    def served_parameters(self, step: PlannedStep, /) -> dict[str, object] | None:
         return self.source(step.step_id).served_parameters(step)
 
-    def served_spending(self, step: PlannedStep) -> tuple[Spent, Spent] | None:
+    def served_spending(self, step: PlannedStep, /) -> tuple[Spent, Spent] | None:
         return self.source(step.step_id).served_spending(step)
 
-    def no_money_left(self, trace: TraceFold) -> str | None:
+    def no_money_left(self, trace: TraceFold, /) -> str | None:
         return self.source(trace.step_id).no_money_left(trace)
 
-    def person_said(self, trace: TraceFold) -> PersonSaid | None:
+    def person_said(self, trace: TraceFold, /) -> PersonSaid | None:
         return self.source(trace.step_id).person_said(trace)
 
-    async def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
+    async def key_verdict(self, step: PlannedStep, /) -> KeyVerdict | None:
         return await self.source(step.step_id).key_verdict(step)

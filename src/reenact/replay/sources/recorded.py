@@ -17,7 +17,7 @@ from reenact.record.reader import RecordedStep
 from reenact.record.recording import Recording
 from reenact.replay.sources.stand_in import decision_meta, details_of, refused_by
 from reenact.runtime.effects.secrets import Secrets
-from reenact.runtime.effects.source import SAME, AttemptCall, AttemptResult, KeyVerdict, PersonSaid
+from reenact.runtime.effects.source import SAME, AttemptCall, AttemptResult, EffectSource, KeyVerdict, PersonSaid
 from reenact.runtime.gates.verdict import Approval, Refusal, Verdict
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.runtime.writing.redaction import Redactor
@@ -36,7 +36,7 @@ class NothingRecorded(Exception):
 
 
 @dataclass(slots=True)
-class RecordedSource:
+class RecordedSource(EffectSource):
     """Effects from a recording, by step id and attempt."""
 
     recording: Recording
@@ -49,7 +49,7 @@ class RecordedSource:
     in_turn: Callable[[str], Awaitable[None]] | None = None
     """Where calls overlapped: holds an attempt of a step back until its time in the record has come."""
 
-    def is_live(self, step: PlannedStep) -> bool:  # noqa: ARG002  # no step is
+    def is_live(self, _step: PlannedStep, /) -> bool:
         return False
 
     async def attempt(self, call: AttemptCall) -> AttemptResult:
@@ -72,24 +72,18 @@ class RecordedSource:
             return structs.replace(result, output=self.outputs[call.step.step_id], response=SAME)
         return result
 
-    async def left_behind(self, call: AttemptCall, *, wait: bool) -> AttemptResult | bool:  # noqa: ARG002  # nothing is in doubt
-        return False
-
-    async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | str:  # noqa: ARG002  # nothing is in doubt
-        return ""
-
-    def redispatches(self, trace: TraceFold, *, recovered: bool) -> int:  # noqa: ARG002  # the record knows
+    def redispatches(self, trace: TraceFold, /, **_known: bool) -> int:
         recorded = self.recording.trace(trace.step_id)
         ahead = [] if recorded is None else recorded.attempts[len(trace.attempts) :]
         return sum(1 for _ in takewhile(lambda record: record.kind == "redispatch", ahead))
 
-    def missing_secret(self, step: PlannedStep, parameters: dict[str, object]) -> str | None:  # noqa: ARG002
+    def missing_secret(self, step: PlannedStep, _parameters: dict[str, object], /) -> str | None:
         recorded = self.recording.steps.get(step.step_id)
         if recorded is None or refused_by(recorded.trace, "validate", "ERR_SECRET_UNAVAILABLE") is None:
             return None
         return str(details_of(recorded).get("secret", "as recorded"))
 
-    def given_up(self, step: PlannedStep) -> Refusal | None:
+    def given_up(self, step: PlannedStep, /) -> Refusal | None:
         recorded = self.recording.steps.get(step.step_id)
         if recorded is None or refused_by(recorded.trace, "supervisor", "ERR_CANCELLED") is None:
             return None
@@ -101,7 +95,7 @@ class RecordedSource:
         given_up = refused_by(recorded.trace, "supervisor", "ERR_CANCELLED") is not None
         return decision_meta(recorded.trace).get("gate") in ("budget", "supervisor") and not given_up
 
-    def served_decision(self, step: PlannedStep) -> Verdict:
+    def served_decision(self, step: PlannedStep, /) -> Verdict:
         """Never None: whoever supervises where this is replayed is not asked."""
         recorded = self.recording.steps.get(step.step_id)
         if self.supervisor == "auto" and not self.was_supervised(recorded):
@@ -116,7 +110,7 @@ class RecordedSource:
             return False
         return recorded.trace.decision is None or decision_meta(recorded.trace).get("gate") == "supervisor"
 
-    def served_parameters(self, step: PlannedStep) -> dict[str, object] | None:
+    def served_parameters(self, step: PlannedStep, /) -> dict[str, object] | None:
         """Recorded arguments for a step whose references lead to a value that was erased since.
 
         Where they were erased too, what is left of them tells equal ones from others; a stand-in decides as before.
@@ -127,13 +121,13 @@ class RecordedSource:
         value = recorded.parameters()
         return value if isinstance(value, dict) else {"$erased": args_commitment(recorded)}
 
-    def served_spending(self, step: PlannedStep) -> tuple[Spent, Spent] | None:
+    def served_spending(self, step: PlannedStep, /) -> tuple[Spent, Spent] | None:
         trace = self.recording.trace(step.step_id)
         meta = {} if trace is None else decision_meta(trace)
         day, model = meta.get("day_spent_exact"), meta.get("model_spent_exact")
         return Spent(int(str(day or 0))), Spent(int(str(model or 0)))
 
-    def no_money_left(self, trace: TraceFold) -> str | None:
+    def no_money_left(self, trace: TraceFold, /) -> str | None:
         recorded = self.recording.steps.get(trace.step_id)
         if recorded is None or recorded.trace.effect is None or len(trace.attempts) < len(recorded.trace.attempts):
             return None
@@ -141,7 +135,7 @@ class RecordedSource:
         limit = (outcome.details or {}).get("refused_by", "day")  # where that was erased, the run's is computed again
         return outcome.message if outcome.code == "ERR_BUDGET_EXCEEDED" and limit in ("day", "model") else None
 
-    def person_said(self, trace: TraceFold) -> PersonSaid | None:
+    def person_said(self, trace: TraceFold, /) -> PersonSaid | None:
         """The recorded call ended here although no attempt ended it: somebody did."""
         recorded = self.recording.steps.get(trace.step_id)
         if recorded is None or recorded.trace.effect is None or len(trace.attempts) < len(recorded.trace.attempts):
@@ -151,7 +145,7 @@ class RecordedSource:
             return None
         return PersonSaid(outcome.ok, recorded_output(recorded)[1], outcome.code, self.in_turn)
 
-    async def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
+    async def key_verdict(self, step: PlannedStep, /) -> KeyVerdict | None:
         recorded = self.recording.steps.get(step.step_id)
         if recorded is None or recorded.trace.effect is None:
             return KeyVerdict()

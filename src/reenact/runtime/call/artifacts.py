@@ -1,4 +1,8 @@
-"""The four artifacts of a call, filled in as the format says: never the goal, the arguments or a tool's words."""
+"""The records of a call, filled in as the format says: never the goal, the arguments or a tool's words.
+
+Four artifacts (request, decision, tool_call, tool_effect), each logged as the next entry of its trace, and the attempts
+between the last two.
+"""
 
 from __future__ import annotations
 
@@ -19,25 +23,30 @@ from reenact.contracts.artifacts import (
     ToolCall,
     ToolEffect,
 )
+from reenact.contracts.facts import Facts
 from reenact.contracts.outcome import StructuredOutcome
+from reenact.contracts.records import Attempt, AttemptKind, SideEffect
 from reenact.contracts.references import is_secret
 from reenact.journal.chain import Logged, log
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import NO_AMOUNTS
-from reenact.policy.cost import cents
+from reenact.runtime.call.call import Call
+from reenact.runtime.effects.source import AttemptCall
 from reenact.runtime.gates.verdict import Approval, Refusal
-from reenact.runtime.plans.steps import PlannedStep
-from reenact.runtime.run import Execution
+from reenact.runtime.run import Run
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import format_ts
 from reenact.values.digest import hmac_hex
 
+NO_SIDE_EFFECTS: list[SideEffect] = []
 
-def request(ex: Execution, step: PlannedStep, parameters: dict[str, object], commitment: str) -> Logged:
+
+def request(call: Call, commitment: str) -> Logged:
     """The first entry of a trace."""
-    trace_id, ts = ex.door.uuid7(), ex.door.timestamp()
+    run, step = call.run, call.step
+    trace_id, action_request_id, ts = run.door.uuid7(), run.door.uuid7(), run.door.timestamp()
     meta: Meta = {
-        "run_id": ex.run_id,
+        "run_id": run.run_id,
         "step_id": step.step_id,
         "step_index": step.index,
         "turn": step.turn,
@@ -47,18 +56,22 @@ def request(ex: Execution, step: PlannedStep, parameters: dict[str, object], com
         "idempotency_source": "trace" if step.caller_key is None else "caller",
     }
     if step.caller_key is not None:
-        meta["key"] = ex.book.put_as_it_is(ex.book.redactor.redact_text(step.caller_key))[0]
-    action_request_id = ex.door.uuid7()
-    public = shown(ex, step, parameters)
+        book = run.journal.book
+        meta["key"] = book.put_as_it_is(book.redactor.redact_text(step.caller_key))[0]
+    public = public_parameters(call) if step.skill is not None and step.skill.metadata.public else {}
+    args: dict[str, object] = {
+        "$commit": commitment,
+        **{name: msgspec.Raw(canonicalize(value)) for name, value in public.items()},
+    }
     artifact = ActionRequest(
         action_request_id=action_request_id,
-        agent_id=ex.plan.agent_id,
+        agent_id=run.plan.agent_id,
         intent=f"Run {step.skill_id}@{step.skill_version or 'unknown'} for step {step.step_id}",
         meta=meta,
-        plan_id=ex.plan.plan_id,
-        proposal=Proposal(args=args(public, commitment), tool_name=step.tool, tool_server=step.server),
+        plan_id=run.plan.plan_id,
+        proposal=Proposal(args=args, tool_name=step.tool, tool_server=step.server),
         resources=step.resources(public),
-        risk_level=step.risk_level(parameters),
+        risk_level=step.risk_level(call.parameters),
         trace_id=trace_id,
         ts=ts,
     )
@@ -73,50 +86,40 @@ def request(ex: Execution, step: PlannedStep, parameters: dict[str, object], com
     )
 
 
-def args(public: dict[str, object], commitment: str) -> dict[str, object]:
-    """The commitment, and the fields that the skill declares public; a secret is never one of them."""
-    if not public:
-        return {"$commit": commitment}
-    return {"$commit": commitment, **{name: msgspec.Raw(canonicalize(value)) for name, value in public.items()}}
-
-
-def shown(ex: Execution, step: PlannedStep, parameters: dict[str, object]) -> dict[str, object]:
-    """The public parameters of a call, without what looks like a secret."""
-    names = step.skill.metadata.public if step.skill is not None else ()
-    if not names:
-        return {}
+def public_parameters(call: Call) -> dict[str, object]:
+    """The fields that the skill declares public, without what is or looks like a secret."""
+    assert call.step.skill is not None
+    parameters, names = call.parameters, call.step.skill.metadata.public
     public = {name: parameters[name] for name in names if name in parameters and not is_secret(parameters[name])}
-    rules = ex.book.redactor.rules(step.redact_hints)
+    rules = call.run.journal.book.redactor.rules(call.step.redact_hints)
     return {name: value for name, value in public.items() if not rules.find({name: value})}
 
 
-def decision(
-    ex: Execution, trace: TraceFold, step: PlannedStep, parameters: dict[str, object], verdict: Approval | Refusal
-) -> Logged:
+def decision(call: Call, verdict: Approval | Refusal) -> Logged:
+    run, trace, step = call.run, call.trace, call.step
     request = trace.request
     assert request is not None
-    decision_id, now_ms = ex.door.uuid7(), ex.door.now_ms()
-    ts = format_ts(now_ms)
     approved = isinstance(verdict, Approval)
-    meta = decision_meta(ex, verdict)
+    decision_id, now_ms = run.door.uuid7(), run.door.now_ms()
+    nonce, ts = run.door.random_bytes(16) if approved else b"", format_ts(now_ms)
     capability: str | msgspec.UnsetType = msgspec.UNSET
     if approved:
-        capability = ex.mint.mint(
+        capability = run.mint.mint(
             trace_id=trace.trace_id,
             plan_id=request.plan_id,
             server=step.server,
             tool=step.tool,
             commitment=cast("str", request.proposal.args["$commit"]),
             targets=[resource.id for resource in request.resources],
-            read_only=step.tool_class(parameters) == "read",
+            read_only=call.tool_class == "read",
             now_s=now_ms // 1000,
-            nonce=ex.door.random_bytes(16).hex(),
+            nonce=nonce.hex(),
         )
     artifact = SupervisorDecision(
         action_request_digest=cast("str", request.digest),
         action_request_id=request.action_request_id,
         decision="APPROVE" if approved else "DENY",
-        meta=meta,
+        meta=decision_meta(run, verdict),
         minted_capability=capability,
         plan_id=request.plan_id,
         rationale=rationale(verdict),
@@ -135,7 +138,13 @@ def decision(
     )
 
 
-def decision_meta(ex: Execution, verdict: Approval | Refusal) -> Meta:
+def rationale(verdict: Approval | Refusal) -> str:
+    if isinstance(verdict, Approval):
+        return f"Approved by {verdict.by}"
+    return f"Refused by gate {verdict.gate}: {verdict.code}"
+
+
+def decision_meta(run: Run, verdict: Approval | Refusal) -> Meta:
     if isinstance(verdict, Approval):
         meta: Meta = {"gate": "supervisor", "code": "OK", "vote": verdict.vote, "duplicate_of": None, "details": None}
     else:
@@ -144,35 +153,25 @@ def decision_meta(ex: Execution, verdict: Approval | Refusal) -> Meta:
             "code": verdict.code,
             "vote": verdict.vote,
             "duplicate_of": verdict.duplicate_of,
-            "details": refusal_details(ex, verdict),
+            "details": run.journal.book.put({"message": verdict.message, **verdict.details})[0],
         }
     meta.update(NO_AMOUNTS)
     meta.update(verdict.exact)
     return meta
 
 
-def rationale(verdict: Approval | Refusal) -> str:
-    if isinstance(verdict, Approval):
-        return f"Approved by {verdict.by}"
-    return f"Refused by gate {verdict.gate}: {verdict.code}"
-
-
-def refusal_details(ex: Execution, refusal: Refusal) -> str:
-    return ex.book.put({"message": refusal.message, **refusal.details})[0]
-
-
-def idempotency_key(ex: Execution, trace: TraceFold, step: PlannedStep) -> str:
+def idempotency_key(call: Call) -> str:
     """The trace id, or the caller's key behind the plan's salt."""
-    if step.caller_key is None:
-        return trace.trace_id
-    return "k:" + hmac_hex(ex.plan.salt, step.caller_key.encode())
+    key = call.step.caller_key
+    return call.trace.trace_id if key is None else "k:" + hmac_hex(call.run.plan.salt, key.encode())
 
 
-def tool_call(ex: Execution, trace: TraceFold, step: PlannedStep, parameters: dict[str, object], key: str) -> Logged:
+def tool_call(call: Call, key: str) -> Logged:
+    trace, door = call.trace, call.run.door
     request, decided = trace.request, trace.decision
     assert request is not None
     assert decided is not None
-    tool_call_id = ex.door.uuid7()
+    tool_call_id, now = door.uuid7(), door.timestamp()
     artifact = ToolCall(
         call=request.proposal,
         capability_digest=sha256(cast("str", decided.minted_capability).encode()).hexdigest(),
@@ -181,9 +180,9 @@ def tool_call(ex: Execution, trace: TraceFold, step: PlannedStep, parameters: di
         supervisor_decision_digest=cast("str", decided.digest),
         supervisor_decision_id=decided.supervisor_decision_id,
         tool_call_id=tool_call_id,
-        tool_class=step.tool_class(parameters),
+        tool_class=call.tool_class,
         trace_id=trace.trace_id,
-        ts=max(decided.ts, ex.door.timestamp()),  # whatever the clock does, a call follows its approval
+        ts=max(decided.ts, now),  # whatever the clock does, a call follows its approval
     )
     return log(
         artifact,
@@ -198,37 +197,89 @@ def tool_call(ex: Execution, trace: TraceFold, step: PlannedStep, parameters: di
     )
 
 
-def tool_effect(
-    ex: Execution,
-    trace: TraceFold,
-    outcome: StructuredOutcome,
+def attempt_call(call: Call, number: int) -> AttemptCall:
+    run, made = call.run, call.trace.call
+    assert made is not None
+    return AttemptCall(
+        run_id=run.run_id,
+        original_run_id=run.original_run_id,
+        trace_id=call.trace.trace_id,
+        step=call.step,
+        parameters=call.parameters,
+        attempt=number,
+        idempotency_key=made.idempotency_key,
+        context=run.plan.context,
+    )
+
+
+def attempt(
+    call: Call,
+    kind: AttemptKind,
+    number: int,
     *,
-    effect_status: EffectStatus,
+    cost: int = 0,
+    code: str | None = None,
+    facts: Facts | None = None,
+    backoff_ms: int | None = None,
+    request_id: str | None = None,
+    response: str | None = None,
+    retry_after_ms: int | None = None,
+    side_effects: list[SideEffect] = NO_SIDE_EFFECTS,
+    started_at: str | None = None,
+    ended_at: str | None = None,
+) -> Attempt:
+    """The next record of a trace between its tool_call and its effect."""
+    trace, lease = call.trace, call.run.journal.lease
+    return Attempt(
+        attempt=number,
+        backoff_ms=backoff_ms,
+        code=code,
+        cost_exact=str(cost),
+        ended_at=ended_at,
+        facts=facts,
+        fence=1 if lease is None else lease.token,
+        kind=kind,
+        ordinal=len(trace.attempts),
+        prev=trace.attempts_head,
+        request_id=request_id,
+        response=response,
+        retry_after_ms=retry_after_ms,
+        side_effects=side_effects,
+        started_at=started_at,
+        trace_id=trace.trace_id,
+    )
+
+
+def tool_effect(
+    call: Call,
+    outcome: StructuredOutcome,
+    status: EffectStatus,
     output: tuple[str, int],
-    outcome_payload: tuple[str, int],
     served_from: str | None = None,
 ) -> Logged:
-    call = trace.call
-    assert call is not None
-    effect_id = ex.door.uuid7()
+    """The last entry of a trace that was authorized; `output` is the commitment and size of what it returned."""
+    run, trace, made = call.run, call.trace, call.trace.call
+    assert made is not None
+    effect_id, ts = run.door.uuid7(), run.door.timestamp()
+    said = run.journal.book.put_outcome(outcome)
     error: EffectError | msgspec.UnsetType = msgspec.UNSET
-    if effect_status != "SUCCESS":
+    if status != "SUCCESS":
         message = f"Step {outcome.step_id} ended with {outcome.code}"[:200]
         error = EffectError(code=outcome.code, message=message, retryable=outcome.retryable)
     artifact = ToolEffect(
         content_hash_alg="sha256",
         document_hashes=[
             DocumentHash(hash=output[0], pointer="/output", size_bytes=output[1]),
-            DocumentHash(hash=outcome_payload[0], pointer="/outcome", size_bytes=outcome_payload[1]),
+            DocumentHash(hash=said[0], pointer="/outcome", size_bytes=said[1]),
         ],
         meta=effect_meta(trace, outcome, served_from),
-        outcome=EffectOutcome(status=effect_status, error=error),
-        plan_id=call.plan_id,
-        tool_call_digest=cast("str", call.digest),
-        tool_call_id=call.tool_call_id,
+        outcome=EffectOutcome(status=status, error=error),
+        plan_id=made.plan_id,
+        tool_call_digest=cast("str", made.digest),
+        tool_call_id=made.tool_call_id,
         tool_effect_id=effect_id,
         trace_id=trace.trace_id,
-        ts=ex.door.timestamp(),
+        ts=ts,
     )
     return log(
         artifact,
@@ -237,30 +288,27 @@ def tool_effect(
         sequence=trace.sequence + 1,
         prev=trace.head,
         from_state="EXECUTING",
-        to_state="COMPLETED" if effect_status == "SUCCESS" else "FAILED",
-        tool_call_id=call.tool_call_id,
-        idempotency_key=call.idempotency_key,
+        to_state="COMPLETED" if status == "SUCCESS" else "FAILED",
+        tool_call_id=made.tool_call_id,
+        idempotency_key=made.idempotency_key,
     )
 
 
 def effect_meta(trace: TraceFold, outcome: StructuredOutcome, served_from: str | None) -> Meta:
+    """What behaviour is compared by, so that it can be once the payloads are gone."""
     exact = trace.cost_exact
     return {
         "code": outcome.code,
         "status": outcome.status,
         "retryable": outcome.retryable,
-        "cost_cents": cents(exact),
+        "cost_cents": -(-exact // 10**10),
         "cost_exact": str(exact),
-        "retries": retries(trace),
+        "retries": max(0, trace.made - 1),
         "attempts": len(trace.attempts),
         "attempts_head": trace.attempts_head,
         "served_from": served_from,
         "side_effects": side_effects_digest(trace),
     }
-
-
-def retries(trace: TraceFold) -> int:
-    return max(0, trace.made - 1)
 
 
 EMPTY_SIDE_EFFECTS = sha256(b"[]").hexdigest()

@@ -8,30 +8,24 @@ leaves it to a person.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
-from reenact.contracts.artifacts import EffectStatus
 from reenact.contracts.facts import Facts
-from reenact.contracts.outcome import Observability, OutcomeMetadata, StructuredOutcome
 from reenact.contracts.records import Event
-from reenact.contracts.references import escape_encrypted_marks, has_encrypted
+from reenact.contracts.references import has_encrypted
 from reenact.errors import StoreError
-from reenact.journal.fold import TraceFold
-from reenact.policy.cost import cents
-from reenact.policy.taxonomy import is_retryable
-from reenact.record.outcomes import outcome_side_effects
-from reenact.runtime.call import artifacts as building
+from reenact.runtime.call import artifacts
+from reenact.runtime.call.call import Call
+from reenact.runtime.crash_points import reach
 from reenact.runtime.effects.source import SAME, AttemptResult
-from reenact.runtime.plans.steps import PlannedStep
-from reenact.runtime.run import Execution, Parked
+from reenact.runtime.gates import budget
+from reenact.runtime.gates.verdict import Refusal
+from reenact.runtime.money import reserved_by
+from reenact.runtime.parked import Parked
+from reenact.runtime.run import Run
 from reenact.runtime.writing.redaction import KEY_VARIABLE
 from reenact.store.base import LateEffect
 from reenact.values.canonical import canonicalize, parse_canonical
-
-if TYPE_CHECKING:
-    from reenact.runtime.call.dispatch import Dispatch
 
 
 class Late(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,109 +47,102 @@ class Late(msgspec.Struct, frozen=True, kw_only=True):
     details: dict[str, object] | None = None
 
 
-async def known_result(dispatch: Dispatch, number: int, *, wait: bool = True) -> AttemptResult | bool | None:
+async def known_result(call: Call, number: int, *, wait: bool = True) -> AttemptResult | bool | None:
     """What can be known of a dispatch in doubt without sending it again: its result, or False: it did not happen.
 
     None where nobody can tell and the skill is sent again. Parked where that is for a person to say, or where what was
     sent is still under way here; `wait` for its end, for as long as the step may take.
     """
-    ex, trace = dispatch.ex, dispatch.trace
-    if trace.trace_id not in ex.recovered or not ex.source.is_live(dispatch.step):
+    run, trace_id = call.run, call.trace_id
+    if trace_id not in run.in_doubt or not call.is_live:
         return None
-    late: AttemptResult | bool | None = late_result(ex, trace.trace_id, number)
-    late = late or await ex.source.left_behind(dispatch.attempt_call(number), wait=wait)
+    late: AttemptResult | bool | None = late_result(run, trace_id, number)
+    late = late or await run.source.left_behind(artifacts.attempt_call(call, number), wait)
     if late is True and wait:
-        raise held(dispatch, "its thread still runs in this process, and it is not sent twice at a time")
+        raise held(call, "its thread still runs in this process, and it is not sent twice at a time")
     if isinstance(late, AttemptResult):
-        ex.recovered.discard(trace.trace_id)
+        run.in_doubt.discard(trace_id)
         return late
-    if released_by_person(ex, trace):
+    if released_by_person(call):
         return None
-    skill = dispatch.step.skill
+    skill = call.step.skill
     mode = "redispatch" if skill is None else skill.metadata.in_doubt
     if mode == "hold":
-        raise held(dispatch, "it may or may not have happened, and this skill is not sent twice")
+        raise held(call, "it may or may not have happened, and this skill is not sent twice")
     if mode == "reconcile":
-        return await reconcile(dispatch, number)
+        return await reconcile(call, number)
     return None
 
 
-def held(dispatch: Dispatch, why: str) -> Parked:
-    ex, step = dispatch.ex, dispatch.step
+def held(call: Call, why: str) -> Parked:
+    step_id = call.step.step_id
     return Parked(
         "held",
-        f"step {step.step_id} is in doubt: {why}. Look, then say `reenact resolve {ex.run_id} {step.step_id} "
+        f"step {step_id} is in doubt: {why}. Look, then say `reenact resolve {call.run.run_id} {step_id} "
         "--succeeded|--failed|--redispatch --reason …`",
     )
 
 
-def released_by_person(ex: Execution, trace: TraceFold) -> bool:
+def released_by_person(call: Call) -> bool:
     """A person said to send it again, and nothing was sent since: the word is about one dispatch."""
-    since = ex.fold.freed.get(trace.trace_id)
-    return since is not None and all(record.kind != "redispatch" for record in trace.attempts[since:])
+    since = call.run.journal.fold.freed.get(call.trace_id)
+    return since is not None and all(record.kind != "redispatch" for record in call.trace.attempts[since:])
 
 
-async def reconcile(dispatch: Dispatch, number: int) -> AttemptResult | bool:
+async def reconcile(call: Call, number: int) -> AttemptResult | bool:
     """The skill reads back: done (with its output), not done, or unknown. Unknown is for a person."""
-    answer = await dispatch.ex.source.reconcile(dispatch.attempt_call(number))
+    answer = await call.run.source.reconcile(artifacts.attempt_call(call, number))
     if isinstance(answer, AttemptResult):
-        dispatch.ex.recovered.discard(dispatch.trace.trace_id)
+        call.run.in_doubt.discard(call.trace_id)
         return answer
     if answer is False:
         return False
-    why = f" ({dispatch.ex.book.redactor.redact_text(answer)})" if isinstance(answer, str) and answer else ""
-    raise held(dispatch, f"its read-back could not tell whether it happened{why}")
+    why = f" ({call.run.journal.book.redactor.redact_text(answer)})" if isinstance(answer, str) and answer else ""
+    raise held(call, f"its read-back could not tell whether it happened{why}")
 
 
-def end_undispatched(
-    ex: Execution,
-    trace: TraceFold,
-    step: PlannedStep,
-    *,
-    code: str,
-    message: str,
-    details: dict[str, object],
-    status: EffectStatus,
-    output: object = None,
-) -> StructuredOutcome:
-    """The effect of a call that no attempt of ours ends: somebody tells how it ended, or that nobody knows."""
-    good = status == "SUCCESS"
-    outcome = StructuredOutcome(
-        code=code,
-        cost_cents=cents(trace.cost_exact),
-        details=details,
-        latency_ms=0,
-        message=message,
-        metadata=OutcomeMetadata(skill_id=step.skill_id, skill_version=str(step.skill_version)),
-        observability=Observability(backend_retries=building.retries(trace), span_id=None, trace_id=trace.trace_id),
-        retryable=is_retryable(code),
-        run_id=ex.run_id,
-        side_effects=outcome_side_effects(trace),
-        status="success" if good else "failure",
-        step_id=step.step_id,
-        timestamp=ex.door.timestamp(),
-    )
-    kept = ex.book.put(escape_encrypted_marks(output) if good else None, hints=step.redact_hints)
-    logged = building.tool_effect(
-        ex, trace, outcome, effect_status=status, output=kept, outcome_payload=ex.book.put_outcome(outcome)
-    )
-    ex.writer.entry(logged)
-    ex.remember_output(step.step_id, kept[0] if good else None)
-    ex.recovered.discard(trace.trace_id)
-    return outcome
+async def record_doubt(call: Call) -> Refusal | None:
+    """A call that may have been sent already is recorded as such, and charged, before it is sent again.
+
+    Why not, where the money does not reach for another: then the record is staged, to be written with the end.
+    """
+    run, trace = call.run, call.trace
+    in_doubt = trace.trace_id in run.in_doubt
+    if call.is_live and not in_doubt:
+        return None
+    for _ in range(run.source.redispatches(trace, in_doubt=in_doubt)):
+        reach("before_redispatch_record")
+        reserved = reserved_by(trace)
+        if reserved > 0 and call.is_live:
+            run.money.spend(call.rate.model, reserved)
+        run.journal.attempt(artifacts.attempt(call, "redispatch", trace.made, cost=reserved))
+        refusal = None if ends_by_word(call) else budget.no_money_for_attempt(call)
+        if refusal is not None:
+            return refusal
+        await run.journal.flush()
+        reach("after_redispatch_record")
+        if run.listeners.any:
+            run.listeners.tell_now(call.fact("redispatch", attempt=trace.made, skill_id=call.step.skill_id))
+    run.in_doubt.discard(trace.trace_id)
+    return None
 
 
-def late_result(ex: Execution, trace_id: str, number: int) -> AttemptResult | None:
+def ends_by_word(call: Call) -> bool:
+    """The record tells that somebody ended the call here, so nobody asked about money."""
+    return not call.is_live and call.run.source.person_said(call.trace) is not None
+
+
+def late_result(run: Run, trace_id: str, number: int) -> AttemptResult | None:
     """What the executor before us got, if it came back in time to leave it."""
-    for kept in ex.store.late_effects(ex.run_id, trace_id):
-        value = ex.book.redactor.decrypt(parse_canonical(kept.body))
+    for kept in run.store.late_effects(run.run_id, trace_id):
+        value = run.journal.book.redactor.decrypt(parse_canonical(kept.body))
         if has_encrypted(value):
-            raise Parked("held", f"what a call returned late is sealed; set {KEY_VARIABLE} to go on")
+            raise Parked("held", f"what a call returned late is encrypted; set {KEY_VARIABLE} to go on")
         late = msgspec.convert(value, Late)
         if late.attempt == number:
-            data = ex.book.put_as_it_is(parse_canonical(kept.body))[0]
-            ts = ex.door.timestamp()
-            ex.writer.event(Event(data=data, reason=None, trace_id=trace_id, ts=ts, type="late", who=None))
+            data = run.journal.book.put_as_it_is(parse_canonical(kept.body))[0]
+            ts = run.door.timestamp()
+            run.journal.event(Event(data=data, reason=None, trace_id=trace_id, ts=ts, type="late", who=None))
             return AttemptResult(
                 facts=late.facts,
                 started_at=late.started_at,
@@ -172,10 +159,10 @@ def late_result(ex: Execution, trace_id: str, number: int) -> AttemptResult | No
     return None
 
 
-def keep_late(ex: Execution) -> int:
+def keep_late(run: Run) -> int:
     """Leave what this executor got but may no longer record, for whoever holds the lease now."""
-    kept, redact = 0, ex.book.redactor.redact
-    for trace_id, (number, result, hints) in list(ex.unrecorded.items()):
+    kept, redact = 0, run.journal.book.redactor.redact
+    for trace_id, (number, result, hints) in list(run.unrecorded.results.items()):
         late = Late(
             trace_id=trace_id,
             attempt=number,
@@ -194,7 +181,7 @@ def keep_late(ex: Execution) -> int:
         )
         value = redact(msgspec.to_builtins(late), hints)
         try:
-            ex.store.add_late_effect(ex.run_id, LateEffect(trace_id, canonicalize(value)))
+            run.store.add_late_effect(run.run_id, LateEffect(trace_id, canonicalize(value)))
         except StoreError:
             return kept
         kept += 1

@@ -11,49 +11,52 @@ from msgspec.structs import replace
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.errors import StoreError
-from reenact.journal.fold import TraceFold
-from reenact.runtime.plans.steps import PlannedStep
-from reenact.runtime.run import Execution, Fact
+from reenact.runtime.call.call import Call
 
 log = logging.getLogger("reenact.journal")
 
 
-def may_go_on(ex: Execution, trace: TraceFold, step: PlannedStep, parameters: dict[str, object]) -> bool:
+async def make_durable(call: Call) -> None:
+    """What is staged; a read may go on without that where its host said so."""
+    try:
+        await call.run.journal.flush()
+    except StoreError as error:
+        go_on(call, error)
+
+
+def go_on(call: Call, error: StoreError) -> None:
+    """Where the call may go on without a record, say so; raises `error` for anything else."""
+    if not may_go_on(call):
+        raise error
+    run, step = call.run, call.step
+    if step.step_id in run.unrecorded.why:
+        return
+    run.unrecorded.why[step.step_id] = str(error)
+    log.warning("run %s, step %s goes on without a record: %s", run.run_id, step.step_id, error)
+    if run.listeners.any:
+        run.listeners.tell_now(call.fact("unrecorded", message=str(error), skill_id=step.skill_id))
+
+
+def may_go_on(call: Call) -> bool:
     """A read that every gate let pass. One with a caller's key may not: its key has to be reserved first."""
+    decided = call.trace.decision
     return (
-        ex.unrecorded_reads
-        and trace.decision is not None
-        and trace.decision.decision == "APPROVE"
-        and step.caller_key is None
-        and step.tool_class(parameters) == "read"
-        and ex.source.is_live(step)
+        call.run.unrecorded.reads_go_on
+        and decided is not None
+        and decided.decision == "APPROVE"
+        and call.step.caller_key is None
+        and call.tool_class == "read"
+        and call.is_live
     )
 
 
-def go_on(ex: Execution, trace: TraceFold, step: PlannedStep, parameters: dict[str, object], error: StoreError) -> None:
-    """Where the call may go on, say so; raises `error` for anything else."""
-    if not may_go_on(ex, trace, step, parameters):
-        raise error
-    if step.step_id in ex.without_record:
-        return
-    ex.without_record[step.step_id] = str(error)
-    log.warning("run %s, step %s goes on without a record: %s", ex.run_id, step.step_id, error)
-    if ex.listeners:
-        ex.tell_now(
-            Fact(
-                kind="unrecorded", run_id=ex.run_id, step_id=step.step_id, step_index=step.index, message=str(error),
-                skill_id=step.skill_id,
-            )
-        )  # fmt: skip
-
-
-def remark(ex: Execution, step: PlannedStep) -> dict[str, object]:
+def remark(call: Call) -> dict[str, object]:
     """What an outcome says of a call that was made without a record: nothing where there was one."""
-    error = ex.without_record.get(step.step_id)
+    error = call.run.unrecorded.why.get(call.step.step_id)
     return {} if error is None else {"unrecorded": True, "journal_error": error}
 
 
-def marked(ex: Execution, step: PlannedStep, outcome: StructuredOutcome) -> StructuredOutcome:
+def marked(call: Call, outcome: StructuredOutcome) -> StructuredOutcome:
     """The outcome as it is handed over; where it is not durable by then, it says so."""
-    said = remark(ex, step) if ex.without_record else None
+    said = remark(call)
     return replace(outcome, details={**(outcome.details or {}), **said}) if said else outcome

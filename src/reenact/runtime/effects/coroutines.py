@@ -19,6 +19,8 @@ from types import FrameType
 from typing import Any, TypeVar
 from weakref import WeakSet
 
+from reenact.errors import UsageError
+
 log = logging.getLogger("reenact.skills")
 
 GRACE_S = 5.0
@@ -230,3 +232,19 @@ async def leave_none_behind() -> None:
         # Before a loop closes it waits for every task that it knows of.
         asyncio._unregister_task(task)  # noqa: SLF001  # offered to those who extend asyncio
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001  # as the library's own gather does
+
+
+def run_sync(work: Coroutine[Any, Any, T]) -> T:
+    """The synchronous front; inside a running loop use the async one."""
+    if loop_is_running():
+        work.close()
+        raise UsageError("a loop is running in this thread: await the method that ends in _async instead")
+    return run_to_its_end(work)
+
+
+def loop_is_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -13,17 +13,14 @@ from typing import Any, NamedTuple
 from reenact.contracts.facts import Facts
 from reenact.contracts.references import escape_encrypted_marks, has_encrypted, secret_names, unescape
 from reenact.errors import SecretError
-from reenact.journal.fold import TraceFold
-from reenact.policy.budget import Spent
 from reenact.policy.hosts import hosts_of
 from reenact.runtime.effects import reports
 from reenact.runtime.effects.coroutines import within
 from reenact.runtime.effects.processes import call_in_process
 from reenact.runtime.effects.secrets import Secrets
-from reenact.runtime.effects.source import SAME, AttemptCall, AttemptResult, KeyVerdict, PersonSaid
+from reenact.runtime.effects.source import SAME, AttemptCall, AttemptResult, EffectSource
 from reenact.runtime.effects.threads import THREADS, leave_if_forked
 from reenact.runtime.gates.permission import refuse_hosts
-from reenact.runtime.gates.verdict import Refusal, Verdict
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.runtime.writing.redaction import KEY_VARIABLE
 from reenact.skills.context import SkillContext
@@ -43,7 +40,7 @@ class Begun(NamedTuple):
     """On the monotonic clock."""
 
 
-class LiveSource:
+class LiveSource(EffectSource):
     """Effects from the world."""
 
     def __init__(
@@ -62,40 +59,16 @@ class LiveSource:
         self._left: dict[str, tuple[asyncio.Future[Any], Begun]] = {}
         """Calls of a trace that their caller gave up on while their thread ran."""
 
-    def is_live(self, step: PlannedStep) -> bool:  # noqa: ARG002  # every step
+    def is_live(self, _step: PlannedStep, /) -> bool:
         return True
 
-    def redispatches(self, trace: TraceFold, *, recovered: bool) -> int:  # noqa: ARG002  # the recording asks the trace
-        return 1 if recovered else 0
-
-    def missing_secret(self, step: PlannedStep, parameters: dict[str, object]) -> str | None:  # noqa: ARG002  # names say it all
+    def missing_secret(self, _step: PlannedStep, parameters: dict[str, object], /) -> str | None:
         for name in secret_names(parameters):
             try:
                 self._secrets.get(name)
             except SecretError:
                 return name
         return KEY_VARIABLE if has_encrypted(parameters) else None
-
-    def given_up(self, step: PlannedStep) -> Refusal | None:  # noqa: ARG002  # nobody has given it up yet
-        return None
-
-    def served_decision(self, step: PlannedStep) -> Verdict | None:  # noqa: ARG002  # a live run decides for itself
-        return None
-
-    def served_parameters(self, step: PlannedStep) -> dict[str, object] | None:  # noqa: ARG002  # nothing is served
-        return None
-
-    def served_spending(self, step: PlannedStep) -> tuple[Spent, Spent] | None:  # noqa: ARG002  # the store knows
-        return None
-
-    def no_money_left(self, trace: TraceFold) -> str | None:  # noqa: ARG002  # the store knows
-        return None
-
-    def person_said(self, trace: TraceFold) -> PersonSaid | None:  # noqa: ARG002  # people speak through the journal
-        return None
-
-    async def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:  # noqa: ARG002  # the store knows
-        return None
 
     async def attempt(self, call: AttemptCall) -> AttemptResult:
         skill = call.step.skill
@@ -124,7 +97,7 @@ class LiveSource:
         detach(error, ambient)
         return self._result(call, begun, output, error, still_running=still_running)
 
-    async def left_behind(self, call: AttemptCall, *, wait: bool) -> AttemptResult | bool:
+    async def left_behind(self, call: AttemptCall, wait: bool, /) -> AttemptResult | bool:  # noqa: FBT001
         """What came of a call whose caller gave up on it, in its thread; `wait` no longer than the step may take."""
         future, begun = self._left.get(call.trace_id, (None, None))
         if future is None or begun is None or future.get_loop() is not asyncio.get_running_loop():

@@ -1,10 +1,13 @@
-"""Where an effect comes from. The world here; the recording and the simulation in `reenact.replay`."""
+"""Sources of effects: what a dispatch is handed, what comes back, and what a source may say besides.
+
+The world is `live.py` beside this; recordings and simulations are in `replay/sources/`.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -80,58 +83,77 @@ class PersonSaid:
     """Where calls overlapped: given the step's id, waits until the time of that end has come."""
 
 
-class EffectSource(Protocol):
-    """The one difference between a live run and each kind of replay."""
+class EffectSource(ABC):
+    """Where effects come from: the one difference between a live run and each kind of replay.
 
+    A source says what it knows; for all else there is a default: nothing is served, and what is asked of the record is
+    decided here and now. What is served is asked for only where a call is not live.
+    """
+
+    @abstractmethod
     def is_live(self, step: PlannedStep) -> bool:
         """Whether the effects of this step come from the world, now: only those are waited for, spent, and in doubt."""
 
-    async def attempt(self, call: AttemptCall) -> AttemptResult: ...
+    @abstractmethod
+    async def attempt(self, call: AttemptCall) -> AttemptResult:
+        """One dispatch."""
 
-    def redispatches(self, trace: TraceFold, *, recovered: bool) -> int:
+    # -- a dispatch that is in doubt -------------------------------------------------------------------------------
+
+    def redispatches(self, _trace: TraceFold, /, *, in_doubt: bool) -> int:
         """How many times the next dispatch was in doubt before it is made: recorded first, charged as such.
 
-        Asked before every dispatch; `recovered` is true once, for a trace that was found in EXECUTING.
+        Asked before every dispatch; `in_doubt` is true once, for a trace that was found in EXECUTING.
         """
+        return 1 if in_doubt else 0
 
-    def missing_secret(self, step: PlannedStep, parameters: dict[str, object]) -> str | None:
-        """The name of a secret that the parameters need and nobody has; None where all is there."""
-
-    def given_up(self, step: PlannedStep) -> Refusal | None:
-        """The end in the record of a call that its host gave up on before anybody had decided it.
-
-        It stood before any of the gates then, so none of them is asked.
-        """
-
-    def served_decision(self, step: PlannedStep) -> Verdict | None:
-        """The supervisor's word where a person or a function gave it, to be taken from the record."""
-
-    def served_parameters(self, step: PlannedStep) -> dict[str, object] | None:
-        """Parameters for a step whose references lead to a value that is gone, or that nobody made."""
-
-    def served_spending(self, step: PlannedStep) -> tuple[Spent, Spent] | None:
-        """What was spent today and on the model, as the recorded decision saw it; None where the store knows."""
-
-    def no_money_left(self, trace: TraceFold) -> str | None:
-        """Why the budget of the day or the model refused another attempt here in the record; None where it did not.
-
-        Asked where a step is not live: otherwise the store knows.
-        """
-
-    def person_said(self, trace: TraceFold) -> PersonSaid | None:
-        """What ended the call here in the record, where that was no attempt."""
-
-    async def key_verdict(self, step: PlannedStep) -> KeyVerdict | None:
-        """What the call's key decides; None where the store knows."""
-
-    async def left_behind(self, call: AttemptCall, *, wait: bool) -> AttemptResult | bool:
+    async def left_behind(self, _call: AttemptCall, _wait: bool, /) -> AttemptResult | bool:  # noqa: FBT001
         """What came of a dispatch in doubt that this process made itself: True where that is still under way.
 
-        False where it knows of none. `wait` for its end, or only look.
+        False where it knows of none. Wait for its end, or only look.
         """
+        return False
 
-    async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | str:
+    async def reconcile(self, _call: AttemptCall, /) -> AttemptResult | bool | str:
         """What the skill's read-back says of a dispatch in doubt: its result, False if not done.
 
         A text where it could not tell: why, or nothing.
         """
+        return ""
+
+    # -- what is served instead of decided -------------------------------------------------------------------------
+
+    def missing_secret(self, _step: PlannedStep, _parameters: dict[str, object], /) -> str | None:
+        """The name of a secret that the parameters need and nobody has; None where all is there."""
+        return None
+
+    def given_up(self, _step: PlannedStep, /) -> Refusal | None:
+        """The end in the record of a call that its host gave up on before anybody had decided it.
+
+        It stood before any of the gates then, so none of them is asked.
+        """
+        return None
+
+    def served_decision(self, _step: PlannedStep, /) -> Verdict | None:
+        """The supervisor's word where a person or a function gave it, to be taken from the record."""
+        return None
+
+    def served_parameters(self, _step: PlannedStep, /) -> dict[str, object] | None:
+        """Parameters for a step whose references lead to a value that is gone, or that nobody made."""
+        return None
+
+    def served_spending(self, _step: PlannedStep, /) -> tuple[Spent, Spent] | None:
+        """What was spent today and on the model, as the recorded decision saw it; None where the store knows."""
+        return None
+
+    def no_money_left(self, _trace: TraceFold, /) -> str | None:
+        """Why the budget of the day or the model refused another attempt here in the record; None where it did not."""
+        return None
+
+    def person_said(self, _trace: TraceFold, /) -> PersonSaid | None:
+        """What ended the call here in the record, where that was no attempt."""
+        return None
+
+    async def key_verdict(self, _step: PlannedStep, /) -> KeyVerdict | None:
+        """What the call's key decides; None where the store knows."""
+        return None

@@ -8,9 +8,10 @@ the reads of what it wrote, and those that were under way while it ended.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.journal.chain import sha
@@ -20,6 +21,10 @@ from reenact.skills.resources import resources_of
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import hmac_hex
 
+if TYPE_CHECKING:
+    from reenact.runtime.call.call import Call
+
+NOTHING: frozenset[str] = frozenset()
 UNKNOWN = object()
 """An output that lies in the journal."""
 
@@ -44,6 +49,17 @@ class Claim:
     """What it reads was written meanwhile: its success does not count."""
 
 
+class Called(Protocol):
+    """As much of a call as the gate needs: of one that is being made, or that was read from the record."""
+
+    @property
+    def step(self) -> PlannedStep: ...
+    @property
+    def parameters(self) -> dict[str, object]: ...
+    @property
+    def trace_id(self) -> str: ...
+
+
 @dataclass(slots=True)
 class DuplicateGate:
     """The calls of one turn, by a signature that tells nobody without the plan what they are.
@@ -59,25 +75,26 @@ class DuplicateGate:
     """What would be refused by now."""
     _claimed: dict[str, Claim] = field(default_factory=dict)
 
-    async def check(self, step: PlannedStep, parameters: Mapping[str, object], trace_id: str) -> Refusal | Claim | None:
+    async def claim(self, call: Called) -> Refusal | Claim | None:
         """Refuse a duplicate, or claim the call: None where anybody may repeat it.
 
         A call in flight is waited for; if it fails, this one may go on.
         """
-        if not is_idempotent(step):
+        if not is_idempotent(call.step):
             return None
-        key = self.signature(step, parameters)
+        key = self.signature(call)
         while (held := self._claimed.get(key)) is not None:
             if held.ended is None:
                 held.ended = asyncio.get_running_loop().create_future()
             await asyncio.shield(held.ended)
         earlier = self.done.get(key)
         if earlier is None:
-            return self._claim(key, step, parameters, trace_id)
+            return self._claim(key, call)
         details: dict[str, object] = {"duplicate_of": earlier.trace_id}
         if self.with_output:
             details["output"] = self._output_of(earlier)
-        message = f"{step.skill_id} succeeded with these arguments already; its result is that of {earlier.trace_id}"
+        skill_id = call.step.skill_id
+        message = f"{skill_id} succeeded with these arguments already; its result is that of {earlier.trace_id}"
         return Refusal("duplicate", "DENIED_DUPLICATE", message, details, duplicate_of=earlier.trace_id)
 
     def _output_of(self, earlier: Success) -> object:
@@ -85,31 +102,25 @@ class DuplicateGate:
             return deepcopy(earlier.output)
         return None if self.recall is None else self.recall(earlier.trace_id)
 
-    def hold(self, step: PlannedStep, parameters: Mapping[str, object], trace_id: str) -> Claim | None:
+    def hold(self, call: Called) -> Claim | None:
         """Claim for a call that an earlier process let pass; None where there is nothing to claim."""
-        key = self.signature(step, parameters) if is_idempotent(step) else None
-        return None if key is None or key in self._claimed else self._claim(key, step, parameters, trace_id)
+        key = self.signature(call) if is_idempotent(call.step) else None
+        return None if key is None or key in self._claimed else self._claim(key, call)
 
-    def _claim(self, key: str, step: PlannedStep, parameters: Mapping[str, object], trace_id: str) -> Claim:
-        claim = self._claimed[key] = Claim(key, trace_id, touched(step, parameters)[0])
+    def _claim(self, key: str, call: Called) -> Claim:
+        claim = self._claimed[key] = Claim(key, call.trace_id, touched(call)[0])
         return claim
 
-    def record(
-        self,
-        step: PlannedStep,
-        parameters: Mapping[str, object],
-        trace_id: str,
-        outcome: StructuredOutcome,
-        claim: Claim | None = None,
-    ) -> None:
+    def record(self, call: Called, outcome: StructuredOutcome, claim: Claim | None = None) -> None:
         """A call of this turn has ended. Its success counts, unless what it read was written while it read."""
-        reads, writes = touched(step, parameters)
-        is_stale = claim is not None and claim.stale
-        if outcome.ok and writes:
-            self.forget(writes)
-        if outcome.ok and is_idempotent(step) and not is_stale:
-            output = deepcopy(outcome.output) if self.with_output else UNKNOWN
-            self.done.setdefault(self.signature(step, parameters), Success(trace_id, reads, output))
+        if outcome.ok:
+            reads, writes = touched(call)
+            is_stale = claim is not None and claim.stale
+            if writes:
+                self.forget(writes)
+            if is_idempotent(call.step) and not is_stale:
+                output = deepcopy(outcome.output) if self.with_output else UNKNOWN
+                self.done.setdefault(self.signature(call), Success(call.trace_id, reads, output))
         if claim is not None:
             self.release(claim)
 
@@ -126,9 +137,9 @@ class DuplicateGate:
         if claim.ended is not None and not claim.ended.done():
             claim.ended.set_result(None)
 
-    def release_equal(self, step: PlannedStep, parameters: Mapping[str, object]) -> None:
+    def release_equal(self, call: Called) -> None:
         """Where it is known that an equal call is no longer under way, though not since when."""
-        held = self._claimed.get(self.signature(step, parameters)) if is_idempotent(step) else None
+        held = self._claimed.get(self.signature(call)) if is_idempotent(call.step) else None
         if held is not None:
             self.release(held)
 
@@ -136,8 +147,8 @@ class DuplicateGate:
         """Calls under way whose success will not count."""
         return sorted(claim.trace_id for claim in self._claimed.values() if claim.stale)
 
-    def signature(self, step: PlannedStep, parameters: Mapping[str, object]) -> str:
-        return hmac_hex(self.salt, canonicalize({"args": dict(parameters), "skill_id": step.skill_id}))
+    def signature(self, call: Called) -> str:
+        return hmac_hex(self.salt, canonicalize({"args": dict(call.parameters), "skill_id": call.step.skill_id}))
 
     def digest(self) -> str:
         """What a run checkpoint says of the gate."""
@@ -148,12 +159,19 @@ def is_idempotent(step: PlannedStep) -> bool:
     return step.skill is not None and step.skill.metadata.idempotent
 
 
-def touched(step: PlannedStep, parameters: Mapping[str, object]) -> tuple[frozenset[str], frozenset[str]]:
+def touched(call: Called) -> tuple[frozenset[str], frozenset[str]]:
     """(what the call reads, what it writes), as far as its skill declares it."""
-    if step.skill is None:
+    skill = call.step.skill
+    if skill is None or not (skill.metadata.resources.reads or skill.metadata.resources.writes):
         return NOTHING, NOTHING
-    declared = resources_of(step.skill.metadata, parameters)
+    declared = resources_of(skill.metadata, call.parameters)
     return frozenset(declared.reads), frozenset(declared.writes)
 
 
-NOTHING: frozenset[str] = frozenset()
+async def check(call: Call, gate: DuplicateGate) -> Refusal | None:
+    """The gate's word about a call, which then has its claim."""
+    found = await gate.claim(call)
+    if isinstance(found, Refusal):
+        return found
+    call.claim = found
+    return None

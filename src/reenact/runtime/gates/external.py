@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from reenact.contracts.artifacts import RiskLevel
 from reenact.contracts.plan import Context
-from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
 from reenact.runtime.gates.verdict import Refusal
 from reenact.runtime.plans.steps import PlannedStep, RunPlan
+
+if TYPE_CHECKING:
+    from reenact.runtime.call.call import Call
 
 
 @dataclass(slots=True)
@@ -27,19 +30,20 @@ class ExternalCalls:
     plan: RunPlan
     _claims: dict[str, asyncio.Future[None]] = field(default_factory=dict)
 
-    async def check(self, step: PlannedStep, trace: TraceFold) -> Refusal | None:
+    async def check(self, call: Call) -> Refusal | None:
         """Refuse one too many, or claim a place. Where the last places are claimed, what comes of them is waited for.
 
         So a refusal depends on approvals alone, which are recorded, and never on who happened to be asked meanwhile.
         """
-        assert trace.request is not None
-        if not is_external(self.plan, step, trace.request.risk_level):
+        request = call.trace.request
+        assert request is not None
+        if not is_external(self.plan, call.step, request.risk_level):
             return None
         while self.made() + len(self._claims) >= self.most:
             if self.made() >= self.most:
                 return one_too_many(self.most)
             await asyncio.shield(next(iter(self._claims.values())))
-        self._claims[trace.trace_id] = asyncio.get_running_loop().create_future()
+        self._claims[call.trace_id] = asyncio.get_running_loop().create_future()
         return None
 
     def release(self, trace_id: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from reenact.contracts.plan import Context
 from reenact.contracts.references import is_encrypted, is_secret
@@ -13,14 +14,18 @@ from reenact.policy.tool_class import ToolClassCode, check_tool_class
 from reenact.runtime.gates.verdict import Refusal
 from reenact.runtime.plans.steps import PlannedStep
 
+if TYPE_CHECKING:
+    from reenact.runtime.call.call import Call
+
 OUR_OWN = "local"
 
 
-def check(step: PlannedStep, context: Context, parameters: Mapping[str, object]) -> Refusal | None:
+def check(call: Call) -> Refusal | None:
     """All but the number of external calls, which is counted over the run: see `external`."""
+    step, context = call.step, call.run.plan.plan.context
     if context.allowed_skills is not None and not named(step, context.allowed_skills):
         return refuse(f"{step.skill_id} is not among the plan's allowed_skills", {"allowed": context.allowed_skills})
-    refusal = by_registry(step, context, parameters) if context.tool_registries else None
+    refusal = by_registry(call, context) if context.tool_registries else None
     if refusal is not None:
         return refusal
     profile = context.profile
@@ -30,7 +35,7 @@ def check(step: PlannedStep, context: Context, parameters: Mapping[str, object])
         return refuse(f"{step.skill_id} is denied to this agent")
     if profile.allowed_skills is not None and not named(step, profile.allowed_skills):
         return refuse(f"{step.skill_id} is not among the skills of this agent", {"allowed": profile.allowed_skills})
-    refusal = by_host(parameters, profile.hosts)
+    refusal = by_host(call.parameters, profile.hosts)
     if refusal is not None:
         return refusal
     declared = step.skill.metadata.side_effects if step.skill is not None else ()
@@ -40,17 +45,17 @@ def check(step: PlannedStep, context: Context, parameters: Mapping[str, object])
     return None
 
 
-def by_registry(step: PlannedStep, context: Context, parameters: Mapping[str, object]) -> Refusal | None:
+def by_registry(call: Call, context: Context) -> Refusal | None:
     """Where there are registries, a tool of a server stands in that server's, and is called as what it is there.
 
     Skills without a server are our own: what they are, they say themselves, unless there is a registry of `local`.
     """
+    step, called_as = call.step, call.tool_class
     registries = [read_tool_registry(document) for document in context.tool_registries]
     of_server = [registry for registry in registries if registry.server_id == step.server]
     if not of_server and step.server != OUR_OWN:
         return unregistered(step, "TOOL_UNCLASSIFIED_DENIED", None)
     declared = None if step.skill is None else step.skill.declared_class
-    called_as = step.tool_class(parameters)
     for registry in of_server:
         tool = registry.find(step.tool)
         needs_callers_key = tool is not None and tool.requires_idempotency_key

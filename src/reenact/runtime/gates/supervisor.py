@@ -12,13 +12,20 @@ import inspect
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from reenact.contracts.artifacts import RiskLevel
 from reenact.contracts.records import Vote
 from reenact.errors import PlanError
+from reenact.policy.cost import cents
 from reenact.runtime.effects.coroutines import within
 from reenact.runtime.effects.threads import THREADS
 from reenact.runtime.gates.verdict import Approval, NeedsApproval, Refusal, Verdict
+from reenact.runtime.parked import Parked
+
+if TYPE_CHECKING:
+    from reenact.runtime.call.call import Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,70 @@ HOST = "the host's supervisor"
 NAMED = "the supervisor"
 LONGEST_ANSWER_S = 60.0
 """What a function has to answer, unless the host says otherwise. Who takes longer than that asks for a person."""
+
+
+class Supervision:
+    """Who decides about the calls of one run: the host's function, what the plan names, and people."""
+
+    def __init__(
+        self,
+        mode: str,
+        named: Callable[[], SupervisorFunction | None],
+        host: SupervisorFunction | None,
+        limit_s: float = LONGEST_ANSWER_S,
+    ) -> None:
+        self.mode = mode
+        self._load = named
+        self.host = host
+        """The host's own: asked about every call, whatever the plan names."""
+        self._limit_s = limit_s
+
+    @cached_property
+    def named(self) -> SupervisorFunction | None:
+        """The function that the plan names, loaded when it is first asked: a vote or a cancel does not need it."""
+        try:
+            return self._load()
+        except PlanError as error:
+            raise Parked("held", f"{error}; the run goes on where it can be loaded (PYTHONPATH)") from None
+
+    def asks_a_function(self, call: Call) -> bool:
+        """Whether others may go on while this call is decided."""
+        voted = call.trace_id in call.run.journal.fold.votes
+        return self.host is not None or not (voted or self.named is None)
+
+    async def decide(self, call: Call) -> Verdict:
+        """The last word about a call that every other gate let pass."""
+        run = call.run
+        served = None if call.is_live else run.source.served_decision(call.step)
+        if served is not None:
+            return served
+        vote = run.journal.fold.votes.get(call.trace_id)
+        if vote is None and self.host is None:
+            if call.trace_id in run.journal.fold.parked:
+                # Whoever asked may not be here; the question stands until it is answered.
+                return NeedsApproval(f"a person was asked about step {call.step.step_id} and has not answered")
+            if self.mode == "auto":
+                return Approval("auto")
+        named = None if vote is not None else self.named
+        if named is not None or self.host is not None:
+            await run.journal.flush()  # a callable may take its time: what is known so far is durable first
+        return await decide(proposal_of(call), self.mode, vote=vote, named=named, host=self.host, limit_s=self._limit_s)
+
+
+def proposal_of(call: Call) -> Proposal:
+    request, plan = call.trace.request, call.run.plan.plan
+    assert request is not None
+    return Proposal(
+        run_id=call.run.run_id,
+        step_id=call.step.step_id,
+        skill_id=call.step.skill_id,
+        skill_version=call.step.skill_version,
+        risk_level=request.risk_level,
+        parameters=call.unescaped(),
+        agent_id=plan.agent_id,
+        goal=plan.goal,
+        spent_cents=cents(call.run.journal.fold.spent_exact),
+    )
 
 
 async def decide(

@@ -3,35 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from reenact.contracts.model_mistakes import said_name, why_unusable
 from reenact.errors import SkillNotFound
+from reenact.runtime.effects.secrets import FILE_VARIABLE
 from reenact.runtime.gates.verdict import Refusal
 from reenact.runtime.plans.steps import PlannedStep
+from reenact.runtime.writing.redaction import KEY_VARIABLE
 from reenact.skills.registry import Registry
+
+if TYPE_CHECKING:
+    from reenact.runtime.call.call import Call
 
 TOLD: Final = 3
 """So many problems stand in the message; the outcome's details have the others."""
 
 
-def check(
-    step: PlannedStep, parameters: Mapping[str, object], registry: Registry, unresolved: str | None
-) -> Refusal | None:
-    """`parameters` are those that the skill gets, with secrets as references."""
-    if unresolved is not None:
-        return Refusal("validate", "ERR_REFERENCE_UNRESOLVED", unresolved, {"problems": [unresolved]})
+def check(call: Call) -> Refusal | None:
+    """Whether the call can be made at all: its skill, its references, its parameters, the secrets in them."""
+    step, registry = call.step, call.run.plan.registry
+    if not call.plain and (refusal := model_mistake(step, call.parameters, registry)) is not None:
+        return refusal
+    if call.unresolved is not None:
+        return Refusal("validate", "ERR_REFERENCE_UNRESOLVED", call.unresolved, {"problems": [call.unresolved]})
     if step.skill is None:
         return Refusal("validate", "ERR_SKILL_NOT_FOUND", absent(step, registry))
-    problems = step.skill.validate(parameters)
+    problems = step.skill.validate(call.unescaped())
     if problems:
-        return Refusal(
-            "validate",
-            "ERR_VALIDATION_FAILED",
-            f"{step.reference}: {'; '.join(problems[:TOLD])}",
-            {"problems": list(problems[:20])},
-        )
-    return None
+        told = f"{step.reference}: {'; '.join(problems[:TOLD])}"
+        return Refusal("validate", "ERR_VALIDATION_FAILED", told, {"problems": list(problems[:20])})
+    if call.plain and step.caller_key is None and call.is_live:
+        return None  # there is no secret in it
+    return literal_secret(call) or missing_secret(call)
+
+
+def literal_secret(call: Call) -> Refusal | None:
+    """A secret that stands in the arguments would reach the disk: refused, unless it can be encrypted."""
+    key, redactor = call.step.caller_key, call.run.journal.book.redactor
+    if call.plain and key is None:
+        return None
+    rules = redactor.rules(call.step.redact_hints)
+    if key is not None and rules.find(key):
+        return Refusal("validate", "ERR_VALIDATION_FAILED", "idempotency_key looks like a secret; take another")
+    places = [] if redactor.can_encrypt else rules.find(call.parameters)
+    if not places:
+        return None
+    # A plan names the secret where it stands, the host of a session binds it.
+    instead = f'secrets={{"{places[0]}": "NAME"}}' if call.run.plan.literal else '{"$secret": "NAME"} there'
+    advice = (
+        f"{places[0]} holds or held a secret, which is not written to disk: write {instead}, "
+        f"or set {KEY_VARIABLE} so that it can be encrypted"
+    )
+    return Refusal("validate", "ERR_VALIDATION_FAILED", advice, {"secret_at": places[:20]})
+
+
+def missing_secret(call: Call) -> Refusal | None:
+    name = call.missing_secret()
+    if name is None:
+        return None
+    advice = f"put it into the environment or into the file named by {FILE_VARIABLE}"
+    message = f"the secret {name} is not set; {advice}"
+    return Refusal("validate", "ERR_SECRET_UNAVAILABLE", message, {"secret": name})
 
 
 def model_mistake(step: PlannedStep, parameters: Mapping[str, object], registry: Registry) -> Refusal | None:

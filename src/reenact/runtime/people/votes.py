@@ -9,7 +9,7 @@ from reenact.contracts.records import PendingVote, Vote
 from reenact.errors import UsageError
 from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
-from reenact.runtime.run import Execution
+from reenact.runtime.run import Run
 from reenact.store.base import Store
 from reenact.values.canonical import canonicalize, parse_canonical
 
@@ -26,13 +26,13 @@ def new_vote(trace: TraceFold, *, approve: bool, reason: str, ts: str, who: str)
     )
 
 
-def enter(ex: Execution, trace_id: str, said: PendingVote) -> None:
+def enter(run: Run, trace_id: str, said: PendingVote) -> None:
     """Stage the vote: from its commit on it is part of the run."""
-    ex.writer.vote(
+    run.journal.vote(
         Vote(
             action_request_digest=said.action_request_digest,
             decision=said.decision,
-            reason=ex.book.put({"reason": said.reason})[0],
+            reason=run.journal.book.put({"reason": said.reason})[0],
             trace_id=trace_id,
             ts=said.ts,
             who=said.who,
@@ -40,17 +40,17 @@ def enter(ex: Execution, trace_id: str, said: PendingVote) -> None:
     )
 
 
-def hear(ex: Execution) -> None:
+def hear(run: Run) -> None:
     """Stage the votes that came while somebody held the run. Where none is asked for any more the run goes on."""
-    if not any(trace.state == "PENDING" for trace in ex.fold.open.values()):
+    if not any(trace.state == "PENDING" for trace in run.journal.fold.open.values()):
         return
-    for trace_id, body in ex.store.pending_votes(ex.run_id).items():
-        trace = ex.fold.open.get(trace_id)
-        if trace is None or trace.state != "PENDING" or trace_id in ex.fold.votes:
+    for trace_id, body in run.store.pending_votes(run.run_id).items():
+        trace = run.journal.fold.open.get(trace_id)
+        if trace is None or trace.state != "PENDING" or trace_id in run.journal.fold.votes:
             continue
         said = msgspec.convert(parse_canonical(body), PendingVote)
         if trace.request is not None and trace.request.digest == said.action_request_digest:
-            enter(ex, trace_id, said)
+            enter(run, trace_id, said)
 
 
 def cast(store: Store, run_id: str, fold: RunFold, trace: TraceFold, said: PendingVote) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import NamedTuple, cast
 
-from msgspec import to_builtins
+from msgspec import convert, to_builtins
+from msgspec.structs import replace
 
 from reenact.contracts.plan import PIN_AGAIN, Plan, Step, plan_from_document
 from reenact.contracts.plan_rules import PinnedPrices, Pins, SkillPrice, TokenPrice
@@ -20,48 +21,80 @@ from reenact.values.recorded import as_recorded
 from reenact.version import __version__
 
 
+class PinnedPlan(NamedTuple):
+    """A plan that is parsed, checked and pinned, and the document that its hash covers."""
+
+    plan: Plan
+    document: dict[str, object]
+
+
 def pin(document: dict[str, object], registry: Registry, door: Door, *, source: str = "plan") -> dict[str, object]:
-    """The plan's document with versions, policies, prices, taxonomy and salt. To a pinned plan nothing is added.
+    """The plan's document pinned: see `pin_plan`."""
+    return pin_document(document, registry, door, source=source).document
+
+
+def pin_document(document: dict[str, object], registry: Registry, door: Door, *, source: str = "plan") -> PinnedPlan:
+    return pin_plan(plan_from_document(document, source=source)[0], document, registry, door, source=source)
+
+
+def pin_plan(
+    plan: Plan, document: dict[str, object], registry: Registry, door: Door, *, source: str = "plan"
+) -> PinnedPlan:
+    """The plan with versions, policies, prices, taxonomy and salt. To a pinned plan nothing is added.
 
     Parameters are what a record of the plan gives back.
     """
-    plan, _ = plan_from_document(document, source=source)
-    document = with_recorded_parameters(document, plan, source)
+    plan, document = with_recorded_parameters(plan, document, source)
     if plan.context.pins is not None:
         check_pins(plan, plan.context.pins, registry, source)
-        return document
-    steps = pinned_steps(document, plan, registry)
-    used = sorted({(step["skill_id"], step.get("skill_version")) for step in steps if step.get("skill_version")})
+        return PinnedPlan(plan, document)
+    plan = replace(plan, steps=[with_version(step, registry) for step in plan.steps])
+    used = sorted({(step.skill_id, step.skill_version) for step in plan.steps if step.skill_version})
     pins: dict[str, object] = {
         "taxonomy": TAXONOMY_VERSION,
-        "prices": prices_for(plan, steps, registry, used, door.now_ms()),
+        "prices": prices_for(plan, registry, used, door.now_ms()),
         "retry": retry_for(registry, used),
         "skills": digests_for(registry, used),
         "salt": door.random_bytes(32).hex(),
     }
     if limits_external_calls(plan):
         pins["side_effects"] = with_side_effects(registry, used)
-    context = document.get("context")
-    return {
-        **document,
-        "steps": steps,
-        "context": {**(context if isinstance(context, dict) else {}), "pins": pins},
-    }
+    given, context = cast("list[dict[str, object]]", document["steps"]), document.get("context")
+    steps = [
+        {**raw, "skill_version": step.skill_version} if step.skill_version else dict(raw)
+        for step, raw in zip(plan.steps, given, strict=True)
+    ]
+    plan = replace(plan, context=replace(plan.context, pins=convert(pins, Pins)))
+    return PinnedPlan(
+        plan,
+        {**document, "steps": steps, "context": {**(context if isinstance(context, dict) else {}), "pins": pins}},
+    )
 
 
-def with_recorded_parameters(document: dict[str, object], plan: Plan, source: str) -> dict[str, object]:
+def with_version(step: Step, registry: Registry) -> Step:
+    """A step that names no version gets the highest that is registered."""
+    if step.skill_version is not None:
+        return step
+    try:
+        return replace(step, skill_version=registry.highest(step.skill_id).version)
+    except SkillNotFound:
+        return step  # it will be refused as ERR_SKILL_NOT_FOUND; nothing is substituted
+
+
+def with_recorded_parameters(plan: Plan, document: dict[str, object], source: str) -> PinnedPlan:
     """A skill gets the same values from a plan in memory as from the plan's record, after a crash or in a replay."""
     parameters = [parameters_as_recorded(step, index, source) for index, step in enumerate(plan.steps)]
     if all(new is step.parameters for new, step in zip(parameters, plan.steps, strict=True)):
-        return document
-    steps = cast("list[dict[str, object]]", document["steps"])
-    changed = [{**step, "parameters": new} for step, new in zip(steps, parameters, strict=True)]
-    return {**document, "steps": changed}
+        return PinnedPlan(plan, document)
+    given = cast("list[dict[str, object]]", document["steps"])
+    changed = [{**raw, "parameters": new} for raw, new in zip(given, parameters, strict=True)]
+    steps = [replace(step, parameters=new) for step, new in zip(plan.steps, parameters, strict=True)]
+    return PinnedPlan(replace(plan, steps=steps), {**document, "steps": changed})
 
 
-def parameters_as_recorded(step: Step, index: int, source: str) -> object:
+def parameters_as_recorded(step: Step, index: int, source: str) -> dict[str, object]:
     try:
-        return as_recorded(step.parameters)
+        return cast("dict[str, object]", as_recorded(step.parameters))
     except CanonicalizationError as error:
         raise PlanError(f"{source}: $.steps[{index}].parameters: {error}") from None
 
@@ -88,26 +121,12 @@ def check_pins(plan: Plan, pins: Pins, registry: Registry, source: str) -> None:
             )
 
 
-def pinned_steps(document: dict[str, object], plan: Plan, registry: Registry) -> list[dict[str, object]]:
-    raw = cast("list[dict[str, object]]", document["steps"])
-    pinned = []
-    for step, given in zip(plan.steps, raw, strict=True):
-        version = step.skill_version
-        if version is None:
-            try:
-                version = registry.highest(step.skill_id).version
-            except SkillNotFound:
-                version = None  # the step will be refused as ERR_SKILL_NOT_FOUND; nothing is substituted
-        pinned.append({**given, "skill_version": version} if version else dict(given))
-    return pinned
-
-
-def retry_for(registry: Registry, used: list[tuple[object, object]]) -> dict[str, object]:
+def retry_for(registry: Registry, used: list[tuple[str, str]]) -> dict[str, object]:
     pinned: dict[str, object] = {"default": policy_to_dict(merge_retry())}
     for skill_id, version in used:
         reference = f"{skill_id}@{version}"
         if reference in registry:
-            declared = registry.resolve(str(skill_id), str(version)).metadata.retry
+            declared = registry.resolve(skill_id, version).metadata.retry
             if declared is not None:
                 pinned[reference] = policy_to_dict(merge_retry(declared))
     return pinned
@@ -117,31 +136,29 @@ def limits_external_calls(plan: Plan) -> bool:
     return plan.context.profile is not None and plan.context.profile.max_external_calls is not None
 
 
-def with_side_effects(registry: Registry, used: list[tuple[object, object]]) -> list[str]:
+def with_side_effects(registry: Registry, used: list[tuple[str, str]]) -> list[str]:
     """Which calls count as external depends on it, also where the skills' code is not at hand."""
     known = [f"{skill_id}@{version}" for skill_id, version in used if f"{skill_id}@{version}" in registry]
     return [name for name in known if registry.resolve(*name.split("@", 1)).metadata.side_effects]
 
 
-def digests_for(registry: Registry, used: list[tuple[object, object]]) -> dict[str, str]:
+def digests_for(registry: Registry, used: list[tuple[str, str]]) -> dict[str, str]:
     references = [f"{skill_id}@{version}" for skill_id, version in used]
     known = registry.digests()
     return {reference: known[reference] for reference in references if reference in known}
 
 
-def prices_for(
-    plan: Plan, steps: list[dict[str, object]], registry: Registry, used: list[tuple[object, object]], at_ms: int
-) -> dict[str, object]:
+def prices_for(plan: Plan, registry: Registry, used: list[tuple[str, str]], at_ms: int) -> dict[str, object]:
     """Token prices of the models that the steps ask, as of `at_ms`, and the fixed price of each skill."""
     skills: dict[str, SkillPrice] = {}
     for skill_id, version in used:
         reference = f"{skill_id}@{version}"
         if reference in registry:
-            skills[reference] = price_row(registry.resolve(str(skill_id), str(version)).metadata)
+            skills[reference] = price_row(registry.resolve(skill_id, version).metadata)
     models = set()
     by_tokens = {reference: row for reference, row in skills.items() if row.cost_model == "tokens"}
-    for step, given in zip(plan.steps, steps, strict=True) if by_tokens else ():
-        row = by_tokens.get(f"{step.skill_id}@{given.get('skill_version')}")
+    for step in plan.steps if by_tokens else ():
+        row = by_tokens.get(f"{step.skill_id}@{step.skill_version}")
         model = None if row is None else tariff_of(row, step.parameters).model
         models |= {model} if model is not None else set()
     table = DEFAULT_PRICES.extended(plan.context.prices)

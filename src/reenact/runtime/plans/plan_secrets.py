@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from reenact.contracts.plan import Plan, Step, plan_from_document
+from reenact.contracts.plan import Plan, Step
 from reenact.contracts.references import secret_names
 from reenact.errors import PlanError, SkillNotFound, UsageError
 from reenact.policy.literals import literal_secrets
@@ -19,9 +19,10 @@ MARK = REDACTED.encode()
 PLAIN_KEY = re.compile(r"[A-Za-z_]\w*\Z")
 
 
-def refuse_secrets(document: dict[str, object], registry: Registry, secrets: Secrets, *, source: str) -> None:
+def refuse_secrets(
+    plan: Plan, document: dict[str, object], registry: Registry, secrets: Secrets, *, source: str
+) -> None:
     """PlanError with the place of the first secret that stands literally in the plan, and what to write instead."""
-    plan, _ = plan_from_document(document, source=source)
     secrets.learn(secret_names([step.parameters for step in plan.steps]))
     looks = Looks(secrets.known_values, tuple(plan.context.secret_fields), registry)
     for index, step in enumerate(plan.steps):

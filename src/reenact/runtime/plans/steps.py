@@ -98,6 +98,8 @@ class RunPlan:
         self.index = {step.step_id: number for number, step in enumerate(plan.steps)}
         self._bound: dict[tuple[str, str | None], Bound] = {}
         self.context = context_mapping(document)
+        self.is_session = False
+        """Made call by call, and assembled when the session ends."""
         self.by_turn = False
         """A session's plan: what was called before counts as a duplicate within its turn."""
         self.turn = 0

@@ -53,7 +53,7 @@ class SessionPlan(RunPlan):
         super().__init__(plan, document, registry)
         if limits_external_calls(plan) and self.pins.side_effects is None:
             self.pins = replace(self.pins, side_effects=[])
-        self.literal = True
+        self.literal = self.is_session = True
         self.secret_names: set[str] = set()
         """Of the secrets that its calls were bound to."""
         self._prices = DEFAULT_PRICES.extended(plan.context.prices)

@@ -4,55 +4,53 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Event, EventType, RunStatus
 from reenact.errors import ConcurrentExecution, UsageError, WaitingForPerson
 from reenact.journal.fold import TraceFold
-from reenact.policy.cost import PriceTable
 from reenact.record.reader import RecordedStep, RunReader
-from reenact.runtime.call import call as drive
+from reenact.runtime.call import begin, unrecorded
+from reenact.runtime.call.call import Call
 from reenact.runtime.call.doubt import keep_late
-from reenact.runtime.call.unrecorded import marked
+from reenact.runtime.call.drive import drive
 from reenact.runtime.crash_points import reach
+from reenact.runtime.engine import Engine
+from reenact.runtime.listeners import Fact
+from reenact.runtime.parked import Parked
 from reenact.runtime.people import votes
 from reenact.runtime.plans.plan_run import note_cancel
-from reenact.runtime.run import Execution, Fact, Parked
-from reenact.runtime.session import checks as verification
-from reenact.runtime.session import history as session_history
+from reenact.runtime.run import Run
+from reenact.runtime.session import checks, history, messages
 from reenact.runtime.session.arguments import StepNames, check_arguments, check_commands, spoken
-from reenact.runtime.session.plan import Document, SessionPlan
+from reenact.runtime.session.plan import Document
 from reenact.runtime.writing.checkpoint_state import fresh_gate
-
-if TYPE_CHECKING:
-    from reenact.runtime.runtime import Runtime
 
 
 class Session:
     """One run of an agent loop. `call` never raises for a tool's failure; what it returns is durable."""
 
-    def __init__(self, runtime: Runtime, ex: Execution, plan: SessionPlan) -> None:
-        self._runtime = runtime
-        self._ex = ex
-        self._plan = plan
+    def __init__(self, engine: Engine, run: Run) -> None:
+        self._engine = engine
+        self._run = run
+        self._plan = history.session_plan(run)
         self._finished = False
         self._confidence: float | None = None
         self._passed_before = 0
         self._in_flight: dict[str, tuple[asyncio.Future[None], asyncio.Task[object] | None]] = {}
         """Until when each call is under way, and in whose task."""
-        self._names = StepNames(lambda: ex.store.step_ids(ex.run_id) if ex.fold.requested else ())
+        self._names = StepNames(lambda: run.store.step_ids(run.run_id) if run.journal.fold.requested else ())
         self._closing = False
         self._left = False
 
     @property
     def run_id(self) -> str:
-        return self._ex.run_id
+        return self._run.run_id
 
     @property
     def spent_exact(self) -> int:
         """Picodollars charged so far."""
-        return self._ex.fold.spent_exact
+        return self._run.journal.fold.spent_exact
 
     async def call(
         self,
@@ -83,20 +81,25 @@ class Session:
         except Parked as parked:
             raise as_waiting(parked, self.run_id, call.step.step_id) from None
 
-    async def _driven(self, call: drive.Call) -> StructuredOutcome:
+    async def _driven(self, call: Call) -> StructuredOutcome:
         """The outcome of a call, durable. While this goes on the call is nobody else's."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._in_flight[call.trace.trace_id] = (ended, asyncio.current_task())
         try:
-            outcome = await call.drive()
-            await call.make_durable()
+            outcome = await drive(call)
+            await unrecorded.make_durable(call)
         except ConcurrentExecution:
-            keep_late(self._ex)
+            keep_late(self._run)
             raise
         finally:
             del self._in_flight[call.trace.trace_id]
             ended.set_result(None)
-        return self._ex.book.redactor.hide_known(marked(self._ex, call.step, outcome))
+        return self._handed_over(call, outcome)
+
+    def _handed_over(self, call: Call, outcome: StructuredOutcome) -> StructuredOutcome:
+        """The outcome as the caller gets it: without the host's secrets, and with a remark where it is not durable."""
+        marked = unrecorded.marked(call, outcome) if self._run.unrecorded.why else outcome
+        return self._run.journal.book.redactor.hide_known(marked)
 
     def _begun(
         self,
@@ -107,14 +110,14 @@ class Session:
         step_id: str | None,
         idempotency_key: str | None,
         secrets: dict[str, str],
-    ) -> drive.Call:
+    ) -> Call:
         """The call with its request staged; where this raises, nothing is. It takes the next index: there is no gap."""
         check_arguments(version, step_id, idempotency_key, secrets)
-        index = self._ex.fold.requested
+        index = self._run.journal.fold.requested
         name = self._names.automatic(index) if step_id is None else self._names.given(step_id, index)
         if not self._is_writable(name):
             raise UsageError("the name of a step looks like a secret, and names are written as they are")
-        self._runtime.secrets.learn(secrets.values())
+        self._engine.secrets.learn(secrets.values())
         self._plan.secret_names.update(secrets.values())
         named, exact, recordable = spoken(skill_id, version, parameters, secrets, self._is_writable)
         step = self._plan.planned(
@@ -123,37 +126,36 @@ class Session:
             skill_id=named,
             version=exact,
             parameters=recordable,
-            turn=self._ex.fold.turn,
+            turn=self._run.journal.fold.turn,
             caller_key=idempotency_key,
         )
-        self._ex.prices = PriceTable.of(self._plan.pins.prices)
-        call = drive.start(self._ex, step)
+        call = begin.begin(self._run, step)
         self._names.take(name)
         return call
 
     def _is_writable(self, name: str) -> bool:
         """Names stand in the chain as they are."""
-        return self._ex.book.redactor.redact_text(name) == name
+        return self._run.journal.book.redactor.redact_text(name) == name
 
     async def turn(self) -> int:
         """Begin a new turn: what was called before no longer counts as a duplicate. Gives the turn's number."""
         self._check_open()
         self._event("turn", None)
-        turn = self._ex.fold.turn
-        self._ex.duplicates = fresh_gate(self._ex, turn)
-        await self._ex.writer.flush()
+        turn = self._run.journal.fold.turn
+        self._run.gates.duplicates = fresh_gate(self._run, turn)
+        await self._run.journal.flush()
         return turn
 
     async def verify(self, commands: Sequence[str], *, timeout_s: float = 600) -> list[int]:
         """Run commands that check the work, and record their exit codes. Gives the codes."""
         self._check_open()
         check_commands(commands, timeout_s)
-        codes = await verification.run_commands(list(commands), self._plan.context, timeout_s)
+        codes = await checks.run_commands(list(commands), self._plan.context, timeout_s)
         passed = sum(code == 0 for code in codes)
         delta, self._passed_before = passed - self._passed_before, passed
         data = {"commands": list(commands), "exit_codes": codes, "verification_delta": delta}
-        self._event("verify", self._ex.book.put(data)[0])
-        await self._ex.writer.flush()
+        self._event("verify", self._run.journal.book.put(data)[0])
+        await self._run.journal.flush()
         return codes
 
     def finish(self, *, confidence: float | None = None) -> None:
@@ -165,8 +167,8 @@ class Session:
 
     async def history(self, *, style: str = "openai") -> list[Document]:
         """The calls and results so far as messages that a model API accepts: `openai` or `anthropic`."""
-        redactor = self._ex.book.redactor
-        return session_history.messages(self._recorded(), style, lambda value: redactor.hide(redactor.decrypt(value)))
+        redactor = self._run.journal.book.redactor
+        return messages.messages(self._recorded(), style, lambda value: redactor.hide(redactor.decrypt(value)))
 
     async def settle(self) -> list[StructuredOutcome]:
         """Drive to their end the calls that an earlier process left open, and those that waited for a person.
@@ -175,18 +177,20 @@ class Session:
         """
         self._check_inside()
         self._hear()
-        return await self._drive_open(list(self._ex.fold.open.values()))
+        return await self._drive_open(list(self._run.journal.fold.open.values()))
 
     async def settle_voted(self) -> list[StructuredOutcome]:
         """Drive the calls that a person has approved or denied meanwhile. One that was sent is no longer about that."""
         self._hear()
-        voted = [trace for trace in self._ex.fold.open.values() if trace.trace_id in self._ex.fold.votes]
+        voted = [
+            trace for trace in self._run.journal.fold.open.values() if trace.trace_id in self._run.journal.fold.votes
+        ]
         return await self._drive_open([trace for trace in voted if trace.state != "EXECUTING"])
 
     def _hear(self) -> None:
-        votes.hear(self._ex)
-        if self._ex.writer.has_staged and not self.waiting:
-            self._ex.writer.status("running")
+        votes.hear(self._run)
+        if self._run.journal.has_staged and not self.waiting:
+            self._run.journal.status("running")
 
     async def _drive_open(self, traces: list[TraceFold]) -> list[StructuredOutcome]:
         outcomes: list[StructuredOutcome] = []
@@ -195,24 +199,24 @@ class Session:
             if trace.trace_id in self._in_flight:
                 continue
             if trace.state == "EXECUTING":  # whoever made the call gave up on it: it is in doubt as after a crash
-                self._ex.recovered.add(trace.trace_id)
+                self._run.in_doubt.add(trace.trace_id)
             try:
-                call = session_history.reopen(self._ex, self._plan, trace)
-                drive.hold_without_skill(self._ex, call.step, trace.meta("definition_digest"))
+                call = history.reopen(self._run, trace)
+                begin.hold_without_skill(self._run, call.step, trace.meta("definition_digest"))
                 outcomes.append(await self._driven(call))
             except Parked as parked:
                 stopped = stopped or as_waiting(parked, self.run_id, trace.step_id)
-                drive.mark_parked(self._ex, trace)
+                begin.mark_parked(self._run, trace)
         if stopped is not None:
-            await self._ex.writer.flush()
+            await self._run.journal.flush()
             raise stopped
         return outcomes
 
     @property
     def waiting(self) -> list[str]:
         """Ids of the calls that wait for a person. Where nobody is asked, an undecided call was given up on."""
-        undecided = [trace for trace in self._ex.fold.open.values() if session_history.may_wait(self._ex, trace)]
-        unheard = self._ex.store.pending_votes(self.run_id) if undecided else {}
+        undecided = [trace for trace in self._run.journal.fold.open.values() if history.may_wait(self._run, trace)]
+        unheard = self._run.store.pending_votes(self.run_id) if undecided else {}
         return [trace.step_id for trace in undecided if trace.trace_id not in unheard]
 
     # -- the end ---------------------------------------------------------------------------------------------------
@@ -232,27 +236,27 @@ class Session:
         """Assemble the plan, seal the run. A call that was given up on ends as in doubt: a seal leaves none open."""
         self._closing = True
         await self.quiet()
-        await self._ex.writer.flush()
-        for trace in list(self._ex.fold.open.values()):
-            await session_history.synthesize(self._ex, self._plan, trace)
+        await self._run.journal.flush()
+        for trace in list(self._run.journal.fold.open.values()):
+            await history.synthesize(self._run, trace)
         status: RunStatus = "completed"
-        if self._ex.cancel_note is not None:
-            note_cancel(self._ex, self._ex.cancel_note)
+        if self._run.cancel_note is not None:
+            note_cancel(self._run, self._run.cancel_note)
             status = "cancelled"
-        reason = self._ex.book.put({"confidence": self._confidence})[0] if self._finished else None
-        session_history.seal(self._ex, self._plan, status, reason=reason)
-        self._ex.tell(Fact(kind="run_ended", run_id=self.run_id, status=status))
+        reason = self._run.journal.book.put({"confidence": self._confidence})[0] if self._finished else None
+        history.seal(self._run, status, reason=reason)
+        self._run.listeners.tell(Fact(kind="run_ended", run_id=self.run_id, status=status))
         reach("before_seal")
-        await self._ex.writer.flush()
+        await self._run.journal.flush()
         reach("after_seal")
         return status
 
     def _recorded(self) -> list[RecordedStep]:
-        return list(RunReader(self._ex.store, self.run_id).steps())
+        return list(RunReader(self._run.store, self.run_id).steps())
 
     def _event(self, kind: EventType, data: str | None, *, reason: str | None = None) -> None:
-        ts = self._ex.door.timestamp()
-        self._ex.writer.event(Event(data=data, reason=reason, trace_id=None, ts=ts, type=kind, who=None))
+        ts = self._run.door.timestamp()
+        self._run.journal.event(Event(data=data, reason=reason, trace_id=None, ts=ts, type=kind, who=None))
 
     def leave(self) -> None:
         """The lease is given back: whoever takes it next would not know of a call that is made from here on."""
@@ -263,7 +267,7 @@ class Session:
             raise UsageError(f"the block of session {self.run_id} has ended; open it again with resume=…")
 
     def _check_open(self) -> None:
-        if self._closing or self._ex.fold.seal is not None:
+        if self._closing or self._run.journal.fold.seal is not None:
             raise UsageError(f"session {self.run_id} has ended; open a new one")
         self._check_inside()
         if self._finished:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -22,7 +23,7 @@ from reenact.record.trace import load_trace
 from reenact.runtime.gates.duplicate import DuplicateGate, Success, touched
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.runtime.recovery import Recovered, restore
-from reenact.runtime.run import Execution
+from reenact.runtime.run import Run
 from reenact.store.base import Store
 
 
@@ -68,22 +69,30 @@ def put_back(gate: DuplicateGate, kept: KeptState) -> None:
         )
 
 
-def fresh_gate(ex: Execution, turn: int = 0) -> DuplicateGate:
+def fresh_gate(run: Run, turn: int = 0) -> DuplicateGate:
     """The gate of a turn in which nothing was called yet."""
     return DuplicateGate(
         turn=turn,
-        salt=ex.plan.salt,
-        with_output=ex.duplicate_output,
-        recall=lambda trace_id: recorded_output(ex, trace_id),
+        salt=run.plan.salt,
+        with_output=run.gates.duplicate_output,
+        recall=lambda trace_id: recorded_output(run, trace_id),
     )
 
 
-def recorded_output(ex: Execution, trace_id: str) -> object:
+def recorded_output(run: Run, trace_id: str) -> object:
     """What a call returned that has succeeded; None where that was erased."""
-    row = ex.store.trace(trace_id, run_id=ex.run_id)
+    row = run.store.trace(trace_id, run_id=run.run_id)
     assert row is not None, "the gate knows calls of its run alone"
-    trace, commits = load_trace(ex.store, row)
-    return outcome_of(ex.book, trace, near=commits.get("tool_effect"))[1]
+    trace, commits = load_trace(run.store, row)
+    return outcome_of(run.journal.book, trace, near=commits.get("tool_effect"))[1]
+
+
+class PastCall(NamedTuple):
+    """A recorded call, as the duplicate gate sees one."""
+
+    step: PlannedStep
+    parameters: dict[str, object]
+    trace_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,28 +130,29 @@ def read_on(reader: RunReader) -> tuple[RunFold, list[RecordedStep]]:
 
 
 def remembered_gate(
-    ex: Execution, turn: int, past: Past, step_of: Callable[[RecordedStep, dict[str, object]], PlannedStep]
+    run: Run, turn: int, past: Past, step_of: Callable[[RecordedStep, dict[str, object]], PlannedStep]
 ) -> DuplicateGate:
     """What the gate of a turn knew when the run was interrupted."""
-    gate = fresh_gate(ex, turn)
+    gate = fresh_gate(run, turn)
     stale: set[str] = set()
     if past.kept is not None:
         put_back(gate, past.kept)
         stale.update(past.kept.stale)
     written: list[tuple[int, frozenset[str]]] = []
     for recorded in past.steps:
-        parameters = ex.book.redactor.decrypt(recorded.parameters()) if recorded.finished else None
+        parameters = run.journal.book.redactor.decrypt(recorded.parameters()) if recorded.finished else None
         if not isinstance(parameters, dict):
             continue
-        step, outcome, trace_id = step_of(recorded, parameters), recorded.outcome(), recorded.trace.trace_id
-        reads, writes = touched(step, parameters)
+        outcome, trace_id = recorded.outcome(), recorded.trace.trace_id
+        call = PastCall(step_of(recorded, parameters), parameters, trace_id)
+        reads, writes = touched(call)
         begun, ended = (recorded.commits.get(part, 0) for part in ("supervisor_decision", "tool_effect"))
         was_stale = trace_id in stale or any(number >= begun and reads & names for number, names in written)
         if outcome.ok and writes:
             written.append((ended, writes))
             gate.forget(writes)
-        if step.turn == turn and not was_stale:
-            gate.record(step, parameters, trace_id, outcome)
+        if call.step.turn == turn and not was_stale:
+            gate.record(call, outcome)
     return gate
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import DecodeError
 from msgspec.structs import replace
 
+from reenact.contracts.records import UNFINISHED
 from reenact.errors import ReenactError
 from reenact.journal.frontier import DECODE, Frontier, pack
 from reenact.journal.run_fold import RunFold
@@ -24,7 +25,6 @@ from reenact.values.digest import ZERO_DIGEST, hmac_hex
 from reenact.values.ids import project_uuid7
 
 DEDUPE_KEY_BYTES = 32
-NOT_ENDED = ("pending", "running", "waiting", "held")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ def runs(run: RunEvidence, rebuilt: Rebuilt, plan: dict[str, Any]) -> list[Diffe
     )
     if rebuilt.seal is not None:
         found += first_difference("runs", name, [("status", rebuilt.seal.get("status"), row.status)])
-    elif row.status not in NOT_ENDED:
-        open_ones = f"without a seal one of {', '.join(NOT_ENDED)}"
+    elif row.status not in UNFINISHED:
+        open_ones = f"without a seal one of {', '.join(UNFINISHED)}"
         found.append(Difference("runs", name, "status", open_ones, told(row.status)))
     if not isinstance(row.token, int) or row.token < rebuilt.highest_fence:
         found.append(Difference("runs", name, "token", f"at least {rebuilt.highest_fence}", told(row.token)))

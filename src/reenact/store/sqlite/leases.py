@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import replace
 
-from reenact.contracts.records import RunStatus
+from reenact.contracts.records import ENDED, RunStatus
 from reenact.errors import LockAcquireFailed, RunNotFound
 from reenact.store.base import LEASE_MS, PAYLOAD_BITS, Lease, OpenRun
 from reenact.store.compression import Codec
@@ -14,7 +14,6 @@ from reenact.store.owner import is_out_of_sight, owner_is_gone
 from reenact.store.sqlite.connection import Connection
 from reenact.values.clock import Door
 
-ENDED = "('completed', 'failed', 'cancelled')"
 OPEN_RUN = f"run_id, kind, status, owner, expires_ms FROM runs WHERE status NOT IN {ENDED}"
 
 

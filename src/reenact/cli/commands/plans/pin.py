@@ -32,15 +32,16 @@ def pin(
     from reenact.cli.screens.printing import print_json
     from reenact.contracts.plan import plan_hash
     from reenact.runtime.effects.secrets import Secrets
-    from reenact.runtime.plans.pinning import pin as pin_plan
+    from reenact.runtime.plans.pinning import pin_document
     from reenact.runtime.plans.plan_secrets import refuse_secrets
     from reenact.runtime.plans.tool_registries import load_registries, with_registries
     from reenact.values.clock import SystemDoor
 
     file, registry, tools = read_plan(plan), load_registry(skills), load_registries(tool_registry or ())
     whole = file.located(lambda: with_registries(file.document, tools, source=str(plan)))
-    pinned = file.located(lambda: pin_plan(whole, registry, SystemDoor(), source=str(plan)))
-    file.located(lambda: refuse_secrets(pinned, registry, Secrets(), source=str(plan)))
+    found = file.located(lambda: pin_document(whole, registry, SystemDoor(), source=str(plan)))
+    file.located(lambda: refuse_secrets(*found, registry, Secrets(), source=str(plan)))
+    pinned = found.document
     digest = plan_hash(pinned)
     text = msgspec.json.format(msgspec.json.encode(pinned), indent=2) + b"\n"
     if output is not None:

@@ -32,15 +32,15 @@ def read_context(path: Path | None) -> Document:
 def pinned_plan(made: Document, registry: Registry, planner_id: str) -> Document:
     """The plan with everything pinned, and no secret in it."""
     from reenact.runtime.effects.secrets import Secrets
-    from reenact.runtime.plans.pinning import pin
+    from reenact.runtime.plans.pinning import pin_document
     from reenact.runtime.plans.plan_secrets import refuse_secrets
     from reenact.values.clock import SystemDoor
 
     door = SystemDoor()
     source = f"the plan of {planner_id}"
-    document = pin({"created_at": door.timestamp(), **made}, registry, door, source=source)
-    refuse_secrets(document, registry, Secrets(), source=source)
-    return document
+    pinned = pin_document({"created_at": door.timestamp(), **made}, registry, door, source=source)
+    refuse_secrets(*pinned, registry, Secrets(), source=source)
+    return pinned.document
 
 
 def print_plan(document: Document, output: Path | None, planner: Planner, *, as_json: bool) -> None:

@@ -12,7 +12,7 @@ from reenact.cli.options import JsonOption, SkillsOption, StoreOption, Unrecorde
 if TYPE_CHECKING:
     from reenact.cli.advice import Advice
     from reenact.record.result import RunResult
-    from reenact.runtime.runtime import Runtime
+    from reenact.replay.runtime import Runtime
     from reenact.store.base import RunRow
 
 
@@ -46,7 +46,7 @@ def recover(
     from reenact.cli.interrupting import conduct
     from reenact.cli.options import open_runtime
     from reenact.cli.screens.progress import choose_progress
-    from reenact.runtime.runtime import UNFINISHED
+    from reenact.contracts.records import UNFINISHED
     from reenact.store.open import missing
 
     advice = Advice(store, skills or ())
@@ -67,7 +67,7 @@ def recover_all(runtime: Runtime, rows: list[RunRow]) -> list[Recovered]:
     """Each of them, and once more those of a process elsewhere whose lease ends while we wait: it does not live."""
     import asyncio
 
-    from reenact.runtime.runtime import LAPSED_S
+    from reenact.runtime.conduct import LAPSED_S
 
     recovered = [recover_one(runtime, row) for row in rows]
     waits = [item.free_in_s for item in recovered if item.free_in_s is not None]

@@ -9,9 +9,9 @@ import typer
 from reenact.cli.options import JsonOption, SkillsOption, StoreOption
 
 if TYPE_CHECKING:
-    from reenact.replay.replaying import Runtime
     from reenact.replay.result import ReplayResult
-    from reenact.runtime.run import Listener
+    from reenact.replay.runtime import Runtime
+    from reenact.runtime.listeners import Listener
     from reenact.store.base import Store
 
 TargetArgument = Annotated[

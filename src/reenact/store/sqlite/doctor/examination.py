@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
+from reenact.contracts.records import ENDED
 from reenact.errors import StoreUnavailable
 from reenact.store.base import OpenRun
 from reenact.store.doctor.examination import LatestTimes
@@ -16,7 +17,7 @@ from reenact.store.sqlite.connection import DATABASE_ERRORS, Connection, refuse_
 from reenact.store.sqlite.doctor.schema import look_at_schema
 from reenact.store.sqlite.doctor.surroundings import LOG, MEGABYTE, log_was_taken, look_around, size_of
 from reenact.store.sqlite.evidence.run_evidence import SqliteRunEvidence
-from reenact.store.sqlite.leases import ENDED, OPEN_RUN
+from reenact.store.sqlite.leases import OPEN_RUN
 from reenact.store.sqlite.migrations import latest, refuse_ancient, refuse_foreign, version_of
 from reenact.store.sqlite.reading import open_read_only
 

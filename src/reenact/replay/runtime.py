@@ -1,0 +1,183 @@
+"""`reenact.Runtime`: the one door to running, going on, sessions and replays. Async inside, a thin synchronous front.
+
+What a replay needs is imported when one is asked for: a program that only runs plans pays nothing for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from reenact.contracts.records import RunMode
+from reenact.record.result import RunResult
+from reenact.replay.modes.interrupted import ForkMode, FullReplayMode
+from reenact.runtime import conduct
+from reenact.runtime.effects.coroutines import run_sync
+from reenact.runtime.engine import Engine, Mode
+from reenact.runtime.plans.prepare import PlanLike, prepare, prepare_document
+from reenact.runtime.session.opening import SessionOpening
+
+if TYPE_CHECKING:
+    from reenact.replay.modes.changes import Changes
+    from reenact.replay.result import GoOn, ReplayResult
+
+
+class Runtime(Engine):
+    """Runs plans and sessions on a store, and runs what it recorded again.
+
+    `skills` are added to the built-in ones. `secrets` are looked up before the environment. `supervisor` is asked about
+    every call, besides what a plan names; each has `supervisor_timeout_s` to answer. `listeners` hear every fact after
+    it is durable. `unrecorded_reads` lets reads go on while the journal cannot be written, and they say so; everything
+    else fails closed. `tool_registries`, files or documents, become part of every plan and session: tools of servers
+    are called as what they stand there for, or not at all.
+    """
+
+    modes: ClassVar[Mapping[RunMode, Mode]] = {
+        "live": conduct.LiveMode(),
+        "full_replay": FullReplayMode(),
+        "fork": ForkMode(),
+    }
+
+    # -- runs ------------------------------------------------------------------------------------------------------
+
+    def run(self, plan: PlanLike, *, run_id: str | None = None) -> RunResult:
+        """Run a plan to its end, or to where it has to stop."""
+        return run_sync(self.run_async(plan, run_id=run_id))
+
+    async def run_async(self, plan: PlanLike, *, run_id: str | None = None) -> RunResult:
+        return await conduct.start(self, prepare(self, plan), run_id=run_id)
+
+    def resume(self, run_id: str) -> RunResult:
+        """Go on with a run that was interrupted; a run that has ended is returned as it is."""
+        return run_sync(self.resume_async(run_id))
+
+    async def resume_async(self, run_id: str) -> RunResult:
+        return await conduct.resume(self, run_id)
+
+    def recover(self) -> list[RunResult]:
+        """Go on with every run that nobody is working on."""
+        return run_sync(self.recover_async())
+
+    async def recover_async(self) -> list[RunResult]:
+        return await conduct.recover(self)
+
+    def pinned(self, plan: PlanLike) -> dict[str, object]:
+        """The plan's document with everything pinned; a path is read, a mapping is taken as it is."""
+        return prepare(self, plan).document
+
+    def pin(self, document: dict[str, object], *, source: str) -> dict[str, object]:
+        """As `pinned`, for a document that was read from `source`."""
+        return prepare_document(self, document, source=source).document
+
+    # -- sessions --------------------------------------------------------------------------------------------------
+
+    def session(
+        self,
+        *,
+        goal: str = "",
+        agent_id: str = "agent",
+        budget_cents: int | None = None,
+        context: Mapping[str, object] | None = None,
+        resume: str | None = None,
+        interrupted: str = "synthesize",
+        duplicate_output: bool = False,
+        unrecorded_reads: bool | None = None,
+    ) -> SessionOpening:
+        """A session for an agent loop: `async with runtime.session(goal=…) as s`, or plain `with`.
+
+        `context` takes what a plan's context takes. `resume` goes on with a session of that id; calls that were
+        interrupted are ended by an appended result (`interrupted="settle"` drives them to their end instead).
+        `duplicate_output` hands a denied duplicate the earlier output. `unrecorded_reads` overrides the
+        runtime's.
+        """
+        return SessionOpening(
+            self,
+            goal=goal,
+            agent_id=agent_id,
+            budget_cents=budget_cents,
+            context=context,
+            resume=resume,
+            interrupted=interrupted,
+            duplicate_output=duplicate_output,
+            unrecorded_reads=unrecorded_reads,
+        )
+
+    # -- replays ---------------------------------------------------------------------------------------------------
+
+    def replay(
+        self,
+        run: str | Path,
+        *,
+        mode: str = "mock_replay",
+        execute: Iterable[str] = (),
+        skip: Iterable[str] = (),
+        check: Iterable[str] = (),
+        allow_breakers: bool = False,
+        save: bool = False,
+    ) -> ReplayResult:
+        """Replay a run of this store, or an exported folder: see `reenact.replay.replay_async`."""
+        return run_sync(
+            self.replay_async(
+                run,
+                mode=mode,
+                execute=execute,
+                skip=skip,
+                check=check,
+                allow_breakers=allow_breakers,
+                save=save,
+            )
+        )
+
+    async def replay_async(
+        self,
+        run: str | Path,
+        *,
+        mode: str = "mock_replay",
+        execute: Iterable[str] = (),
+        skip: Iterable[str] = (),
+        check: Iterable[str] = (),
+        allow_breakers: bool = False,
+        save: bool = False,
+    ) -> ReplayResult:
+        from reenact.replay.api import replay_async
+
+        return await replay_async(
+            self, run, mode=mode, execute=execute, skip=skip, check=check, allow_breakers=allow_breakers, save=save
+        )
+
+    def fork(
+        self,
+        run: str | Path,
+        at: str,
+        *,
+        changes: Changes | None = None,
+        live: bool = False,
+        allow_breakers: bool = False,
+    ) -> ReplayResult:
+        """A new run with the recorded steps before `at`, going on from there: see `reenact.replay.modes.fork.fork`."""
+        return run_sync(self.fork_async(run, at, changes=changes, live=live, allow_breakers=allow_breakers))
+
+    async def fork_async(
+        self,
+        run: str | Path,
+        at: str,
+        *,
+        changes: Changes | None = None,
+        live: bool = False,
+        allow_breakers: bool = False,
+    ) -> ReplayResult:
+        from reenact.replay.api import load
+        from reenact.replay.modes.fork import fork
+
+        go_on: GoOn = "live" if live else "mock"
+        return await fork(self, load(self, run), at, changes=changes, go_on=go_on, allow_breakers=allow_breakers)
+
+    def dry_run(self, plan: PlanLike) -> ReplayResult:
+        """What a plan that never ran would cost and touch, and where its budget would stop it. Nothing is touched."""
+        return run_sync(self.dry_run_async(plan))
+
+    async def dry_run_async(self, plan: PlanLike) -> ReplayResult:
+        from reenact.replay.modes.dry import dry_run_plan
+
+        return await dry_run_plan(prepare(self, plan), self.registry.freeze(), door=self.door)

@@ -1,0 +1,154 @@
+"""How calls end: the one place that stages an end, and the ends that no attempt makes.
+
+`stage` is what all ends after the tool_call come to: the effect, the caller's key, the output for later steps.
+A call that a gate refuses ends with its decision: `deny`.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from reenact.contracts.artifacts import EffectStatus
+from reenact.contracts.outcome import Observability, StructuredOutcome
+from reenact.contracts.references import escape_encrypted_marks
+from reenact.record.outcomes import build_outcome, denied_outcome_of, with_output
+from reenact.runtime.call import artifacts
+from reenact.runtime.call.call import Call
+from reenact.runtime.effects.source import PersonSaid
+from reenact.runtime.gates.verdict import Refusal
+from reenact.runtime.run import Run
+from reenact.store.base import KeyCompletion, KeyState
+
+Kept = tuple[str, int]
+"""(commitment, size) of a payload."""
+
+
+def deny(call: Call, refusal: Refusal) -> StructuredOutcome:
+    """PENDING → DENIED: the decision is the end."""
+    call.run.journal.entry(artifacts.decision(call, refusal))
+    call.run.outputs.remember(call.step.step_id, None)
+    return denied_outcome_of(call.trace, {"message": refusal.message, **refusal.details})
+
+
+def end(
+    call: Call,
+    status: EffectStatus,
+    code: str,
+    message: str,
+    *,
+    details: dict[str, object] | None = None,
+    latency_ms: int = 0,
+    output: Kept | None = None,
+    holds_key: bool = True,
+) -> StructuredOutcome:
+    """EXECUTING → COMPLETED or FAILED; the outcome, without the output. Staged, not yet durable."""
+    good = status == "SUCCESS"
+    now = call.run.door.timestamp()
+    outcome = build_outcome(
+        call.trace, "success" if good else "failure", code, message, now, details=details, latency_ms=latency_ms
+    )
+    stage(call, outcome, status, output or call.run.journal.book.put(None), holds_key=holds_key)
+    return outcome
+
+
+def stage(
+    call: Call,
+    outcome: StructuredOutcome,
+    status: EffectStatus,
+    output: Kept,
+    *,
+    served_from: str | None = None,
+    holds_key: bool = True,
+) -> None:
+    """The effect of a call, whatever made it; `holds_key` unless the caller's key is another call's."""
+    run = call.run
+    run.journal.entry(artifacts.tool_effect(call, outcome, status, output, served_from))
+    run.outputs.remember(call.step.step_id, output[0] if status == "SUCCESS" else None)
+    run.in_doubt.discard(call.trace.trace_id)
+    if call.step.caller_key is not None and holds_key:
+        complete_key(call, outcome)
+
+
+def complete_key(call: Call, outcome: StructuredOutcome) -> None:
+    """With the effect: the key is completed, free again when the call failed, or in doubt with it."""
+    trace, step = call.trace, call.step
+    assert trace.call is not None
+    assert trace.effect is not None
+    # A person who says that it failed knows; that effect is a FAILURE.
+    nobody_knows = outcome.code == "ERR_IN_DOUBT" and trace.effect.outcome.status == "ERROR"
+    state: KeyState = "completed" if outcome.ok else "in_doubt" if nobody_knows else "released"
+    key = trace.call.idempotency_key
+    call.run.journal.complete(KeyCompletion(step.server, step.tool, key, trace.trace_id, state))
+
+
+# -- ends without an attempt -------------------------------------------------------------------------------------------
+
+
+def refuse(call: Call, code: str, message: str, *, holds_key: bool = False) -> StructuredOutcome:
+    """Refused after AUTHORIZED: FAILED with effect status DENIED, and nothing is dispatched."""
+    return end(call, "DENIED", code, message, holds_key=holds_key)
+
+
+def serve(call: Call, earlier: StructuredOutcome, output: object, served_from: str) -> StructuredOutcome:
+    """The recorded effect of the key, marked as served from the record; nothing is dispatched."""
+    run, trace = call.run, call.trace
+    now, kept = run.door.timestamp(), run.journal.book.put(output, hints=call.step.redact_hints)
+    run.journal.attempt(
+        artifacts.attempt(call, "served", 0, code=earlier.code, response=kept[0], started_at=now, ended_at=now)
+    )
+    outcome = replace(
+        earlier,
+        cost_cents=0,
+        latency_ms=0,
+        run_id=run.run_id,
+        step_id=call.step.step_id,
+        side_effects=[],
+        observability=Observability(backend_retries=0, span_id=None, trace_id=trace.trace_id),
+        details={**(earlier.details or {}), "served_from": served_from},
+        timestamp=now,
+    )
+    stage(call, outcome, "SUCCESS", kept, served_from=served_from, holds_key=False)
+    return with_output(outcome, output)
+
+
+def end_as_told(call: Call, said: PersonSaid) -> StructuredOutcome:
+    """The end that the record tells of, where no attempt made it."""
+    message = "as the record tells"
+    return end_by_word(call, message, {}, succeeded=said.succeeded, output=said.output, code=said.code)
+
+
+def end_by_person(call: Call, *, succeeded: bool, output: object) -> StructuredOutcome:
+    """The end that a person tells of a call in doubt; nothing was dispatched for it."""
+    message = "a person says that it succeeded" if succeeded else "a person says that it failed"
+    return end_by_word(call, message, {"resolved_by": "person"}, succeeded=succeeded, output=output)
+
+
+def end_by_word(
+    call: Call,
+    message: str,
+    details: dict[str, object],
+    *,
+    succeeded: bool,
+    output: object,
+    code: str = "ERR_IN_DOUBT",
+) -> StructuredOutcome:
+    """Somebody tells how a call ended; `code` where it failed."""
+    value = escape_encrypted_marks(output) if succeeded else None
+    return end(
+        call,
+        "SUCCESS" if succeeded else "FAILURE",
+        call.step.success_code if succeeded else code,
+        message,
+        details=details,
+        output=call.run.journal.book.put(value, hints=call.step.redact_hints),
+    )
+
+
+def leave_keys_in_doubt(run: Run) -> None:
+    """The run ends over calls that may or may not have happened: so it is with their keys."""
+    for trace in run.journal.fold.open.values():
+        if trace.state == "EXECUTING" and trace.meta("idempotency_source") == "caller":
+            assert trace.request is not None
+            assert trace.call is not None
+            place = (trace.request.proposal.tool_server, trace.request.proposal.tool_name)
+            run.journal.complete(KeyCompletion(*place, trace.call.idempotency_key, trace.trace_id, "in_doubt"))

@@ -1,0 +1,72 @@
+"""Facts and their listeners: what a run tells metrics, logs and screens, once it is durable."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from reenact.contracts.outcome import StructuredOutcome
+
+log = logging.getLogger("reenact.listeners")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that is durable now. Listeners get it after its commit, never before."""
+
+    kind: str
+    """run_started, recovered, unrecorded, step_started, redispatch, attempt, budget_alert, step_ended, run_parked,
+    run_ended, progress"""
+    run_id: str
+    step_id: str | None = None
+    step_index: int | None = None
+    attempt: int | None = None
+    code: str | None = None
+    backoff_ms: int | None = None
+    status: str | None = None
+    outcome: StructuredOutcome | None = None
+    message: str | None = None
+    skill_id: str | None = None
+    tool_call_id: str | None = None
+    steps: int | None = None
+    """How many a plan has, when its run starts or goes on. Nobody knows that of a session."""
+    mode: str = "live"
+    """A replay's facts carry its mode: what counts production leaves them out."""
+
+
+Listener = Callable[[Fact], None]
+
+
+class Listeners:
+    """Those of one run."""
+
+    __slots__ = ("_after_commit", "_listeners", "_mode", "any")
+
+    def __init__(
+        self, listeners: tuple[Listener, ...], after_commit: Callable[[Callable[[], None]], None], mode: str
+    ) -> None:
+        self._listeners = listeners
+        self._after_commit = after_commit
+        self._mode = mode
+        self.any = bool(listeners)
+        """Where there are none, no fact needs to be made."""
+
+    def tell(self, fact: Fact) -> None:
+        """Once everything staged so far is durable."""
+        if self._listeners:
+            self._after_commit(lambda: self.tell_now(fact))
+
+    def tell_now(self, fact: Fact) -> None:
+        tell_all(self._listeners, fact if self._mode == "live" else replace(fact, mode=self._mode))
+
+
+def tell_all(listeners: tuple[Listener, ...], fact: Fact) -> None:
+    """A listener that fails is the host's trouble, never the run's. A closed pipe is the way to stop a command."""
+    for listener in listeners:
+        try:
+            listener(fact)
+        except BrokenPipeError:
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever a listener does
+            log.warning("a listener failed on %s of run %s: %s", fact.kind, fact.run_id, type(error).__name__)

@@ -1,0 +1,150 @@
+"""The one way to open a run: a new one, or one that was interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from reenact.contracts.plan import plan_hash
+from reenact.contracts.records import RunKind, RunMode, RunRecord
+from reenact.errors import UsageError
+from reenact.journal.run_fold import RunFold
+from reenact.record.reader import RunReader
+from reenact.runtime.effects.source import EffectSource
+from reenact.runtime.engine import Engine
+from reenact.runtime.gates import external
+from reenact.runtime.gates.state import Gates
+from reenact.runtime.gates.supervisor import Supervision, SupervisorFunction, load_supervisor
+from reenact.runtime.listeners import Fact, Listeners
+from reenact.runtime.money import Money
+from reenact.runtime.plans.steps import RunPlan
+from reenact.runtime.recovery import load_fold, refuse_ended
+from reenact.runtime.run import Run, Unrecorded
+from reenact.runtime.writing.payloads import PayloadBook
+from reenact.runtime.writing.writer import RunWriter
+from reenact.store.base import NewRun
+from reenact.values.ids import is_uuid7
+from reenact.version import __version__
+
+SERVED: tuple[RunMode, ...] = ("mock_replay", "dry_run")
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """A run that goes on: its state, verified and folded, and what it goes on with."""
+
+    fold: RunFold
+    plan: RunPlan
+    source: EffectSource
+    read_from: str
+
+
+def begin(
+    engine: Engine,
+    plan: RunPlan,
+    source: EffectSource,
+    *,
+    kind: RunKind = "plan",
+    run_id: str | None = None,
+    mode: RunMode = "live",
+    parent_run: str | None = None,
+    original_run_id: str | None = None,
+) -> Run:
+    """A new run, its run record staged for the first commit."""
+    if run_id is not None and not is_uuid7(run_id):
+        raise UsageError(f"run_id {run_id!r} is not a lowercase UUIDv7; leave it out to get a new one")
+    door, is_plan = engine.door, kind == "plan"
+    new_id, dedupe_key = run_id or door.uuid7(), door.random_bytes(32)
+    book = PayloadBook(engine.store, new_id, door, dedupe_key, engine.redactor(plan))
+    journal = RunWriter(engine.committer, RunFold(new_id), book, door, lease=None, owner=engine.owner)
+    started_at = door.timestamp()
+    record = RunRecord(
+        agent_id=plan.agent_id,
+        capability_key=engine.mint.kid,
+        kind=kind,
+        mode=mode,
+        parent_run=parent_run,
+        plan=book.put_as_it_is(plan.document)[0] if is_plan else None,
+        plan_hash=plan_hash(plan.document) if is_plan else None,
+        plan_id=plan.plan_id,
+        reenact_version=__version__,
+        run_id=new_id,
+        started_at=started_at,
+        steps_planned=len(plan.plan.steps) if is_plan else None,
+    )
+    new_run = NewRun(
+        kind=kind, mode=mode, parent_run=parent_run, plan_id=plan.plan.plan_id, agent_id=plan.plan.agent_id,
+        started_at=started_at, dedupe_key=dedupe_key,
+    )  # fmt: skip
+    journal.run(record, new_run)
+    run = assemble(engine, plan, journal, source, original_run_id or new_id)
+    run.listeners.tell(Fact(kind="run_started", run_id=new_id, steps=len(plan.plan.steps) if is_plan else None))
+    return run
+
+
+def reopen(engine: Engine, run_id: str, read: Callable[[Engine, str], Interrupted] | None = None) -> Run:
+    """A run that was interrupted: its lease taken, its journal verified and folded, nothing staged.
+
+    `read` brings its state back; of a plan's by default.
+    """
+    store, door = engine.store, engine.door
+    lease = store.acquire(run_id, engine.owner)
+    try:
+        past = (read or read_plan)(engine, run_id)
+        redactor = engine.redactor(past.plan)
+    except BaseException:
+        store.release(lease)
+        raise
+    book = PayloadBook(store, run_id, door, store.dedupe_key(run_id), redactor)
+    journal = RunWriter(engine.committer, past.fold, book, door, lease=lease, owner=engine.owner)
+    record = past.fold.record
+    original = record.parent_run if record is not None and record.mode != "live" else None
+    run = assemble(engine, past.plan, journal, past.source, original or run_id)
+    run.read_from = past.read_from
+    return run
+
+
+def read_plan(engine: Engine, run_id: str) -> Interrupted:
+    plan, document = RunReader(engine.store, run_id).plan()
+    recovered = load_fold(engine.store, run_id)
+    refuse_ended(recovered.fold)
+    bound, source = engine.mode(recovered.fold).bind(engine, recovered.fold, plan, document)
+    return Interrupted(recovered.fold, bound, source, str(recovered))
+
+
+def assemble(engine: Engine, plan: RunPlan, journal: RunWriter, source: EffectSource, original_run_id: str) -> Run:
+    """The parts of a run put together."""
+    context, record = plan.plan.context, journal.fold.record
+    named = named_supervisor(plan, journal)
+    return Run(
+        store=engine.store,
+        door=engine.door,
+        journal=journal,
+        plan=plan,
+        source=source,
+        money=Money(plan, journal, engine.store, engine.door),
+        gates=Gates(
+            external.limit(context, journal.fold, plan),
+            Supervision(context.supervisor, named, engine.supervisor, engine.supervisor_timeout_s),
+        ),
+        listeners=Listeners(engine.listeners, journal.after_commit, "live" if record is None else record.mode),
+        mint=engine.mint,
+        original_run_id=original_run_id,
+        unrecorded=Unrecorded(engine.unrecorded_reads),
+    )
+
+
+def named_supervisor(plan: RunPlan, journal: RunWriter) -> Callable[[], SupervisorFunction | None]:
+    """How the function that the plan names is loaded: for a new run at once, so that it is refused without it.
+
+    Where everything is served nobody is asked, and no code is loaded.
+    """
+    record = journal.fold.record
+    if record is not None and record.mode in SERVED:
+        return lambda: None
+    load = partial(load_supervisor, plan.plan.context.supervisor)
+    if journal.lease is not None:
+        return load
+    found = load()
+    return lambda: found

@@ -1,0 +1,53 @@
+"""From what a caller hands over, a file or a mapping, to a pinned plan: parsed once, checked, pinned once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from reenact.contracts.plan import Plan, parse_plan, plan_from_document
+from reenact.errors import PlanError
+from reenact.runtime.plans.pinning import PinnedPlan, pin_plan
+from reenact.runtime.plans.plan_secrets import refuse_secrets
+from reenact.runtime.plans.tool_registries import check_registries, with_registries
+from reenact.skills.drift import refuse_changed_skills
+
+if TYPE_CHECKING:
+    from reenact.runtime.engine import Engine
+
+PlanLike = Mapping[str, object] | str | Path
+
+
+def prepare(engine: Engine, given: PlanLike) -> PinnedPlan:
+    """The plan pinned; PlanError where a secret stands in it, or a skill is not what it was pinned with."""
+    if isinstance(given, Mapping):
+        return prepare_document(engine, dict(given), source="plan")
+    path = Path(given)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise PlanError(f"{path}: {error.strerror or 'cannot be read'}; name a plan file") from None
+    plan, document = parse_plan(data, source=str(path))
+    return prepare_plan(engine, plan, document, source=str(path))
+
+
+def prepare_document(engine: Engine, document: dict[str, object], *, source: str) -> PinnedPlan:
+    return prepare_plan(engine, plan_from_document(document, source=source)[0], document, source=source)
+
+
+def prepare_plan(engine: Engine, plan: Plan, document: dict[str, object], *, source: str) -> PinnedPlan:
+    registry = engine.registry
+    check_registries(plan.context.tool_registries, source=source)
+    extended = with_registries(document, engine.tool_registries, source=source)
+    if extended is not document:
+        context = extended["context"]
+        assert isinstance(context, dict)
+        plan = replace(plan, context=replace(plan.context, tool_registries=context["tool_registries"]))
+    if plan.context.pins is not None:
+        refuse_changed_skills(plan.context.pins.skills, registry, source=source)
+    pinned = pin_plan(plan, extended, registry, engine.door, source=source)
+    refuse_secrets(*pinned, registry, engine.secrets, source=source)
+    return pinned

@@ -1,0 +1,77 @@
+"""Reopening a session: its lease taken, its state, pins, secrets and duplicate gate as they were."""
+
+from __future__ import annotations
+
+from reenact.contracts.references import secret_names
+from reenact.errors import EvidenceError
+from reenact.journal.run_fold import RunFold
+from reenact.record.payloads import StoredPayloads
+from reenact.runtime.engine import Engine
+from reenact.runtime.listeners import Fact
+from reenact.runtime.opening import Interrupted, reopen
+from reenact.runtime.recovery import refuse_ended
+from reenact.runtime.run import Run
+from reenact.runtime.session.history import remembered_gate, session_plan
+from reenact.runtime.session.plan import Document, SessionPlan
+from reenact.runtime.writing.checkpoint_state import Past, encoded, read_past
+
+
+def reopen_session(engine: Engine, run_id: str) -> Run:
+    """A session's state with its lease taken; its opening was kept with its first turn."""
+    read: list[Past] = []
+
+    def read_session(_: Engine, run_id: str) -> Interrupted:
+        plan = SessionPlan(session_document(engine, run_id), engine.registry.freeze())
+        past = read_past(engine.store, run_id)
+        read.append(past)
+        refuse_ended(past.recovered.fold)
+        pin_again(plan, past)
+        engine.secrets.learn(plan.secret_names)
+        return Interrupted(past.recovered.fold, plan, engine.live_source(plan), str(past.recovered))
+
+    run = reopen(engine, run_id, read_session)
+    run.gates.duplicates = remembered_gate(run, run.journal.fold.turn, read[0])
+    keep_beside(run)
+    run.listeners.tell_now(Fact(kind="recovered", run_id=run_id, message=run.read_from))
+    return run
+
+
+def pin_again(plan: SessionPlan, past: Past) -> None:
+    """What the session had pinned, and the names of its secrets: as they were kept, and as its calls since then say."""
+    if past.kept is not None:
+        plan.pins = past.kept.pins or plan.pins
+        plan.secret_names.update(past.kept.secrets)
+    for step in past.steps:
+        skill = plan.find(str(step.trace.meta("skill_id")), str(step.trace.meta("skill_version")))
+        parameters = step.parameters()
+        plan.pin(skill, parameters if isinstance(parameters, dict) else {})
+        plan.secret_names.update(secret_names(parameters))
+
+
+def keep_beside(run: Run) -> None:
+    """With each run checkpoint, what whoever goes on from there needs to know."""
+    plan = session_plan(run)
+
+    def kept() -> tuple[str, bytes]:
+        gate = run.gates.duplicates
+        assert gate is not None
+        return gate.digest(), encoded(gate, pins=plan.pins, secrets=frozenset(plan.secret_names))
+
+    run.journal.kept_beside = kept
+
+
+def session_document(engine: Engine, run_id: str) -> Document:
+    first = engine.store.body(run_id, 1)
+    if first is None:
+        raise EvidenceError(f"session {run_id} has no commits")
+    head = RunFold(run_id)
+    head.apply_body(first)
+    data = next((event.data for event in head.events if event.type == "turn"), None)
+    if data is None:
+        raise EvidenceError(f"session {run_id} was not begun by this runtime; only whoever began it goes on with it")
+    try:
+        document = StoredPayloads(engine.store, run_id).get(data, near=1)
+    except LookupError:
+        raise EvidenceError(f"what session {run_id} began with was erased; it cannot be resumed") from None
+    assert isinstance(document, dict)
+    return document

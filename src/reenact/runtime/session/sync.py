@@ -1,0 +1,113 @@
+"""A session for code that is not async: a loop of its own in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+from reenact.contracts.outcome import StructuredOutcome
+from reenact.errors import UsageError
+from reenact.runtime.effects.coroutines import GRACE_S, OUR_LOOPS, leave_none_behind
+from reenact.runtime.session.plan import Document
+from reenact.runtime.session.session import Session
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """A loop of its own for a synchronous session."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        OUR_LOOPS.add(self._loop)  # signals come to the main thread
+        self._ends = False
+        self._thread = threading.Thread(target=self._run, daemon=True, name="reenact-session")
+        self._thread.start()
+
+    def _run(self) -> None:
+        """A skill that stops the loop does not stop the session."""
+        while not self._ends:
+            self._loop.run_forever()
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """What `work` gives. Ctrl-C cancels it, and comes through once it has ended."""
+        if self._ends:
+            work.close()
+            raise UsageError("the block of this session has ended; open another one, or this one again with resume=…")
+        ended = threading.Event()
+
+        async def whole() -> T:
+            try:
+                return await work
+            finally:
+                ended.set()
+
+        future = asyncio.run_coroutine_threadsafe(whole(), self._loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            ended.wait(GRACE_S)
+            raise
+
+    def stop(self) -> None:
+        self.do(leave_none_behind())
+        self._ends = True
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class SyncSession:
+    """The same session for code that is not async. Threads may call it in parallel."""
+
+    def __init__(self, session: Session, thread: LoopThread) -> None:
+        self._session = session
+        self._thread = thread
+
+    @property
+    def run_id(self) -> str:
+        return self._session.run_id
+
+    @property
+    def spent_exact(self) -> int:
+        """Picodollars charged so far."""
+        return self._session.spent_exact
+
+    @property
+    def waiting(self) -> list[str]:
+        """Ids of the calls that wait for a person."""
+        return self._session.waiting
+
+    def call(
+        self,
+        skill_id: str,
+        parameters: Mapping[str, object] | None = None,
+        *,
+        version: str | None = None,
+        step_id: str | None = None,
+        idempotency_key: str | None = None,
+        secrets: Mapping[str, str] | None = None,
+    ) -> StructuredOutcome:
+        return self._thread.do(
+            self._session.call(
+                skill_id, parameters, version=version, step_id=step_id, idempotency_key=idempotency_key, secrets=secrets
+            )
+        )
+
+    def turn(self) -> int:
+        return self._thread.do(self._session.turn())
+
+    def verify(self, commands: Sequence[str], *, timeout_s: float = 600) -> list[int]:
+        return self._thread.do(self._session.verify(commands, timeout_s=timeout_s))
+
+    def finish(self, *, confidence: float | None = None) -> None:
+        self._session.finish(confidence=confidence)
+
+    def history(self, *, style: str = "openai") -> list[Document]:
+        return self._thread.do(self._session.history(style=style))
+
+    def settle(self) -> list[StructuredOutcome]:
+        return self._thread.do(self._session.settle())
