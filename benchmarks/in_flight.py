@@ -18,8 +18,9 @@ import msgspec
 from benchmarks.figure import Figure, race, seconds
 from benchmarks.plan import check
 from benchmarks.plans import plan, runtime, workplace
-from reenact.runtime.writing.committer import Committed, Committer
-from reenact.store.base import PAYLOAD_BITS, Lease, Unit
+from reenact.runtime.writing.committer import Committer, Done
+from reenact.runtime.writing.writer_thread import Act, Append
+from reenact.store.base import PAYLOAD_BITS
 from reenact.store.compression import Codec
 
 RUNS = 50
@@ -95,8 +96,8 @@ def runs_at_once(path: Path, runs: int, steps: int, *, together: bool) -> float:
 class EachAlone(Committer):
     """What the committer would be without group commit."""
 
-    async def commit(self, unit: Unit, lease: Lease | None, owner: str) -> Committed:
-        return Committed(self._store.append(unit, lease, owner=owner))
+    async def commit(self, work: Append | Act) -> Done:
+        return Done(self._store.append(work[0], work[1], owner=work[2]) if isinstance(work, tuple) else work())
 
 
 def recorded_steps(path: Path, steps: int) -> list[Step]:

@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says something about the machine, not about the code: no test may fail for it.
+settings.register_profile("reenact", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("reenact")
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"

@@ -5,8 +5,8 @@
     python -m tools.walks --data session_call  both as JSON
     python -m tools.walks --check              exit 1 where a limit is exceeded
 
-Counted are the `call` events of `sys.setprofile` in modules `reenact.*`, on the thread that makes the call: functions,
-and bodies of modules and classes where they are imported on the way. A coroutine or generator that goes on counts each
+Counted are the `call` events of `sys.setprofile` in modules `reenact.*`, in all threads but those in which skills run:
+functions, and bodies of modules and classes where they are imported on the way. A coroutine or generator that goes on counts each
 time. Calls into C are not counted. A package is the first two names of a module (`reenact.runtime`). The skill does
 next to nothing, runs in a thread and declares nothing but its version.
 
@@ -32,6 +32,7 @@ import io
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
 from itertools import pairwise
@@ -47,6 +48,7 @@ from reenact import Runtime, skill
 
 HOME = Path(__file__).resolve().parents[1]
 TIMES = 3
+SKILL_THREADS = "reenact-skill"
 
 
 class Entry(NamedTuple):
@@ -73,20 +75,31 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 class Watch:
-    """`with watch:` keeps every call that this thread makes in modules whose names begin with `prefix`."""
+    """`with watch:` keeps every call in modules whose names begin with `prefix`, in the order in which they are made.
+
+    In all threads that are begun after it was made, and in the one that made it: a commit is part of a walk wherever
+    it runs. But not in the threads in which skills run: what those do there is their own.
+    """
 
     def __init__(self, prefix: str = "reenact.") -> None:
         self.prefix = prefix
         self.entries: list[Entry] = []
+        self._on = False
+        threading.setprofile(self._heard)
 
     def __enter__(self) -> None:
+        self._on = True
         sys.setprofile(self._heard)
 
     def __exit__(self, *_: object) -> None:
+        self._on = False
         sys.setprofile(None)
 
+    def close(self) -> None:
+        threading.setprofile(None)
+
     def _heard(self, frame: FrameType, event: str, _: object) -> None:
-        if event != "call":
+        if event != "call" or not self._on or threading.current_thread().name.startswith(SKILL_THREADS):
             return
         module = frame.f_globals.get("__name__") or ""
         if module.startswith(self.prefix):
@@ -241,8 +254,11 @@ LIMITS = {"session_call": {"calls": 300, "modules": 35, "changes": 60}, "first_r
 def walked(name: str) -> Figures:
     """The walk made once in this process, in a store of its own."""
     watch = Watch()
-    with TemporaryDirectory() as folder:
-        WALKS[name](Path(folder), watch)
+    try:
+        with TemporaryDirectory() as folder:
+            WALKS[name](Path(folder), watch)
+    finally:
+        watch.close()
     return watch.figures(Path(reenact.__file__).parent)
 
 

@@ -18,6 +18,7 @@ from reenact import Runtime, SkillError, skill
 LIBRARY = Path(__file__).with_name("library")
 TOPICS = ("tides", "moon", "atlantis")
 MOST_QUESTIONS = 10
+LOOK_UP_IN_HISTORY = "library__look_up"  # model APIs take no dots in names, and the history is made for them
 
 
 @skill("model.decide", version="1.0.0", tool_class="read", cost_estimate_cents=1)
@@ -68,7 +69,7 @@ def remembered(history: list[dict[str, Any]]) -> list[dict[str, str]]:
     found = []
     for called, answered in zip(history[::2], history[1::2], strict=True):
         function = called["tool_calls"][0]["function"]
-        if function["name"] == "library.look_up":
+        if function["name"] == LOOK_UP_IN_HISTORY:
             text = str(answered["content"])
             topic = json.loads(function["arguments"])["topic"]
             found.append(entry(topic, json.loads(text) if text.startswith("{") else None))

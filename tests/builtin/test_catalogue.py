@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reenact.builtin.catalogue import SKILLS
+from reenact.builtin.catalogue import MODULES
 from reenact.builtin.http_call import http_call
 from reenact.builtin.llm_invoke import llm_invoke
 from reenact.policy.taxonomy import TAXONOMY
@@ -18,13 +18,27 @@ from reenact.skills.registry import default_registry
 from reenact.skills.skill import Skill
 from tests.builtin.calling import call
 
-NAMES = {skill.skill_id: skill for skill in SKILLS}
+NAMES = {name.split("@")[0]: default_registry().resolve(*name.split("@")) for name in MODULES}
 
 
 def test_the_contracts_skills_are_all_there() -> None:
     expected = "http_call llm_invoke json_transform webhook_send email_send kv_store file_read file_write shell"
     assert set(NAMES) == set(expected.split())
     assert {skill.skill_id for skill in default_registry()} >= set(NAMES)
+
+
+def test_the_catalogue_says_what_the_modules_declare() -> None:
+    assert {skill.metadata.reference: skill.origin for skill in NAMES.values()} == MODULES
+
+
+def test_a_registry_imports_a_built_in_skill_when_it_is_asked_for() -> None:
+    code = (
+        "import sys; from reenact.skills.registry import default_registry as d; r = d().freeze()\n"
+        "was = 'reenact.builtin.http_call' in sys.modules; r.highest('http_call')\n"
+        "print(was, 'reenact.builtin.http_call' in sys.modules, 'reenact.builtin.shell' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False True False\n"
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
@@ -92,6 +106,7 @@ def test_a_missing_extra_is_named_in_one_line(
 
 def test_no_built_in_skill_imports_an_extra_before_it_is_called() -> None:
     extras = ("httpx2", "httpcore2", "anthropic", "openai", "pydantic")
-    code = f"import sys; import reenact.builtin.catalogue; print([name for name in {extras} if name in sys.modules])"
+    load = "from reenact.skills.registry import default_registry; default_registry().all()"
+    code = f"import sys; {load}; print([name for name in {extras} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

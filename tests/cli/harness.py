@@ -16,14 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests import ctrl_c
 from tests.store.sqlite.powerless import give_up_powers
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
-        "reenact.builtin.catalogue",
+        "reenact.builtin.http_call",
+        "reenact.builtin.llm_invoke",
         "reenact.cli.main",
-        "reenact.runtime.runtime",
+        "reenact.replay.runtime",
         "reenact.record.export",
         "reenact.store.checks.verification",
         "tests.cli.harness",
@@ -94,15 +96,16 @@ class Command:
             return Done(process.exitcode, out, err)
 
     def start(self, *arguments: str | Path, **more: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self.argv(*arguments),
-            cwd=self.folder,
-            env=self.env(**more),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        with ctrl_c.heard():
+            return subprocess.Popen(
+                self.argv(*arguments),
+                cwd=self.folder,
+                env=self.env(**more),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
 
     def argv(self, *arguments: str | Path) -> list[str]:
         return [sys.executable, "-m", "reenact", *(str(argument) for argument in arguments)]

@@ -10,6 +10,7 @@ import pytest
 
 from reenact.store.sqlite.store import SqliteStore
 from tests.cli.harness import SKILLS, Command, error_line
+from tests.store.copies import back_up
 
 HEAD = '{"plan_id": "p",\n "agent_id": "a", "steps": [\n'
 
@@ -127,13 +128,6 @@ def test_a_store_that_cannot_be_used_is_told(recorded: Command, tmp_path: Path, 
         done = recorded(*arguments, "--store", str(path))
         assert done.code == 3, (arguments, done)
         assert told in error_line(done), arguments
-
-
-def back_up(store: Path, path: Path) -> None:
-    with sqlite3.connect(store) as db, sqlite3.connect(path) as copy:
-        db.backup(copy)
-    copy.close()
-    db.close()
 
 
 def test_a_store_that_is_read_only_can_be_read_and_not_run_on(recorded: Command, tmp_path: Path) -> None:

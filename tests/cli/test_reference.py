@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import typer
 
@@ -15,6 +16,14 @@ OURS = ("run", "resume", "recover", "ls", "show", "export", "verify", "pin", "de
 
 def page(root: Path) -> str:
     return (root / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+
+
+def module_of(name: str) -> ModuleType:
+    return import_module(f"reenact.cli.{COMMANDS[name][0]}")
+
+
+def test_every_command_has_its_function() -> None:
+    assert [name for name in COMMANDS if not callable(getattr(module_of(name), name.replace("-", "_"), None))] == []
 
 
 def test_every_command_stands_in_the_reference(root: Path) -> None:
@@ -31,7 +40,7 @@ def test_every_option_that_a_section_names_exists_and_every_option_is_named(root
         section = re.search(rf"^## `{name}\b.*?(?=^## )", text, re.MULTILINE | re.DOTALL)
         assert section is not None, name
         app = typer.Typer()
-        app.command()(getattr(import_module(COMMANDS[name][0]), name))
+        app.command()(getattr(module_of(name), name))
         options = {
             option
             for parameter in typer.main.get_command(app).params
@@ -46,5 +55,5 @@ def test_every_option_that_a_section_names_exists_and_every_option_is_named(root
 
 def test_every_command_says_its_exit_codes(root: Path) -> None:
     for name in OURS:
-        text = getattr(import_module(COMMANDS[name][0]), name).__doc__
+        text = getattr(module_of(name), name).__doc__
         assert "Exit codes:" in text, name

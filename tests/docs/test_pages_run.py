@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import Block, blocks, commands, matches
+from tests.docs.running import run_page
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -27,57 +24,9 @@ RUN = [
 ]
 
 
-def environment(folder: Path) -> dict[str, str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("REENACT_", "XDG_"))}
-    return {
-        **kept,
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "XDG_DATA_HOME": str(folder / ".data"),
-        "HOME": str(folder),
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "NO_COLOR": "1",
-    }
-
-
-def run_page_block(block: Block, folder: Path, where: str) -> None:
-    if block.file is not None:
-        target = folder / block.file
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(block.body, encoding="utf-8")
-    elif block.lang == "python":
-        run([sys.executable, "-c", block.body], folder, where)
-    elif block.lang in ("console", "bash", "sh", "shell"):
-        run_commands(block, folder, where)
-
-
-def run(command: list[str], folder: Path, where: str) -> None:
-    done = subprocess.run(
-        command, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, f"{where}\n{done.stdout}{done.stderr}"
-
-
-def run_commands(block: Block, folder: Path, where: str) -> None:
-    listed = commands(block.body)
-    assert listed, f"{where}: a block of commands without a line that begins with `$ `"
-    for command in listed:
-        done = subprocess.run(
-            ["bash", "-c", command.text], cwd=folder, env=environment(folder), capture_output=True, text=True,
-            timeout=180, check=False,
-        )  # fmt: skip
-        printed = done.stdout + done.stderr
-        # A shell tells of a signal as 128 + n; bash that became its last command cannot.
-        code = 128 - done.returncode if done.returncode < 0 else done.returncode
-        assert code == command.exit_code, f"{where}: $ {command.text}\n{printed}"
-        for line in command.expected:
-            assert matches(line, printed), f"{where}: $ {command.text}\nexpected {line!r} in\n{printed}"
-
-
 @pytest.mark.parametrize("page", RUN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
-    for block in blocks(page):
-        if block.not_run is None:
-            run_page_block(block, tmp_path, f"{page.relative_to(ROOT)}:{block.line}")
+    run_page(page, tmp_path, str(page.relative_to(ROOT)))
 
 
 @pytest.mark.parametrize(("page", "tests"), ELSEWHERE.items())

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import blocks
-from tests.docs.test_pages_run import run_page_block
+from tests.docs.running import run_page
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*/README.md"))
@@ -22,5 +21,4 @@ def test_there_are_examples() -> None:
 def test_an_example_does_what_its_page_says(page: Path, tmp_path: Path) -> None:
     folder = tmp_path / page.parent.name
     shutil.copytree(page.parent, folder)
-    for block in blocks(page):
-        run_page_block(block, folder, f"{page.relative_to(ROOT)}:{block.line}")
+    run_page(page, folder, str(page.relative_to(ROOT)))

@@ -10,10 +10,12 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from reenact import Runtime, SkillContext, skill
-from reenact.errors import ChecksumMismatch, DamagedRecord, ReenactError, SequenceGap, TornTail
-from reenact.journal.lines import split_body
+from reenact.contracts.artifacts import Artifact
+from reenact.errors import ChecksumMismatch, DamagedRecord, InvalidTransition, ReenactError, SequenceGap, TornTail
+from reenact.journal.lines import decode_artifact, decode_line, split_body
 from reenact.journal.run_fold import RunFold
 from tests.runtime.running import plan, step
 
@@ -59,6 +61,13 @@ def record_session() -> Recorded:
     return Recorded(run_id, tuple(runtime.store.bodies(run_id)))
 
 
+def entries(run: Recorded) -> list[Artifact]:
+    """The artifacts of a run in order, without their digests."""
+    lines = [decode_line(raw, where="here") for body in run.bodies for raw in split_body(body, where="here")]
+    found = [decode_artifact(line, where="here") for line in lines if line.entry is not None]
+    return [replace(artifact, digest=msgspec.UNSET) for artifact in found]
+
+
 RUNS = {"plan": record_plan(), "session": record_session()}
 kinds = pytest.mark.parametrize("kind", RUNS)
 
@@ -71,6 +80,41 @@ def test_what_was_written_folds_to_a_sealed_run_with_nothing_open(kind: str) -> 
     assert fold.open == {}
     assert fold.commits == fold.seal.commits == len(run.bodies)
     assert fold.requested == fold.done == fold.seal.traces
+
+
+@kinds
+def test_logging_the_same_artifacts_and_attempts_again_writes_the_same_lines(kind: str) -> None:
+    run = RUNS[kind]
+    fold = RunFold(run.run_id)
+    for body in run.bodies:
+        for raw in split_body(body, where="here"):
+            line = decode_line(raw, where="here")
+            if line.entry is not None:
+                artifact = replace(decode_artifact(line, where="here"), digest=msgspec.UNSET)
+                trace, written = fold.log(artifact)
+                assert (trace.sequence, trace.state) == (line.entry.sequence_number, line.entry.to_state)
+            elif line.attempt is not None:
+                trace, written, leaf = fold.log_attempt(replace(line.attempt, digest=msgspec.UNSET))
+                fold.attempts_tree.append(leaf)
+                assert trace.attempts[-1] == line.attempt
+            else:
+                continue
+            assert written == raw + b"\n"
+    seal = run.fold().seal
+    assert seal is not None
+    assert (fold.full_root(), fold.attempts_tree.root(), fold.open) == (seal.root, seal.attempts_root, {})
+
+
+def test_what_the_machine_does_not_allow_is_not_logged() -> None:
+    request, decision, call = entries(RUNS["plan"])[:3]
+    fold = RunFold(RUNS["plan"].run_id)
+    with pytest.raises(InvalidTransition):
+        fold.log(decision)
+    fold.log(request)
+    with pytest.raises(InvalidTransition):
+        fold.log(call)
+    fold.log(decision)
+    assert [trace.state for trace in fold.open.values()] == ["AUTHORIZED"]
 
 
 @kinds
@@ -92,7 +136,7 @@ def test_any_changed_byte_is_noticed(kind: str) -> None:
     whole = b"".join(run.bodies)
     starts = [sum(map(len, run.bodies[:n])) for n in range(len(run.bodies))]
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     @given(st.integers(0, len(whole) - 1), st.integers(1, 255))
     def check(place: int, change: int) -> None:
         n = max(index for index, start in enumerate(starts) if start <= place)

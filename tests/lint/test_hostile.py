@@ -35,6 +35,8 @@ FILES: dict[str, tuple[bytes, set[str]]] = {
         + b"".join(b"    elif outcome.message == '%d': return %d\n" % (n, n) for n in range(1000)),
         {"RN101"},
     ),
+    "a long or": (b"x = " + b" or ".join([b"a"] * 20_000) + b"\n", set()),
+    "a list of stars": (b"x = [" + b",".join([b"*a"] * 20_000) + b"]\n", set()),
     "a long list": (b"X = [" + b",".join([b"'a'"] * 50_000) + b"]\n", set()),
     "lists of lists of lists": (b"x = 1\n" + (b"x = [" + b",".join([b"x"] * 64) + b"]\n") * 40, set()),
     "nested loops": (
@@ -50,7 +52,11 @@ FILES: dict[str, tuple[bytes, set[str]]] = {
         + b"pass\n",
         set(),
     ),
-    "a lambda called eight times, fourteen deep": (NESTED_MIN, {"RN005"}),
+    "a lambda called eight times, fourteen deep": (NESTED_MIN, set()),
+    "functions that each call the next one forty times": (
+        b"".join(b"def f%d(x):\n    return [%s]\n" % (n, b",".join([b"f%d(x)" % (n + 1)] * 40)) for n in range(20)),
+        set(),
+    ),
     "a lambda that calls itself": (b"f = lambda x: x(x)\nf(f)\nsorted([f], key=f)\n", set()),
     "functions that all call each other": (
         b"".join(b"def f%d(x):\n    return f%d(x) or f%d(x.y)\n" % (n, (n + 1) % 500, n * 7 % 500) for n in range(500)),

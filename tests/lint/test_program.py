@@ -1,4 +1,4 @@
-"""Files and packages: what is looked at, what is followed, what is left alone."""
+"""Files and packages: what is looked at and what is left alone."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import pytest
 
 from reenact.errors import UsageError
 from reenact.lint.check import Options, check
-
-HELPER = "def slow(ms):\n    return ms > 100\n\n\ndef latency(outcome):\n    return outcome.latency_ms\n"
 
 
 def write(folder: Path, **files: str) -> None:
@@ -24,71 +22,30 @@ def marks(*paths: Path, options: Options | None = None) -> list[tuple[str, int, 
     return [(Path(one.place.file).name, one.place.line, one.rule) for one in report.findings]
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "from .helper import slow",
-        "from pkg.helper import slow",
-        "from pkg import helper\nslow = helper.slow",
-        "from . import helper as h\nslow = h.slow",
-        "import pkg.helper\nslow = pkg.helper.slow",
-        "import pkg.helper as h\nslow = h.slow",
-        "from .helper import *",
-        "from .front import slow",
-        "from .front import renamed as slow",
-    ],
-)
-def test_a_single_file_is_checked_with_the_helpers_of_its_package(statement: str, tmp_path: Path) -> None:
-    pkg = tmp_path / "pkg"
-    lines = statement.count("\n") + 1
-    write(
-        pkg,
-        helper=HELPER,
-        front="from .helper import slow\nrenamed = slow\n",
-        planner=f"{statement}\ndef f(outcome):\n    return slow(outcome.latency_ms)\n",
-    )
-    (pkg / "__init__.py").touch()
-    assert marks(pkg / "planner.py") == [("planner.py", lines + 2, "RN102")]
-
-
-def test_a_helper_that_was_only_read_is_not_reported(tmp_path: Path) -> None:
+def test_each_file_is_checked_alone(tmp_path: Path) -> None:
     write(tmp_path, helper="import time\nNOW = time.time()\n", script="import helper\nprint(helper.NOW)\n")
     assert marks(tmp_path / "script.py") == []
     assert marks(tmp_path) == [("helper.py", 2, "RN203")]
 
 
-def test_scripts_find_the_scripts_beside_them(tmp_path: Path) -> None:
-    write(tmp_path, helper=HELPER, script="import helper\ndef f(o):\n    return helper.latency(o) == 0\n")
-    assert marks(tmp_path / "script.py") == [("script.py", 3, "RN102")]
-
-
-def test_a_package_beside_the_own_one_is_not_followed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("statement", ["from .helper import slow", "from pkg.helper import slow", "import helper as h"])
+def test_what_another_file_does_with_an_argument_is_not_known_and_its_result_is_made_from_it(
+    statement: str, tmp_path: Path
+) -> None:
+    called = "h.slow" if statement.endswith("h") else "slow"
     write(
         tmp_path,
-        other____init__="",
-        other__helper=HELPER,
-        pkg____init__="",
-        pkg__planner="from other.helper import slow\ndef f(outcome):\n    return slow(outcome.code)\n",
+        helper="def slow(ms):\n    return ms > 100\n",
+        planner=f"{statement}\ndef f(outcome):\n    if {called}(outcome.latency_ms):\n        return 1\n",
+        other=f"{statement}\ndef f(outcome):\n    return {called}(outcome.latency_ms)\n",
     )
-    (tmp_path / "other" / "__init__.py").touch()
-    (tmp_path / "pkg" / "__init__.py").touch()
-    assert marks(tmp_path / "pkg") == []
+    assert marks(tmp_path / "planner.py") == [("planner.py", 3, "RN101")]
+    assert marks(tmp_path / "other.py") == []
 
 
 def test_two_scripts_of_one_name_are_both_checked(tmp_path: Path) -> None:
     write(tmp_path, a__run="import time\nA = time.time()\n", b__run="import random\nB = random.random()\n")
     assert marks(tmp_path) == [("run.py", 2, "RN203"), ("run.py", 2, "RN201")]
-
-
-def test_modules_that_import_each_other_are_followed(tmp_path: Path) -> None:
-    pkg = tmp_path / "pkg"
-    write(
-        pkg,
-        a="from .b import latency\ndef slow(ms):\n    return ms > 3\ndef f(o):\n    return latency(o) > 3\n",
-        b="from .a import slow\ndef latency(o):\n    return o.latency_ms\ndef g(o):\n    return slow(latency(o))\n",
-    )
-    (pkg / "__init__.py").touch()
-    assert marks(pkg) == [("a.py", 5, "RN102"), ("b.py", 5, "RN102")]
 
 
 def test_folders_are_walked_without_caches_hidden_ones_and_environments(tmp_path: Path) -> None:

@@ -22,11 +22,11 @@ from reenact.policy.classify import classify, facts_of, map_exception_to_code
 from reenact.policy.cost import DEFAULT_PRICES, calculate_cost, cost_exact
 from reenact.policy.retry import RetryPolicy, calculate_backoff_ms, policy_to_dict, should_retry
 from reenact.policy.taxonomy import RETRYABLE_CODES, TAXONOMY
-from reenact.policy.taxonomy_page import render
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import format_ts, keyed_random, parse_ts
 from reenact.values.digest import digest, sha256_hex
 from reenact.values.ids import project_uuid7
+from tools.taxonomy_page import render
 
 jitter = RetryPolicy(jitter_enabled=True, jitter_max_ms=997, backoff_multiplier=1.3, max_backoff_ms=10**6)
 answers = [
@@ -64,14 +64,20 @@ def made_locales(folder: Path) -> set[str]:
     return {"C", "C.UTF-8", *(path.name for path in folder.iterdir())}
 
 
-def test_every_process_gives_the_same_answers(tmp_path: Path) -> None:
+def test_every_process_gives_the_same_answers(root: Path, tmp_path: Path) -> None:
     made = made_locales(tmp_path)
     answers, spoken = [], []
     for world in WORLDS:
         env = {**os.environ, **world, "LOCPATH": str(tmp_path)}
         there = ["there"] if world["LC_ALL"] in made else []
         done = subprocess.run(
-            [sys.executable, "-c", QUESTIONS, *there], env=env, capture_output=True, text=True, check=False, timeout=120
+            [sys.executable, "-c", QUESTIONS, *there],
+            cwd=root,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
         )
         assert done.returncode == 0, done.stderr
         answers.append(done.stdout)

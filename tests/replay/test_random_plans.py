@@ -19,7 +19,7 @@ def test_the_mock_replay_of_any_run_matches_in_all_aspects(shard: int) -> None:
     """A thousand plans in all; in shards, so that they can run beside each other."""
 
     @seed(shard)
-    @settings(max_examples=PLANS // SHARDS, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=PLANS // SHARDS, suppress_health_check=list(HealthCheck), database=None)
     @given(cases())
     def matches(case: Case) -> None:
         recording = recorded(case.plan, case.crashes, host=supervisor if case.hosted else None)

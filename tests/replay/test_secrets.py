@@ -63,7 +63,7 @@ def test_a_run_with_secrets_replays_without_them(
 
 
 @pytest.mark.parametrize("with_code", [True, False])
-def test_sealed_values_replay_where_their_key_is_not(monkeypatch: pytest.MonkeyPatch, with_code: bool) -> None:
+def test_encrypted_values_replay_where_their_key_is_not(monkeypatch: pytest.MonkeyPatch, with_code: bool) -> None:
     monkeypatch.setenv("REENACT_SEAL_KEY", "a key outside the store")
     runtime, run_id = run()
     monkeypatch.delenv("REENACT_SEAL_KEY")

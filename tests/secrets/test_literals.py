@@ -15,7 +15,7 @@ from tests.secrets.planting import leaks_in_files, leaks_in_store
 
 API_KEY = "sk-live0Tk0nABCDEFGHIJKLMNOP"  # planted, so that the search knows it
 KNOWN = "fin-Tk0n-5678"
-SEAL_KEY = "a seal key of some length"
+SEAL_KEY = "a secret key of some length"
 
 
 @skill("take", version="1.0.0", tool_class="read", redact=["card_number", "/deep/code"], public=["label"])
@@ -152,7 +152,7 @@ def test_names_are_written_as_they_are_and_so_must_not_be_secrets(tmp_path: Path
     assert leaks_in_store(Path(bench.path)) == []
 
 
-def test_with_a_seal_key_the_call_of_a_session_goes_on_and_its_literal_is_sealed(
+def test_with_a_key_the_call_of_a_session_goes_on_and_its_literal_is_encrypted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REENACT_SEAL_KEY", SEAL_KEY)
@@ -165,7 +165,7 @@ def test_with_a_seal_key_the_call_of_a_session_goes_on_and_its_literal_is_sealed
     assert leaks_in_store(Path(bench.path)) == []
 
 
-def test_a_plan_is_refused_with_a_seal_key_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_is_refused_with_a_key_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REENACT_SEAL_KEY", SEAL_KEY)
     with pytest.raises(PlanError, match="looks like a secret"):
         Bench(tmp_path, take).run(step(take, {"label": API_KEY}))

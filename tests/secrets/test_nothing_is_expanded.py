@@ -29,7 +29,7 @@ ATTACKS: list[Any] = [
 
 
 def as_said(attack: Any) -> Any:
-    """A tool cannot seal: that one key comes back with one more `$`, everything else as it was said."""
+    """A tool cannot encrypt: that one key comes back with one more `$`, everything else as it was said."""
     return {"$$sealed": attack["$sealed"]} if attack == {"$sealed": "v1.00000000.AAAA"} else attack
 
 

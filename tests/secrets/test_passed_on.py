@@ -41,7 +41,7 @@ def with_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     GOT.clear()
 
 
-def test_what_was_opened_for_a_step_is_sealed_again_in_its_parameters_and_its_output(
+def test_what_was_decrypted_for_a_step_is_encrypted_again_in_its_parameters_and_its_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = Bench(tmp_path, log_in, use)

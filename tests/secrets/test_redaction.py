@@ -111,7 +111,7 @@ def test_marked_fields_are_names_or_pointers() -> None:
     assert redact({"a/b": {"~": "x"}}, (), ("/a~1b/~0",)) == {"a/b": {"~": REDACTED}}
 
 
-def test_references_and_seals_stay() -> None:
+def test_references_and_encrypted_values_stay() -> None:
     for mark in ({"$secret": "NAME"}, {"$sealed": "v1.abc.def"}):
         value = {"password": mark, "list": [mark]}
         assert redact(value) is value

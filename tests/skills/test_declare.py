@@ -13,7 +13,6 @@ import pytest
 
 from reenact.errors import SkillDeclarationError, SkillError
 from reenact.skills.declare import skill
-from reenact.skills.resources import resources_of
 from reenact.skills.skill import Skill
 from tests.skills.contexts import make_context
 
@@ -221,7 +220,7 @@ def test_resources_are_filled_in_with_public_scalars_only() -> None:
     def ship(order_id: int, person: str) -> None:
         """Ships."""
 
-    filled = resources_of(ship.metadata, {"order_id": 7, "person": "Ann"})
+    filled = ship.resources_of({"order_id": 7, "person": "Ann"})
     assert filled.reads == ("stock",)
     assert filled.writes == ("order:7", "person:{person}")
 

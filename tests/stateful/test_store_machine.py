@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from reenact.errors import ConcurrentExecution, KeyTaken, LockAcquireFailed
-from reenact.store.base import LateEffect, Lease, NewPayload, Unit
-from reenact.store.sqlite.store import LEASE_MS
+from reenact.store.base import LEASE_MS, Appended, LateEffect, Lease, NewPayload, Unit
 from reenact.values.clock import FixedDoor
 from tests.store.units import Run, completion, open_store, payload, reservation
 
@@ -42,7 +41,7 @@ class Proposed:
     """A commit; when it was taken `accept` tells the model and `taken` the run. `key` is the one that it reserves."""
 
     unit: Unit
-    taken: Callable[[], None]
+    taken: Callable[[Appended], None]
     accept: Callable[[], None]
     key: str | None
 
@@ -76,8 +75,9 @@ class StoreMachine(RuleBasedStateMachine):
     def begin(self, executor: str) -> None:
         run = Run(f"run-{len(self.runs)}")
         unit, taken = run.unit()
-        lease = self.store.append(unit, None, owner=executor)
-        taken()
+        done = self.store.append(unit, None, owner=executor)
+        taken(done)
+        lease = done.lease
         self.runs[run.run_id] = Known(run, 1, executor, self.now + LEASE_MS)
         self.leases[executor, run.run_id] = lease
         assert (lease.token, lease.expires_ms) == (1, self.now + LEASE_MS)
@@ -117,7 +117,7 @@ class StoreMachine(RuleBasedStateMachine):
             return ConcurrentExecution
         if key is not None and self.keys.get(key, ("", "released"))[1] != "released":
             return KeyTaken
-        return Lease
+        return Appended
 
     KINDS = st.sampled_from(
         [
@@ -149,9 +149,9 @@ class StoreMachine(RuleBasedStateMachine):
         except (ConcurrentExecution, KeyTaken) as refused:
             result = refused
         assert type(result) is expected
-        if expected is Lease:
+        if isinstance(result, Appended):
             proposed.accept()
-            proposed.taken()
+            proposed.taken(result)
 
     @precondition(lambda self: len({run for _, run in self.held()}) > 1)
     @rule(data=st.data(), kinds=st.lists(KINDS, min_size=2, max_size=4))
@@ -165,12 +165,14 @@ class StoreMachine(RuleBasedStateMachine):
             proposed = self.unit_for(known, kind)
             units.append((proposed.unit, lease, by_run[run_id]))
             expected.append(self.expected(known, lease, kind, proposed.key))
-            if expected[-1] is Lease:
+            taken.append(proposed.taken)
+            if expected[-1] is Appended:
                 proposed.accept()  # the next one of the group sees its key
-                taken.append(proposed.taken)
-        assert [type(result) for result in self.store.append_many(units)] == expected
-        for done in taken:
-            done()
+        results = self.store.append_many(units)
+        assert [type(result) for result in results] == expected
+        for take, result in zip(taken, results, strict=True):
+            if isinstance(result, Appended):
+                take(result)
 
     # -- leases ----------------------------------------------------------------------------------------------------
 
@@ -251,4 +253,4 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStore = StoreMachine.TestCase
-TestStore.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestStore.settings = settings(max_examples=60, stateful_step_count=40)

@@ -24,7 +24,7 @@ from reenact.contracts.artifacts import (
 from reenact.errors import StateError
 from reenact.journal import chain
 from reenact.journal.fold import TraceFold
-from reenact.machine import OUTPUT, TERMINAL, TRANSITIONS
+from reenact.journal.machine import OUTPUT, TERMINAL, TRANSITIONS
 from reenact.values.clock import FixedDoor
 from reenact.values.digest import ZERO_DIGEST
 
@@ -175,4 +175,4 @@ class TraceMachine(RuleBasedStateMachine):
 
 
 TestTrace = TraceMachine.TestCase
-TestTrace.settings = settings(max_examples=150, stateful_step_count=15, deadline=None)
+TestTrace.settings = settings(max_examples=150, stateful_step_count=15)

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from reenact.errors import ConcurrentExecution, KeyTaken, LockAcquireFailed, RunNotFound, StoreError, UsageError
-from reenact.store.base import LEASE_MS, LateEffect, Lease, NewTrace, Store
+from reenact.journal.chain import sha
+from reenact.store.base import LEASE_MS, Appended, LateEffect, Lease, NewTrace, Store
+from reenact.store.evidence import find_run
 from reenact.store.owner import owner_is_gone, owner_name, process_started
 from reenact.values.clock import FixedDoor
+from reenact.values.digest import ZERO_DIGEST
 from tests.crash.harness import in_child
 from tests.store.backends import EVIDENCE, Backend
 from tests.store.units import Run, completion, payload, reservation
@@ -21,16 +24,16 @@ from tests.store.units import Run, completion, payload, reservation
 def begin(store: Store, run_id: str = "run-1", owner: str = "a") -> tuple[Run, Lease]:
     run = Run(run_id)
     unit, taken = run.unit()
-    lease = store.append(unit, None, owner=owner)
-    taken()
-    return run, lease
+    done = store.append(unit, None, owner=owner)
+    taken(done)
+    return run, done.lease
 
 
 def append(store: Store, run: Run, lease: Lease, **parts: object) -> Lease:
     unit, taken = run.unit(**parts)  # type: ignore[arg-type]
-    kept = store.append(unit, lease)
-    taken()
-    return kept
+    done = store.append(unit, lease)
+    taken(done)
+    return done.lease
 
 
 def test_what_was_appended_is_given_back_byte_by_byte_after_opening_again(durable: Backend) -> None:
@@ -98,12 +101,43 @@ def test_a_refused_unit_is_taken_out_of_its_group_and_the_others_are_kept(store:
     units.append((again.unit(), None))  # type: ignore[arg-type]
     units.append((third.unit(n=7, new=False), lease_3))
     results = store.append_many([(unit, lease, "a") for (unit, _), lease in units])
-    assert [type(result) for result in results] == [Lease, ConcurrentExecution, Lease, UsageError, ConcurrentExecution]
+    kinds = [Appended, ConcurrentExecution, Appended, UsageError, ConcurrentExecution]
+    assert [type(result) for result in results] == kinds
     for ((_, taken), _), result in zip(units, results, strict=True):
-        if isinstance(result, Lease):
-            taken()
+        if isinstance(result, Appended):
+            taken(result)
     for run in (first, second, third):
         assert list(store.bodies(run.run_id)) == run.bodies
+
+
+def test_each_seal_of_a_group_names_the_one_before_it_and_never_one_that_was_refused(store: Store) -> None:
+    runs = [begin(store, f"run-{number}") for number in range(4)]
+    units = [run.unit(n=9 if index == 1 else None, new=False, sealed=True) for index, (run, _) in enumerate(runs)]
+    results = store.append_many([(unit, lease, "a") for (unit, _), (_, lease) in zip(units, runs, strict=True)])
+    assert [type(result) for result in results] == [Appended, ConcurrentExecution, Appended, Appended]
+    last = ZERO_DIGEST
+    for (run, _), (_, taken), result in zip(runs, units, results, strict=True):
+        if isinstance(result, Appended):
+            taken(result)
+            assert result.seal is not None
+            assert result.head == run.head
+            assert (result.seal.prev_store_seal, result.seal.commits) == (last, 2)
+            assert result.seal.run_head == sha(run.bodies[-1].partition(b'{"kind":"seal"')[0])
+            assert list(store.bodies(run.run_id)) == run.bodies
+            last = str(result.seal.seal_digest)
+
+
+def test_a_payload_that_a_later_commit_names_again_is_found_near_that_one(store: Store) -> None:
+    run, lease = begin(store)
+    kept, gone = payload(b"kept", 1), payload(b"gone", 2)
+    append(store, run, lease, payloads=[kept])
+    unit, taken = run.unit()
+    unit.shared = [(kept.commitment, 2), (gone.commitment, 2)]
+    taken(store.append(unit, lease))
+    with store.evidence() as evidence:
+        shared = find_run(evidence, run.run_id)[0].shared_payloads()
+    assert [row.commitment for row in shared] == [bytes.fromhex(kept.commitment)]
+    assert store.payload(run.run_id, kept.commitment, near=3) == kept.envelope
 
 
 def test_more_payloads_than_a_commit_can_number_are_refused(store: Store) -> None:
@@ -291,7 +325,7 @@ def test_a_unit_whose_key_is_taken_is_refused_alone(store: Store) -> None:
     runs = [begin(store, f"run-{number}") for number in range(3)]
     units = [run.unit(reservations=[reservation("k", run.run_id)]) for run, _ in runs]
     results = store.append_many([(unit, lease, "a") for (unit, _), (_, lease) in zip(units, runs, strict=True)])
-    assert [type(result) for result in results] == [Lease, KeyTaken, KeyTaken]
+    assert [type(result) for result in results] == [Appended, KeyTaken, KeyTaken]
 
 
 def test_large_content_is_found_again_and_every_envelope_is_given_back(store: Store) -> None:
@@ -300,8 +334,7 @@ def test_large_content_is_found_again_and_every_envelope_is_given_back(store: St
     append(store, run, lease, payloads=[small, large])
     assert store.find_content(run.run_id, b"s" * 16) is None
     found = store.find_content(run.run_id, b"l" * 16)
-    assert found is not None
-    assert found[0] == large.commitment
+    assert found == (large.commitment, 2)
     for kept in (small, large):
         for near in (None, 1, 2, 3):
             assert store.payload(run.run_id, kept.commitment, near=near) == kept.envelope

@@ -194,8 +194,7 @@ def test_no_lease_is_given_of_a_run_whose_last_commit_is_not_what_was_written(ba
     store = backend.open()
     run = Run("run-1")
     unit, _ = run.unit()
-    lease = store.append(unit, None, owner="a")
-    store.release(lease)
+    store.release(store.append(unit, None, owner="a").lease)
     backend.change_commit(store, "run-1", 1, lambda body: body + b"\n")
     with pytest.raises(DamagedRecord, match="commit 1"):
         store.acquire("run-1", "b")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from reenact import Runtime, skill
 from reenact.errors import StoreError, StoreUnavailable
 from reenact.record.erase import erase
-from reenact.store.base import Lease, NewPayload, NewTrace, Unit
+from reenact.store.base import Appended, Lease, NewPayload, NewTrace, Unit
 from reenact.store.checks.verification import verify_run
 from reenact.store.sqlite.store import SqliteStore
 from tests.crash.harness import in_child
@@ -42,9 +42,9 @@ def reads_back(store: SqliteStore, run: Run, stored: list[NewPayload]) -> None:
 
 def begun(store: SqliteStore, run: Run, *payloads: NewPayload) -> Lease:
     unit, taken = run.unit(payloads=list(payloads))
-    lease = store.append(unit, None, owner="h|1|x")
-    taken()
-    return lease
+    done = store.append(unit, None, owner="h|1|x")
+    taken(done)
+    return done.lease
 
 
 def test_a_value_whose_commit_failed_is_whole_when_it_is_committed_again(tmp_path: Path) -> None:
@@ -57,8 +57,7 @@ def test_a_value_whose_commit_failed_is_whole_when_it_is_committed_again(tmp_pat
     with pytest.raises(StoreUnavailable, match="the disk is full"):
         store.append(unit, lease)
     store._writer.query(f"PRAGMA max_page_count = {most}")
-    store.append(unit, lease)
-    taken()
+    taken(store.append(unit, lease))
     reads_back(store, run, [large])
     store.close()
 
@@ -91,13 +90,11 @@ def test_a_commit_that_fails_at_its_very_end_takes_no_value_with_it(tmp_path: Pa
     lease = begun(store, run, first)
     unit, taken = run.unit(payloads=[second])
     fail_to_commit(store, unit, lease)
-    store.append(unit, lease)
-    taken()
+    taken(store.append(unit, lease))
     reads_back(store, run, [first, second])
     third = payload(TALK + b"abc", 3)
     unit, taken = run.unit(payloads=[third])
-    store.append(unit, lease)
-    taken()
+    taken(store.append(unit, lease))
     assert differences(store) >= 1, "what was committed is built on again"
     reads_back(store, run, [first, second, third])
     store.close()
@@ -110,11 +107,13 @@ def test_a_unit_that_is_taken_out_of_its_group_takes_no_value_with_it(tmp_path: 
     refused, _ = run.unit(payloads=[mine], traces=CLASH)
     accepted, taken = other.unit(payloads=[theirs])
     results = store.append_many([(refused, lease, ""), (accepted, beside, "")])
-    assert [isinstance(result, StoreError) for result in results] == [True, False]
-    taken()
+    assert [type(result) for result in results] == [StoreError, Appended]
+    assert isinstance(results[1], Appended)
+    taken(results[1])
     again, again_taken = run.unit(payloads=[mine])
-    assert not isinstance(store.append_many([(again, lease, "")])[0], Exception)
-    again_taken()
+    (done,) = store.append_many([(again, lease, "")])
+    assert isinstance(done, Appended)
+    again_taken(done)
     reads_back(store, run, [mine])
     reads_back(store, other, [theirs])
     store.close()
@@ -234,13 +233,13 @@ class Model:
             except StoreError as refused:
                 result = refused
         assert isinstance(result, Exception) == bool(clash)
-        if isinstance(result, Lease):
-            taken()
-            self.leases[who] = result
+        if isinstance(result, Appended):
+            taken(result)
+            self.leases[who] = result.lease
             self.stored[who] += values
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(STEPS)
 def test_every_value_of_every_commit_reads_back_whatever_failed_in_between(
     steps: list[tuple[int, str, list[tuple[int, int]]]],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from reenact.contracts.records import Event, RunRecord, RunStatus, Seal
 from reenact.journal import chain
-from reenact.store.base import KeyCompletion, KeyReservation, NewPayload, NewRun, NewTrace, Unit
+from reenact.store.base import Appended, KeyCompletion, KeyReservation, NewPayload, NewRun, NewTrace, Unit
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import Door, FixedDoor
 from reenact.values.digest import ZERO_DIGEST
@@ -49,28 +49,18 @@ class Run:
         sealed: bool = False,
         new: bool | None = None,
         note: str | None = None,
-    ) -> tuple[Unit, Callable[[], None]]:
+    ) -> tuple[Unit, Callable[[Appended], None]]:
         """The next commit, and what to call once the store has taken it."""
         number = n or len(self.bodies) + 1
         begins = number == 1 if new is None else new
-        made: list[bytes] = []
-
-        def body(last_seal: Callable[[], str]) -> tuple[bytes, str | None]:
-            lines = chain.commit_line(number, self.head, self.run_id)
-            lines += chain.run_line(record(self.run_id)) if begins else b""
-            lines += chain.event_line(event(note))
-            digest = None
-            if sealed:
-                seal = chain.sealed(make_seal(self.run_id, number, last_seal()))
-                lines += chain.seal_line(seal)
-                digest = str(seal.seal_digest)
-            made[:] = [lines]
-            return lines, digest
-
+        lines = chain.commit_line(number, self.head, self.run_id)
+        lines += chain.run_line(record(self.run_id)) if begins else b""
+        lines += chain.event_line(event(note))
         unit = Unit(
             run_id=self.run_id,
             n=number,
-            body=body,
+            body=lines,
+            seal=make_seal(self.run_id, number) if sealed else None,
             payloads=payloads or [],
             traces=traces or [],
             reservations=reservations or [],
@@ -78,7 +68,7 @@ class Run:
             new_run=new_run() if begins else None,
             status=status,
         )
-        return unit, lambda: self.bodies.append(made[0])
+        return unit, lambda done: self.bodies.append(lines + (chain.seal_line(done.seal) if done.seal else b""))
 
 
 def new_run() -> NewRun:
@@ -108,12 +98,13 @@ def record(run_id: str) -> RunRecord:
     )
 
 
-def make_seal(run_id: str, commits: int, prev: str) -> Seal:
+def make_seal(run_id: str, commits: int) -> Seal:
+    """As a writer gives it to the store, which puts in what the bytes before it and the seal before it make of it."""
     return Seal(
         attempts_root=ZERO_DIGEST,
         commits=commits,
         plan_hash=None,
-        prev_store_seal=prev,
+        prev_store_seal=ZERO_DIGEST,
         root=ZERO_DIGEST,
         run_head=ZERO_DIGEST,
         run_id=run_id,

@@ -18,6 +18,7 @@ from reenact.telemetry.endpoint import serving
 from reenact.telemetry.metrics import ReplayMetrics, RuntimeMetrics
 from reenact.telemetry.store_metrics import exposition
 from reenact.values.clock import FixedDoor
+from tests.replay.compare import mutations  # noqa: F401  # makes them
 from tests.replay.compare.mutating import MUTATIONS, PLAN, recording
 from tests.replay.recording import mocked
 from tests.replay.skills import SKILLS

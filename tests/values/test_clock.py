@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.errors import UsageError
-from reenact.values import clock
-from reenact.values.clock import Door, FixedDoor, SystemDoor, format_ts, parse_ts
+from reenact.values.clock import Door, FixedDoor, SystemDoor, Uuid7Sequence, format_ts, parse_ts
 from reenact.values.ids import is_uuid7
 
 
@@ -90,22 +89,30 @@ def test_ids_carry_the_time_they_were_made() -> None:
     assert before <= made <= door.now_ms() + 1
 
 
-def test_ids_rise_also_when_the_clock_stands_still_or_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clock, "_ids", clock._ProcessIds())
+def test_ids_rise_also_when_the_clock_stands_still_or_goes_back() -> None:
     times = iter([5000, 5000, 4000, 3000, 5001, 10] * 100)
-    monkeypatch.setattr(clock.time, "time_ns", lambda: next(times) * 1_000_000)
-    ids = [SystemDoor().uuid7() for _ in range(600)]
+    sequence = Uuid7Sequence(lambda: next(times) * 1_000_000, os.urandom)
+    ids = [sequence.next() for _ in range(600)]
     assert ids == sorted(set(ids))
 
 
 def test_ids_rise_also_when_the_counter_overflows() -> None:
-    sequence = clock._Uuid7Sequence()
-    first = sequence.next(1000, 0)
+    sequence = Uuid7Sequence(lambda: 1000 * 1_000_000, bytes)
+    first = sequence.next()
     sequence._counter = 2**42 - 2
-    last, moved = sequence.next(1000, 0), sequence.next(1000, 0)
+    last, moved = sequence.next(), sequence.next()
     assert first < last < moved
     assert int(moved[:8] + moved[9:13], 16) == 1001
     assert all(map(is_uuid7, (first, last, moved)))
+
+
+def test_ids_rise_also_where_the_lower_part_of_the_counter_is_full() -> None:
+    sequence = Uuid7Sequence(lambda: 1000 * 1_000_000, bytes)
+    first = sequence.next()
+    sequence._counter = 2**30 - 2
+    ids = [first, *(sequence.next() for _ in range(3))]
+    assert ids == sorted(set(ids))
+    assert all(map(is_uuid7, ids))
 
 
 def test_ids_of_threads_are_all_different() -> None:

@@ -104,7 +104,7 @@ def test_the_careful_reader_and_the_fast_one_read_the_same() -> None:
         assert parse_json(text) == _Reader(text, "JSON").document() == document
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(st.text(alphabet='{}[]",:0123456789.eE+-\\u dtrufalsn\n', max_size=30))
 def test_both_readers_accept_the_same_texts(text: str) -> None:
     def read(reader):
@@ -116,7 +116,7 @@ def test_both_readers_accept_the_same_texts(text: str) -> None:
     assert read(lambda: parse_json(text)) == read(lambda: _Reader(text, "JSON").document())
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.binary(max_size=40))
 def test_any_bytes_are_read_or_refused_with_a_place(data: bytes) -> None:
     try:

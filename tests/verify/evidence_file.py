@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -22,6 +21,7 @@ from reenact.store.checks.verification import RunVerification, verify_run
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.canonical import canonicalize
 from tests.store.checks.store_file import COMMIT_BITS, REGISTRY, erase_step, kill_plan, query, run_plan
+from tests.store.copies import copy_store
 
 Change = tuple[str, tuple[object, ...]]
 Kind = Literal["plan", "session", "open"]
@@ -88,7 +88,7 @@ class Copy:
     def __init__(self, original: EvidenceFile, folder: Path) -> None:
         self._bare = folder / "bare.db"
         self.path = folder / "changed.db"
-        shutil.copyfile(original.path, self._bare)
+        copy_store(original.path, self._bare)
         with closing(sqlite3.connect(self._bare, isolation_level=None)) as db:
             for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
                 db.execute(f"DROP TRIGGER {name}")
@@ -96,7 +96,7 @@ class Copy:
 
     def change(self, *changes: Change) -> bool:
         """False where the schema does not let the change be made."""
-        shutil.copyfile(self._bare, self.path)
+        copy_store(self._bare, self.path)
         with closing(sqlite3.connect(self.path, isolation_level=None)) as db:
             db.execute("PRAGMA journal_mode = MEMORY")
             db.execute("PRAGMA synchronous = OFF")

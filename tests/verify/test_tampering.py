@@ -17,7 +17,7 @@ from tests.spec.corpus import mutations
 from tests.verify.changing import split_bodies
 
 SCENARIOS = (three_steps, refusals, session)
-EXAMPLES = settings(max_examples=150, deadline=None)
+EXAMPLES = settings(max_examples=150)
 
 
 @cache
@@ -253,7 +253,7 @@ def test_any_line_that_says_something_else_in_canonical_form_is_found(index: int
     assert report.first_break.where.line >= at + 1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.binary(max_size=300), max_size=5))
 def test_noise_is_never_taken_for_evidence_and_never_raises(bodies: list[bytes]) -> None:
     report = verify_lines(bodies, None)

@@ -1,25 +1,17 @@
-"""Every built-in skill. The registry finds them here."""
+"""Every built-in skill by `id@version`, and the module that declares it: imported when somebody asks for the skill."""
 
 from __future__ import annotations
 
-from reenact.builtin.email_send import email_send
-from reenact.builtin.file_read import file_read
-from reenact.builtin.file_write import file_write
-from reenact.builtin.http_call import http_call
-from reenact.builtin.json_transform import json_transform
-from reenact.builtin.kv_store import kv_store
-from reenact.builtin.llm_invoke import llm_invoke
-from reenact.builtin.shell import shell
-from reenact.builtin.webhook_send import webhook_send
+from typing import Final
 
-SKILLS = (
-    email_send,
-    file_read,
-    file_write,
-    http_call,
-    json_transform,
-    kv_store,
-    llm_invoke,
-    shell,
-    webhook_send,
-)
+MODULES: Final = {
+    "email_send@1.0.0": "reenact.builtin.email_send",
+    "file_read@1.0.0": "reenact.builtin.file_read",
+    "file_write@1.0.0": "reenact.builtin.file_write",
+    "http_call@1.2.0": "reenact.builtin.http_call",
+    "json_transform@1.0.0": "reenact.builtin.json_transform",
+    "kv_store@1.0.0": "reenact.builtin.kv_store",
+    "llm_invoke@1.0.0": "reenact.builtin.llm_invoke",
+    "shell@1.0.0": "reenact.builtin.shell",
+    "webhook_send@1.0.0": "reenact.builtin.webhook_send",
+}

@@ -1,4 +1,4 @@
-"""Becomes a command that can touch one folder only: `python confine.py CONFIG EXECUTABLE [ARGUMENT …]`.
+"""Sandboxing a command to one folder (Landlock): `python confine.py CONFIG EXECUTABLE [ARGUMENT …]`.
 
 Started as a program of its own and importing nothing of this project: it gives up every right that CONFIG does not
 name, by Landlock (Linux 5.13 and later), and then becomes the command. What it gave up cannot be taken back, by the

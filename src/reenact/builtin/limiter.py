@@ -1,4 +1,4 @@
-"""How often and how many at once: limits per skill and per host, kept by this process.
+"""Rate limits: how often and how many at once, per skill and per host, kept by this process.
 
 A plan says `context.rate_limits = {"skills": {ID: LIMIT}, "hosts": {HOST: LIMIT}}`, where LIMIT has any of
 `per_second`, `burst` and `concurrent`; the host `*` stands for every host that has no limit of its own.

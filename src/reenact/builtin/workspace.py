@@ -1,4 +1,4 @@
-"""Files beneath one folder, and nothing outside it: no `..`, no absolute path, no symbolic link."""
+"""The workspace: files beneath one folder, and nothing outside it: no `..`, no absolute path, no symbolic link."""
 
 from __future__ import annotations
 

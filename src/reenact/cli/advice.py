@@ -1,4 +1,4 @@
-"""What to type next, with the store and the skills that the command itself was given."""
+"""Next-step hints: the commands to type next, with the store and skills that this command was given."""
 
 from __future__ import annotations
 

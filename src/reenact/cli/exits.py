@@ -1,4 +1,4 @@
-"""Exit codes of runs: 0 done, 1 failed, 4 not ended. The rest of the table stands with the errors themselves."""
+"""Exit codes: 0 done, 1 failed, 2 usage, 3 store unusable, 4 not ended. Errors carry their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running something that can be interrupted: Ctrl-C stops cleanly and says how to go on."""
+"""Ctrl-C: whatever a command runs stops cleanly, and says how to go on."""
 
 from __future__ import annotations
 

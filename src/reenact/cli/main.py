@@ -17,15 +17,12 @@ from reenact.cli.exits import INTERRUPTED, NOBODY_READS, UNUSABLE, USAGE
 from reenact.cli.screens.printing import one_line
 from reenact.errors import ReenactError
 
-# name → (module beneath reenact.cli, one line for --help). A module holds a function of the same name, `-` written as
-# `_`, and may hold COMMAND_SETTINGS, which are passed to typer's `command`.
+# name → (module beneath reenact.cli, one line for --help). The module holds a function named like the command, `-`
+# written as `_`; two commands may share a module. It may hold COMMAND_SETTINGS, which are passed to typer's `command`.
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("commands.runs.run", "Run a plan."),
     "plan": ("commands.plans.plan", "Make a plan for a goal."),
-    "simulate": (
-        "reenact.cli.commands.plans.simulate",
-        "Say what a plan would cost, take, touch and miss, before it runs.",
-    ),
+    "simulate": ("commands.plans.simulate", "Say what a plan would cost, take, touch and miss, before it runs."),
     "pin": ("commands.plans.pin", "Write everything into a plan that its behaviour depends on."),
     "resume": ("commands.runs.resume", "Go on with one run that stopped."),
     "recover": ("commands.runs.recover", "Go on with every run that stopped."),
@@ -34,14 +31,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "replay": ("commands.runs.replay", "Run a recording again and compare, aspect by aspect."),
     "fork": ("commands.runs.fork", "Replay a run up to a step and go on with one thing changed."),
     "diff": ("commands.runs.diff", "Show two runs side by side."),
-    "metrics": (
-        "reenact.cli.commands.evidence.metrics",
-        "Print what the store's runs add up to, or serve it to a scraper.",
-    ),
-    "approve": ("commands.people.approve", "Say yes to a call that waits for a person."),
-    "deny": ("commands.people.deny", "Say no to a call that waits for a person."),
+    "metrics": ("commands.evidence.metrics", "Print what the store's runs add up to, or serve it to a scraper."),
+    "approve": ("commands.people.votes", "Say yes to a call that waits for a person."),
+    "deny": ("commands.people.votes", "Say no to a call that waits for a person."),
     "resolve": ("commands.people.resolve", "Decide a call that is in doubt."),
-    "cancel": ("commands.runs.cancel", "End a run that shall not go on."),
+    "cancel": ("commands.people.cancel", "End a run that shall not go on."),
     "erase": ("commands.evidence.erase", "Take values out of a store; the chain stays whole."),
     "doctor": ("commands.evidence.doctor", "Look at the store and say what to do."),
     "export": ("commands.evidence.export", "Write a run's evidence to a folder."),
@@ -51,13 +45,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Check the inputs of published reports against their replay blocks.",
     ),
     "hash": ("commands.reports.hash", "Print the hash by which a replay block names an input."),
-    "backfill": (
-        "reenact.cli.commands.reports.backfill",
-        "Write sidecars for reports that were published without one.",
-    ),
+    "backfill": ("commands.reports.backfill", "Write sidecars for reports that were published without one."),
     "rerun": ("commands.reports.rerun", "Run a report's recorded command again, at its commit."),
     "skills": ("commands.plans.skills", "List the skills that plans may use."),
-    "skill": ("commands.plans.skill", "Show what one skill declares."),
+    "skill": ("commands.plans.skills", "Show what one skill declares."),
     "lint": ("commands.plans.lint", "Find code that decides on what may differ between two runs."),
     "demo": ("demo.command", "Run, kill, recover, replay, export, verify, tamper."),
 }

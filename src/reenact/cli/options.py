@@ -1,10 +1,10 @@
-"""What several commands have in common: the store, the skills, JSON."""
+"""Options, arguments and inputs that several commands share: the store, the skills, a run, JSON."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -46,6 +46,11 @@ UnrecordedReadsOption = Annotated[
     ),
 ]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or `last`.")]
+TargetArgument = Annotated[
+    str, typer.Argument(metavar="RUN|DIR", help="A run (id, beginning of one, `last`), or an exported folder.")
+]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Why; it is recorded.")]
+WhoOption = Annotated[str | None, typer.Option("--who", help="Who says so; the login name by default.")]
 
 
 def open_runtime(
@@ -93,6 +98,28 @@ def load_registry(skills: list[str] | None) -> Registry:
         for spec in skills or ():
             load_skills(spec, registry)
     return registry
+
+
+def require_reason(reason: str) -> None:
+    """What a person does to a run is recorded with who and why."""
+    from reenact.errors import UsageError
+
+    if not reason:
+        raise UsageError("say why, with --reason: it is recorded beside your name")
+
+
+def read_object(path: Path, what: str) -> dict[str, Any]:
+    """The JSON object in a file; `what` is the sentence that says in an error what belongs there."""
+    from reenact.errors import StoreUnavailable, UsageError
+    from reenact.values.canonical import parse_json
+
+    try:
+        document = parse_json(path.read_bytes(), what=str(path))
+    except OSError as error:
+        raise StoreUnavailable(f"{path}: {error.strerror or 'cannot be read'}; {what}") from None
+    if not isinstance(document, dict):
+        raise UsageError(f"{path}: {what}")
+    return document
 
 
 def existing_store(url: str | None, *, to_write: bool = False) -> Store:

@@ -1,4 +1,4 @@
-"""Stdout is the command's own: `reenact … --json | jq` works whatever the code of skills prints."""
+"""Redirecting what skills print to stderr, so that `reenact … --json | jq` works whatever their code does."""
 
 from __future__ import annotations
 

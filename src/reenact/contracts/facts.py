@@ -1,4 +1,4 @@
-"""What is known about one attempt: all that classification and cost need, and no more."""
+"""Facts of an attempt: all that classification and cost need, and no more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model got wrong beyond what a plan can hold: a tool's name that cannot be one, arguments that are no JSON.
+"""Mistakes of a model that no plan can hold: a tool's name that cannot be one, arguments that are no JSON.
 
 Such a call is refused as any other, and recorded: under the name `unknown`, with what was said among its parameters.
 The keys begin with `$`, and what a model says has those escaped, so that only the session itself writes them.

@@ -1,4 +1,4 @@
-"""What a caller gets for every call: `StructuredOutcome`. A tool's failure is a value, never an exception."""
+"""Outcomes: what a caller gets for every call (`StructuredOutcome`). A failure is a value, never an exception."""
 
 from __future__ import annotations
 

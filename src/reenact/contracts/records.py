@@ -1,4 +1,4 @@
-"""What lies around the log in a journal: run, attempt, event, vote, seal, run checkpoint, erasure.
+"""Journal records around the log: run, attempt, event, vote, seal, run checkpoint, erasure.
 
 All keys are always present, null when unknown. Fields stand in canonical key order.
 """

@@ -23,16 +23,19 @@ class UnresolvedReference(Exception):  # it becomes a refusal, nobody handles it
 
 
 class EncryptedReference(UnresolvedReference):
-    """A reference inside a longer text to a value that is sealed."""
+    """A reference inside a longer text to a value that is encrypted."""
 
 
 def escape(value: object, *, recorded: bool = False) -> object:
-    """A value from outside, made inert. In a recorded value a seal is ours, and stays one."""
+    """A value from outside, made inert. In a recorded value `$sealed` is our mark, and stays."""
     if isinstance(value, dict):
         if recorded and is_encrypted(value):
             return value
         return {
-            ("$" + key if key.startswith("$") else key): escape(item, recorded=recorded) for key, item in value.items()
+            "$" + key if key.startswith("$") else key: item
+            if type(item) in SCALARS
+            else escape(item, recorded=recorded)
+            for key, item in value.items()
         }
     if isinstance(value, list | tuple):
         return [escape(item, recorded=recorded) for item in value]
@@ -48,9 +51,9 @@ def is_encrypted(value: object) -> bool:
 
 
 def escape_encrypted_marks(value: object) -> object:
-    """What a tool said. It cannot seal: a key `$sealed` of its own gets one more `$`, so that nothing opens it."""
+    """What a tool said. It cannot encrypt: a key `$sealed` of its own gets one more `$`, so that nothing opens it."""
     if isinstance(value, dict):
-        if is_encrypted(value):
+        if "$sealed" in value and is_encrypted(value):
             return {"$$sealed": value["$sealed"]}
         if SCALARS.issuperset(map(type, value.values())):
             return value
@@ -71,9 +74,9 @@ def has_encrypted(value: object) -> bool:
 def unescape(value: object, secret: Callable[[str], object] | None) -> object:
     """What the skill gets: secrets resolved, then one `$` taken off. Without `secret` the references stay."""
     if isinstance(value, dict):
-        if is_secret(value):
+        if "$secret" in value and is_secret(value):
             return value if secret is None else secret(value["$secret"])
-        if is_encrypted(value):
+        if "$sealed" in value and is_encrypted(value):
             return value
         return {
             key.removeprefix("$"): item if type(item) in SCALARS else unescape(item, secret)
@@ -147,7 +150,7 @@ def resolve_text(text: str, earlier: Mapping[str, int], output: Callable[[str], 
     def put_in(match: re.Match[str]) -> str:
         found = look_up(match[1], earlier, output, where)
         if has_encrypted(found):
-            raise EncryptedReference(f"{where or '/'}: the value of {match[1]!r} is sealed")
+            raise EncryptedReference(f"{where or '/'}: the value of {match[1]!r} is encrypted")
         return found if isinstance(found, str) else canonicalize(found).decode()
 
     return REFERENCE.sub(put_in, text)

@@ -1,9 +1,10 @@
-"""What a skill declares about itself, and the digest by which a changed declaration is noticed."""
+"""Skill metadata: what a skill declares about itself, and the digest by which a changed declaration is noticed."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -109,6 +110,7 @@ def check_skill_id(skill_id: str) -> str:
     return skill_id
 
 
+@lru_cache(maxsize=1024)
 def split_skill_id(skill_id: str) -> tuple[str, str]:
     """(server, tool). Without a dot the server is `local`."""
     server, dot, tool = check_skill_id(skill_id).partition(".")

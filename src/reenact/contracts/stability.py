@@ -1,4 +1,4 @@
-"""Which fields may decide anything: the field stability tables, and a view of an outcome without the others.
+"""Field stability: the tables of which fields may decide anything, and a view of an outcome without the others.
 
 Paths are dotted, `[]` stands for each item of a list. A bare name in `FORBIDDEN_FIELDS` counts at any depth.
 """

@@ -110,7 +110,7 @@ def with_digest(record: Digested) -> Digested:
 def digested_attempt(attempt: Attempt) -> tuple[Attempt, bytes]:
     """A record that nobody else has seen yet, with its digest, and its line."""
     unsigned = encode(attempt)
-    digest = sha(unsigned)
+    digest = sha256(unsigned).hexdigest()
     force_setattr(attempt, "digest", digest)
     before, key, after = unsigned.partition(b',"ended_at":')
     line = b"".join(
@@ -121,6 +121,11 @@ def digested_attempt(attempt: Attempt) -> tuple[Attempt, bytes]:
 
 def sealed(seal: Seal) -> Seal:
     return replace(seal, seal_digest=sha(encode(replace(seal, seal_digest=msgspec.UNSET))))
+
+
+def seal_behind(body: bytes, seal: Seal, prev_store_seal: str) -> Seal:
+    """The seal of a run whose last commit is `body` up to here: what it says of those bytes, and of the seal before."""
+    return sealed(replace(seal, prev_store_seal=prev_store_seal, run_head=sha(body)))
 
 
 def state_of(trace_id: str, plan_id: str, state: State, sequence: int, head: str) -> ExecutionState:
@@ -185,3 +190,4 @@ ARTIFACT_TYPES: dict[ArtifactType, type[Artifact]] = {
     "tool_call": ToolCall,
     "tool_effect": ToolEffect,
 }
+ARTIFACT_TYPE: dict[type[Artifact], ArtifactType] = {made: name for name, made in ARTIFACT_TYPES.items()}

@@ -1,7 +1,7 @@
-"""From lines to state. Pure: the same lines give the same state, wherever they come from.
+"""The state of one call, folded from its entries. The same entries give the same state, wherever they come from.
 
-`TraceFold` replays one tool call, `RunFold` a run. Both make the contract's checks in the contract's order; what does
-not fit is a `StateError` with a stable code, and nothing is applied.
+`TraceFold` makes the contract's checks in the contract's order; what does not fit is a `StateError` with a stable code,
+and nothing is applied. `run_fold` does the same for a run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from reenact.contracts.artifacts import (
 from reenact.contracts.records import Attempt
 from reenact.errors import ChecksumMismatch, InvalidTransition, MissingToolCallId, SequenceGap
 from reenact.journal.chain import ARTIFACT_ID_FIELD, artifact_digest, encode, entry_digest, sha
-from reenact.machine import TERMINAL, allowed
+from reenact.journal.machine import ALLOWED, TERMINAL
 from reenact.values.digest import ZERO_DIGEST
 
 
@@ -87,41 +87,39 @@ class TraceFold:
         return self.request.meta.get(key)
 
     def apply(self, entry: LogEntry, artifact: Artifact, *, recompute: bool = True) -> None:
-        """Append one entry. `recompute=False` is for an entry whose digests were computed a moment ago."""
+        """Append one entry that was read. `recompute=False` is for one whose digests were computed a moment ago."""
         check_entry(self, entry)
         if recompute:
             check_digests(entry, artifact)
-        self._link(entry, artifact)
+        self.keep(entry, artifact)
+
+    def keep(self, entry: LogEntry, artifact: Artifact) -> None:
+        """Go on with an entry in its place, whose artifact names the one before it by id and digest."""
+        if isinstance(artifact, ActionRequest):
+            self.request = artifact
+            meta = {} if isinstance(artifact.meta, UnsetType) else artifact.meta
+            self.step_id, index = str(meta.get("step_id")), meta.get("step_index")
+            self.step_index = index if isinstance(index, int) else 0
+        elif isinstance(artifact, SupervisorDecision):
+            request, named = self.request, (artifact.action_request_id, artifact.action_request_digest)
+            if request is not None and named != (request.action_request_id, request.digest):
+                raise wrong_link(entry, named, request.action_request_id, request.digest)
+            self.decision = artifact
+        elif isinstance(artifact, ToolCall):
+            decision, named = self.decision, (artifact.supervisor_decision_id, artifact.supervisor_decision_digest)
+            if decision is not None and named != (decision.supervisor_decision_id, decision.digest):
+                raise wrong_link(entry, named, decision.supervisor_decision_id, decision.digest)
+            self.call = artifact
+            self.attempts_head = entry.artifact_digest
+        else:
+            call, named = self.call, (artifact.tool_call_id, artifact.tool_call_digest)
+            if call is not None and named != (call.tool_call_id, call.digest):
+                raise wrong_link(entry, named, call.tool_call_id, call.digest)
+            self.effect = artifact
         self.state = entry.to_state
         self.sequence = entry.sequence_number
         assert not isinstance(entry.entry_digest, UnsetType)
         self.head = entry.entry_digest
-
-    def _link(self, entry: LogEntry, artifact: Artifact) -> None:
-        """Keep an artifact that names the one before it by id and digest."""
-        if isinstance(artifact, ActionRequest):
-            self.request = artifact
-            self.step_id, index = str(self.meta("step_id")), self.meta("step_index")
-            self.step_index = index if isinstance(index, int) else 0
-        elif isinstance(artifact, SupervisorDecision):
-            request = self.request
-            if request is not None:
-                named = (artifact.action_request_id, artifact.action_request_digest)
-                check_link(entry, named, (request.action_request_id, request.digest))
-            self.decision = artifact
-        elif isinstance(artifact, ToolCall):
-            decision = self.decision
-            if decision is not None:
-                named = (artifact.supervisor_decision_id, artifact.supervisor_decision_digest)
-                check_link(entry, named, (decision.supervisor_decision_id, decision.digest))
-            self.call = artifact
-            self.attempts_head = artifact.digest if isinstance(artifact.digest, str) else ZERO_DIGEST
-        else:
-            call = self.call
-            if call is not None:
-                named = (artifact.tool_call_id, artifact.tool_call_digest)
-                check_link(entry, named, (call.tool_call_id, call.digest))
-            self.effect = artifact
 
     def add_attempt(self, attempt: Attempt, *, recompute: bool = True) -> None:
         if self.state != "EXECUTING":
@@ -156,7 +154,7 @@ def check_entry(trace: TraceFold, entry: LogEntry) -> None:
         raise ChecksumMismatch(f"{place(entry)}: prev_entry_digest is {entry.prev_entry_digest}, expected {trace.head}")
     if before != trace.state:
         raise InvalidTransition(f"{place(entry)}: from_state is {before}, the trace is {trace.state}")
-    if not allowed(sequence, before, after, made_by):
+    if (sequence == 1, before, after, made_by) not in ALLOWED:
         raise InvalidTransition(f"{place(entry)}: {before} → {after} by {made_by}")
     if made_by == "tool_call" and entry.tool_call_id is None:
         raise MissingToolCallId(f"{place(entry)}: a tool_call entry names its tool_call_id")
@@ -166,24 +164,22 @@ def place(entry: LogEntry) -> str:
     return f"trace {entry.trace_id}, entry {entry.sequence_number}"
 
 
-def check_link(entry: LogEntry, named: tuple[object, object], actual: tuple[object, object]) -> None:
-    if named != actual:
-        raise ChecksumMismatch(
-            f"{place(entry)}: the {entry.artifact_type} names {named[0]} with digest {named[1]}, "
-            f"recorded is {actual[0]} with {actual[1]}"
-        )
+def wrong_link(entry: LogEntry, named: tuple[str, str], artifact_id: str, digest: object) -> ChecksumMismatch:
+    return ChecksumMismatch(
+        f"{place(entry)}: the {entry.artifact_type} names {named[0]} with digest {named[1]}, "
+        f"recorded is {artifact_id} with {digest}"
+    )
 
 
 def check_digests(entry: LogEntry, artifact: Artifact) -> None:
-    where = f"trace {entry.trace_id}, entry {entry.sequence_number}"
     if entry_digest(entry) != entry.entry_digest:
-        raise ChecksumMismatch(f"{where}: entry_digest does not recompute")
+        raise ChecksumMismatch(f"{place(entry)}: entry_digest does not recompute")
     if artifact_digest(artifact) != artifact.digest or artifact.digest != entry.artifact_digest:
-        raise ChecksumMismatch(f"{where}: the {entry.artifact_type}'s digest does not recompute")
+        raise ChecksumMismatch(f"{place(entry)}: the {entry.artifact_type}'s digest does not recompute")
     if artifact.trace_id != entry.trace_id or artifact.ts != entry.ts:
-        raise ChecksumMismatch(f"{where}: the {entry.artifact_type} is of another trace or time")
+        raise ChecksumMismatch(f"{place(entry)}: the {entry.artifact_type} is of another trace or time")
     if getattr(artifact, ARTIFACT_ID_FIELD[entry.artifact_type]) != entry.artifact_id:
-        raise ChecksumMismatch(f"{where}: artifact_id is not the {entry.artifact_type}'s")
+        raise ChecksumMismatch(f"{place(entry)}: artifact_id is not the {entry.artifact_type}'s")
 
 
 def check_checkpoint(trace: TraceFold, checkpoint: ExecutionCheckpoint) -> None:

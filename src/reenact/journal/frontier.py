@@ -1,4 +1,4 @@
-"""What recovery needs to go on from a run checkpoint, without reading what lies before it.
+"""State kept with a run checkpoint: what recovery needs to go on from there, without reading what lies before it.
 
 The frontier is a derived value: it is believed only as far as the run checkpoint in the journal confirms it.
 """
@@ -86,7 +86,7 @@ def unpack(run_id: str, data: bytes) -> tuple[RunFold, list[str]]:
     fold.tree = MerkleTree(kept.tree_size, kept.tree)
     fold.attempts_tree = MerkleTree(kept.attempts_size, kept.attempts)
     fold.waiting_leaves = kept.waiting
-    fold.turns = kept.turns
+    fold.turns, fold.turn = kept.turns, max(0, kept.turns - 1)
     fold.votes = kept.votes
     fold.parked = kept.parked
     fold.freed = kept.freed

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from reenact.contracts.artifacts import Artifact, LogEntry
+from reenact.contracts.artifacts import Artifact, LogEntry, State, SupervisorDecision, ToolCall, ToolEffect
 from reenact.contracts.records import Attempt, Event, RunCheckpoint, RunRecord, Seal, Vote
-from reenact.errors import ChecksumMismatch, DamagedRecord, SequenceGap
-from reenact.journal.chain import encode, sha
+from reenact.errors import ChecksumMismatch, DamagedRecord, InvalidTransition, SequenceGap
+from reenact.journal.chain import ARTIFACT_ID_FIELD, ARTIFACT_TYPE, digested_attempt, encode, log, sha
 from reenact.journal.fold import TraceFold, check_checkpoint
 from reenact.journal.lines import Line, commit_head, decode_artifact, decode_line, split_body
+from reenact.journal.machine import ALLOWED, TERMINAL
 from reenact.journal.merkle import MerkleTree
-from reenact.machine import TERMINAL
 from reenact.values.digest import ZERO_DIGEST
 
 EMPTY_DUPLICATES = sha(b"[]")
@@ -28,6 +28,15 @@ def trace_leaf(trace: TraceFold) -> bytes:
 
 def attempt_leaf(attempt: Attempt) -> bytes:
     return encode({"digest": attempt.digest, "ordinal": attempt.ordinal, "trace_id": attempt.trace_id})
+
+
+def state_after(artifact: Artifact) -> State:
+    """The state that an artifact leads to. Only what says so approves a call, or completes one."""
+    if isinstance(artifact, SupervisorDecision):
+        return "AUTHORIZED" if artifact.decision == "APPROVE" else "DENIED"
+    if isinstance(artifact, ToolEffect):
+        return "COMPLETED" if artifact.outcome.status == "SUCCESS" else "FAILED"
+    return "EXECUTING" if isinstance(artifact, ToolCall) else "PENDING"
 
 
 class RunFold:
@@ -52,6 +61,8 @@ class RunFold:
         self.waiting_leaves: dict[int, bytes] = {}
         self.seal: Seal | None = None
         self.turns = 0
+        self.turn = 0
+        """The current turn of a session, from 0; a session's first turn event opens turn 0."""
         self.events: list[Event] = []
         self.freed: dict[str, int] = {}
         """Open traces in doubt that a person said to send again, and how many attempt records they had by then."""
@@ -123,26 +134,49 @@ class RunFold:
             raise DamagedRecord(f"{where}: a second run record, or one of another run")
         self.record = record
 
+    def log(self, artifact: Artifact) -> tuple[TraceFold, bytes]:
+        """Record an artifact as the next entry of its trace. The trace, and the line that holds both."""
+        trace = self.open.get(artifact.trace_id) or TraceFold(artifact.trace_id)
+        kind, before, after = ARTIFACT_TYPE[type(artifact)], trace.state, state_after(artifact)
+        if (trace.sequence == 0, before, after, kind) not in ALLOWED:
+            raise InvalidTransition(f"trace {trace.trace_id}: {before} → {after} by {kind}")
+        call = artifact if isinstance(artifact, ToolCall) else trace.call
+        logged = log(
+            artifact,
+            kind,
+            getattr(artifact, ARTIFACT_ID_FIELD[kind]),
+            sequence=trace.sequence + 1,
+            prev=trace.head,
+            from_state=before,
+            to_state=after,
+            tool_call_id=None if call is None else call.tool_call_id,
+            idempotency_key=None if call is None else call.idempotency_key,
+        )
+        trace.keep(logged.entry, artifact)
+        self._count(trace)
+        return trace, logged.line
+
     def apply_entry(self, entry: LogEntry, artifact: Artifact, *, recompute: bool = True) -> TraceFold:
-        trace_id = entry.trace_id
-        trace = self.open.get(trace_id) or TraceFold(trace_id)
+        trace = self.trace(entry.trace_id)
         trace.apply(entry, artifact, recompute=recompute)
-        if entry.sequence_number == 1:
-            self.open[trace_id] = trace
-            self.requested += 1
-        elif trace.state == "AUTHORIZED":
-            self._approve(trace)
-        if trace.state in TERMINAL:
-            self._finish(trace)
+        self._count(trace)
         return trace
 
-    def _approve(self, trace: TraceFold) -> None:
-        assert trace.request is not None
-        if trace.request.risk_level != "READ":
-            self.approved_writes += 1
-            return
-        reference = f"{trace.meta('skill_id')}@{trace.meta('skill_version')}"
-        self.approved_reads[reference] = self.approved_reads.get(reference, 0) + 1
+    def _count(self, trace: TraceFold) -> None:
+        """What the run keeps of a trace that has one entry more."""
+        if trace.sequence == 1:
+            self.open[trace.trace_id] = trace
+            self.requested += 1
+        elif trace.state == "AUTHORIZED":
+            assert trace.request is not None
+            if trace.request.risk_level != "READ":
+                self.approved_writes += 1
+                return
+            meta = {} if isinstance(trace.request.meta, UnsetType) else trace.request.meta
+            reference = f"{meta.get('skill_id')}@{meta.get('skill_version')}"
+            self.approved_reads[reference] = self.approved_reads.get(reference, 0) + 1
+        elif trace.state in TERMINAL:
+            self._finish(trace)
 
     def _finish(self, trace: TraceFold) -> None:
         del self.open[trace.trace_id]
@@ -165,9 +199,19 @@ class RunFold:
         self.attempts_tree.append(attempt_leaf(attempt))
         return trace
 
+    def log_attempt(self, attempt: Attempt) -> tuple[TraceFold, bytes, bytes]:
+        """Digest an attempt record and add it to its trace, which is given, with the line and the leaf.
+
+        The leaf enters the tree of attempts with the commit: only there it is known in which order the lines stand.
+        """
+        trace = self.trace(attempt.trace_id)
+        digested, line = digested_attempt(attempt)
+        trace.add_attempt(digested, recompute=False)
+        return trace, line, attempt_leaf(digested)
+
     def apply_event(self, event: Event) -> None:
         if event.type == "turn":
-            self.turns += 1
+            self.turn, self.turns = self.turns, self.turns + 1
         elif event.type == "resolve" and event.reason is not None and event.trace_id in self.open:
             self.freed[event.trace_id] = len(self.open[event.trace_id].attempts)
         self.events.append(event)
@@ -206,11 +250,6 @@ class RunFold:
         for index in sorted(leaves):
             tree.append(leaves[index])
         return tree.root()
-
-    @property
-    def turn(self) -> int:
-        """The current turn of a session, from 0; a session's first turn event opens turn 0."""
-        return max(0, self.turns - 1)
 
     @property
     def spent_exact(self) -> int:

@@ -1,287 +1,314 @@
-"""Every call: whom it calls, and for methods of unknown objects what their name says."""
+"""Calls: of functions of the same file, which are looked into; of Python's library; of methods, by their names."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Final
 
-from msgspec.structs import replace
-
 from reenact.lint import known
-from reenact.lint.abstract import (
-    BLANK,
-    OUTCOME,
-    UNKNOWN,
-    Kind,
-    Value,
-    deep_labels,
-    element,
-    join,
-    join_all,
-    labelled,
-    limit,
-    some_key,
-)
-from reenact.lint.invoke import Arguments
-from reenact.lint.library import Library
-from reenact.lint.order import new_order
-from reenact.lint.program import dotted
+from reenact.lint.expressions import WHOLE_OUTCOMES, Expressions
+from reenact.lint.scope import Passing
+from reenact.lint.values import CONSTANT, EACH, OUTCOME, UNKNOWN, Code, Kind, Order, Source, Value, dotted
+
+MAX_CALLS: Final = 3  # how many functions deep a call is looked into
 
 
-class Calls(Library):
-    """Dispatches calls to analysed code, to the library, or to a method's name."""
+@dataclass(slots=True)
+class Call:
+    """One call: whose, on which object, with what."""
 
-    def evaluate_call(self, node: ast.Call) -> Value:
+    node: ast.Call
+    name: str
+    base: Value
+    args: list[Value]
+    keywords: dict[str, Value]
+
+    @property
+    def everything(self) -> list[Value]:
+        return [*self.args, *self.keywords.values()]
+
+    @property
+    def first(self) -> Value:
+        return self.args[0] if self.args else UNKNOWN
+
+    def sources(self) -> frozenset[Source]:
+        return frozenset(source for value in self.everything for source in value.within())
+
+
+class Calls(Expressions):
+    """Dispatches calls to code of the file, to the library, or to a method's name."""
+
+    def run(self, body: list[ast.stmt]) -> bool:
+        raise NotImplementedError
+
+    def on_call(self, node: ast.Call) -> Value:
         if self.is_telling(node):
             with self.telling():
-                self._arguments(node)
+                self.made_from_all(node)
             return UNKNOWN
-        if isinstance(node.func, ast.Attribute):
-            base = self.evaluate(node.func.value)
-            return self.call_method(base, node.func, self._arguments(node), node)
-        callee = self.evaluate(node.func)
-        return self.call_value(callee, self._arguments(node), node)
+        func, name, base, callee = node.func, "", UNKNOWN, UNKNOWN
+        if not isinstance(func, ast.Attribute):
+            callee = self.look_up("id") if dotted(func) == "id" else self.evaluate(func)
+        else:
+            name, base = func.attr, self.evaluate(func.value)
+            if base.kind is Kind.NAMED or name in base.parts or self.method(base, name) is not None:
+                callee = self.without_chance(self.read(base, name, func), func)
+        args = [self.evaluate(item) for item in node.args]
+        keywords = {keyword.arg or "**": self.evaluate(keyword.value) for keyword in node.keywords}
+        return self.call(callee, Call(node, callee.name or name, base, args, keywords))
 
     def is_telling(self, node: ast.Call) -> bool:
         """Whether the call only logs, prints or counts."""
-        name = dotted(node.func)
-        if not name:
-            return False
-        *path, last = name.split(".")
-        if path and last in known.LOG_METHODS and known.LOG_RECEIVER.match(path[-1]):
+        head, *path = dotted(node.func).split(".")
+        if path and path[-1] in known.LOG_METHODS and known.LOG_RECEIVER.match([head, *path][-2]):
             return True
-        if path and last in known.TELEMETRY_METHODS:
+        if path and path[-1] in known.TELEMETRY_METHODS:
             return True
-        if not path and last != "print" and self.env.get(last) is None and last not in self.module.values:
-            return False
-        with self.telling():  # resolving a name is no use of it
-            callee = self.evaluate(node.func)
-        return callee.kind is Kind.NAMED and callee.name in known.LOG_FUNCTIONS
+        return ".".join([self.look_up(head).name, *path]) in known.LOG_FUNCTIONS
 
-    def _arguments(self, node: ast.Call) -> Arguments:
-        arguments = Arguments()
-        if isinstance(node.func, ast.Attribute) and node.func.attr in known.KEYED_METHODS:
-            self.tells_apart(*node.args)
-        for item in node.args:
-            value = self.evaluate(item)
-            if isinstance(item, ast.Starred):
-                if not (isinstance(node.func, ast.Attribute) and node.func.attr in known.SET_METHODS):
-                    self.consume(value, item, "passes on")
-                arguments.rest = join(arguments.rest or BLANK, element(value))
-            elif arguments.rest is None:
-                arguments.positional.append(value)
-            else:
-                arguments.rest = join(arguments.rest, value)
-        for keyword in node.keywords:
-            value = self.evaluate(keyword.value)
-            if keyword.arg is not None:
-                arguments.keywords[keyword.arg] = value
-            elif value.members and value.inside is None:
-                arguments.keywords.update(value.members)
-            else:
-                arguments.rest = join(arguments.rest or BLANK, value)
-        return arguments
-
-    def apply(self, function: Value, arguments: list[Value], node: ast.AST) -> Value:
-        """Call a value that was handed over as a function: a key, a predicate, a callback."""
-        given = Arguments(positional=arguments)
-        called = self.engine.functions.get(function.name) if function.name in self.lambdas else None
-        if called is not None and called not in self.functions:
-            return self.call_lambda(called, given)
-        if isinstance(node, ast.Call):
-            return self.call_value(function, given, node)
-        call = ast.Call(func=ast.Name("f", ast.Load()), args=[], keywords=[])
-        return self.call_value(function, given, ast.copy_location(call, node))
-
-    def call_value(self, callee: Value, arguments: Arguments, node: ast.Call) -> Value:
-        if callee.kind is Kind.NAMED:
-            return self.call_named(callee.name, arguments, node)
-        if callee.kind is Kind.FUNCTION and callee.name in self.engine.functions:
-            function = self.engine.functions[callee.name]
-            if callee.name in self.uncalled:
-                return self.call_lambda(function, arguments)
-            return self.invoke(function, callee.bound, arguments, node)
-        if callee.kind is Kind.CLASS:
-            return self.construct(self.engine.program.classes[callee.name], arguments, node)
+    def call(self, callee: Value, call: Call) -> Value:
+        if callee.code is not None:
+            return self.call_function(callee.code, _given(callee, callee.code, call), call.node)
+        if callee.kind is Kind.CLASS:  # a record has the fields that it was given
+            self.give_away(*call.everything)
+            fields = dict(zip(self.file.classes[callee.name].fields, call.args, strict=False))
+            return replace(self.typed(ast.Name(callee.name)), parts={**fields, **call.keywords})
         if callee.kind is Kind.GETTER:
-            return self._get(callee, arguments.first(), node)
-        result = self.call_unknown(arguments)
-        return labelled(result.labels | callee.labels)
+            paths = [path.split(".") for path in sorted(callee.texts)]
+            return Value.either(
+                reduce(lambda base, key: self.read(base, key, call.node), path, call.first) for path in paths
+            )
+        if callee.kind is Kind.NAMED:
+            return self._call_named(call)
+        if call.name in METHODS:
+            return METHODS[call.name](self, call)
+        self.give_away(*call.everything)
+        arguments = call.sources() if not call.name or call.name in known.PURE_METHODS else frozenset()
+        return Value.of(call.base.sources | callee.sources | arguments)
 
-    def _get(self, getter: Value, base: Value, node: ast.AST) -> Value:
-        parts: list[Value] = []
-        for path in sorted(getter.texts):
-            value = base
-            for name in path.split("."):
-                value = self.read_member(value, name, node)
-            parts.append(value)
-        return join_all(parts) if parts else element(base)
+    def apply(self, function: Value, arguments: list[Value], node: ast.Call) -> Value:
+        """Call a value that was handed over as a function: a key, a predicate, a callback."""
+        return self.call(function, Call(node, function.name, UNKNOWN, arguments, {}))
 
-    # methods
+    def _get(self, base: Value, path: list[str], node: ast.AST) -> Value:
+        return reduce(lambda value, key: self.read(value, key, node), path, base)
 
-    def call_method(self, base: Value, func: ast.Attribute, arguments: Arguments, node: ast.Call) -> Value:
-        name = func.attr
-        if base.kind in (Kind.NAMED, Kind.MODULE, Kind.INSTANCE, Kind.CLASS) or base.member(name) is not None:
-            callee = self.read_member(base, name, func)
-            self.check_hazard(callee, func)
-            if callee.kind in (Kind.NAMED, Kind.FUNCTION, Kind.CLASS, Kind.GETTER):
-                return self.call_value(callee, arguments, node)
-        if base.kind is Kind.MADE and f"{base.name}.{name}" in known.LISTINGS:
-            return self.call_named(f"{base.name}.{name}", arguments, node)
-        handler = METHODS.get(name)
-        if handler is not None:
-            return handler(self, base, arguments, node)
-        return self._call_unknown_method(base, name, arguments, node)
+    # functions of the file
 
-    def _call_unknown_method(self, base: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
-        if name in known.LISTING_METHODS or (name == "glob" and base.kind is Kind.UNKNOWN):
-            what = known.LISTING_METHODS.get(name, "lists files")
-            return Value(kind=Kind.LIST, order=new_order("RN207", node, f"{name}() {what}"))
-        if name in known.COMPLETION_METHODS:
-            return Value(kind=Kind.LIST, order=new_order("RN208", node, f"{name}() gives results as they come"))
-        if name in known.SET_METHODS and base.kind is Kind.SET:
-            inside = join_all([element(base), *(element(value) for value in arguments.positional)])
-            return Value(kind=Kind.SET, inside=inside)
-        for value in arguments.everything():
-            self.consume_sequence(value)
-        labels = base.labels | (arguments.labels() if name in known.PURE_METHODS else frozenset())
-        return labelled(labels)
+    def on_lambda(self, node: ast.Lambda) -> Value:
+        self.waiting[node] = code = Code(node, self.names)
+        return Value(Kind.FUNCTION, code=code)
 
-    def read_key(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:
-        """`get`, `pop` and `setdefault` with a constant key read a field; a set's `pop` takes any element."""
-        if not arguments.positional:
-            if not self.has_one_element(node.func):
-                self.consume(base, node, "takes any element of")
-            return element(base)
-        key, *default = arguments.positional
-        if key.texts:
-            found = [self.read_member(base, text, node) for text in sorted(key.texts)]
-            return join_all([*found, *default])
-        if base.kind is Kind.DICT:
-            self.decide("RN104", node, key.labels, "looks something up by")
-        if base.kind is Kind.UNKNOWN and not base.members and base.inside is None:
-            return labelled(base.labels)
-        return join_all([element(base), *default])
+    def call_function(self, code: Code, given: dict[str, Value], node: ast.AST) -> Value:
+        """What a function gives for these arguments, and what it decides with them; the rest is said in its turn."""
+        if self.waiting.pop(code.node, None) is not None:  # a lambda that is called where it stands
+            return self.enter(code, given)
+        passed = frozenset(source for value in given.values() for source in value.within())
+        declared = self.typed(getattr(code.node, "returns", None))
+        if code.node in self.calling or len(self.calling) >= MAX_CALLS or self.steps_left < 0:
+            return declared.plus(passed)
+        outermost = self.passing
+        self.passing = outermost or Passing(node, code.name, passed)
+        self.calling.append(code.node)
+        try:
+            return self.enter(code, given).declared(declared)
+        finally:
+            self.passing = outermost
+            self.calling.pop()
 
-    def has_one_element(self, func: ast.expr) -> bool:
-        """Whether the code around asks if the set has exactly one element: then there is no order to depend on."""
-        if not isinstance(func, ast.Attribute) or not self.functions:
-            return False
-        return ast.dump(func.value) in counted_to_one(self.functions[-1].node)
+    def enter(self, code: Code, given: dict[str, Value]) -> Value:
+        """Run a body with these values for its parameters; the others may be anything of their type."""
+        outer = self.names, self.returned, self.waiting
+        self.names, self.returned, self.waiting = code.names.new_child(), [], {}
+        try:
+            for index, parameter in enumerate(code.parameters()):
+                of_owner = index == 0 and code.owner and "staticmethod" not in code.decorators
+                start = self.typed(ast.Name(code.owner) if of_owner else parameter.annotation)
+                self.bind(parameter.arg, given.get(parameter.arg, start).declared(start))
+            body = code.node.body
+            self.run([ast.copy_location(ast.Return(body), body)] if isinstance(body, ast.expr) else body)
+            return Value.either(self.returned)
+        finally:
+            self.names, self.returned, self.waiting = outer
 
-    def sort_in_place(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:
-        key = arguments.keywords.get("key")
-        item = element(base)
-        compared = item if key is None else self.apply(key, [item], node)
-        self.decide("RN103", node, deep_labels(compared), "orders by", whole=True)
-        self._replace_receiver(node, replace(base, order=None))
-        return BLANK
+    # the library
 
-    def view_keys(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # methods share a signature
-        return Value(kind=Kind.VIEW, inside=some_key(base), order=base.order)
+    def _call_named(self, call: Call) -> Value:
+        hazard = known.WITHOUT_ARGUMENT.get(call.name)
+        if hazard is not None and len(call.everything) < hazard.needs:
+            self.report(hazard.rule, call.node, f"{call.name} {hazard.what}")
+        if call.name in LIBRARY:
+            return LIBRARY[call.name](self, call)
+        if call.name not in known.FORGET_ORDER:
+            self.give_away(*call.everything)
+        last = call.name.rsplit(".", 1)[-1]
+        if last[:1].isupper() and call.name not in known.SCALARS:
+            return replace(self.typed(ast.Name(last)), parts=call.keywords)
+        return Value.of(call.sources())
 
-    def view_values(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # methods share a signature
-        return Value(kind=Kind.VIEW, inside=element(base), order=base.order)
+    def ordering(self, call: Call) -> Value:
+        """Sorting and selecting decide on each element, or on what the key makes of it."""
+        key = call.keywords.get("key")
+        values = call.args[1:] if call.name in ("heapq.nlargest", "heapq.nsmallest") else call.args
+        item = values[0].element() if len(values) == 1 else Value.either(values)
+        compared = item if key is None else self.apply(key, [item], call.node)
+        self.decide("RN103", call.node, compared.within(), "orders by")
+        if key is None and item.kind is Kind.OUTCOME:
+            self.report("RN105", call.node, WHOLE_OUTCOMES)
+        return item if call.name in ("builtins.min", "builtins.max") else Value.many([item])
 
-    def view_items(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # methods share a signature
-        pair = Value(kind=Kind.LIST, members={"0": some_key(base), "1": element(base)})
-        return Value(kind=Kind.VIEW, inside=pair, order=base.order)
+    def filtering(self, call: Call) -> Value:
+        values = call.args[-1] if call.args else UNKNOWN
+        chosen = self.apply(call.first, [values.element()], call.node)
+        self.decide("RN101", call.node, chosen.sources, "filters by", bare=True)
+        return Value.many([values.element()], self.order_of(values, call.node))
 
-    def copy(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # methods share a signature
-        return base
+    def sequence_of(self, call: Call) -> Value:
+        orders = [order for value in call.args if (order := self.order_of(value, call.node)) is not None]
+        items = [value.element() for value in call.args]
+        if call.name == "builtins.map":
+            items = [self.apply(call.first, items[1:], call.node)]
+        elif call.name in ("builtins.zip", "builtins.enumerate"):
+            places = items if call.name == "builtins.zip" else [CONSTANT, *items[:1]]
+            items = [Value(Kind.LIST, parts={str(index): item for index, item in enumerate(places)})]
+        return Value.many(items, orders[0] if orders else None)
 
-    def grow_by_one(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:
-        added = join_all(arguments.positional)
-        self._grow(base, added, node)
+    def set_of(self, call: Call) -> Value:
+        return Value(Kind.SET, parts={EACH: call.first.element()})
+
+    def same_fields(self, call: Call) -> Value:
+        return replace(call.first, parts={**call.first.parts, **call.keywords})
+
+    def get_attribute(self, call: Call) -> Value:
+        return self.read_key(replace(call, base=call.first, args=call.args[1:]))
+
+    def text(self, call: Call) -> Value:
+        self.give_away(call.first)
+        return Value.of(self.text_of(call.first, call.node))
+
+    def structure(self, call: Call) -> Value:
+        """A question about structure, not about content; to a helper, the length of a text is one."""
+        measured = call.name == "builtins.len" and self.passing is None
+        return Value.of(call.first.sources) if measured else CONSTANT
+
+    def getter(self, call: Call) -> Value:
+        return Value(Kind.GETTER, texts=frozenset().union(*(value.texts for value in call.args)))
+
+    def deciding(self, call: Call) -> Value:
+        """Calls that decide with what they are given, or with the object that they belong to."""
+        rule, action = DECIDING.get(call.name, ("RN102", "compares"))
+        sources = call.first.element().sources if action == "branches on" else call.base.sources | call.sources()
+        self.decide(rule, call.node, sources, action, bare=action == "branches on")
+        return CONSTANT
+
+    def unordered(self, call: Call) -> Value:
+        shown = call.name if "." in call.name else f"{call.name}()"
+        rule, what = known.UNORDERED[call.name.rsplit(".", 1)[-1]]
+        return Value(Kind.LIST, order=Order(rule, call.node, f"{shown} {what}"))
+
+    def waiting_for(self, call: Call) -> Value:
+        if call.keywords.get("return_when", UNKNOWN).name.endswith("FIRST_COMPLETED"):
+            self.report("RN208", call.node, f"{call.name} goes on with whatever completes first")
         return UNKNOWN
 
-    def grow_by_all(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:
-        extends = isinstance(node.func, ast.Attribute) and node.func.attr == "extend"
-        for value in arguments.positional:
-            order = base.order or (self.sequence_order(value, node) if extends else None)
-            members = value.members if value.kind is Kind.DICT else {}
-            self._grow(replace(base, order=order, members={**base.members, **members}), element(value), node)
-        if arguments.keywords:
-            self._grow(replace(base, members={**base.members, **arguments.keywords}), BLANK, node)
+    # methods of objects of whatever type
+
+    def read_key(self, call: Call) -> Value:
+        """`get`, `pop` and `setdefault` with a constant key read a field."""
+        if call.first.texts:
+            found = [self.read(call.base, text, call.node) for text in sorted(call.first.texts)]
+            return Value.either([*found, *call.args[1:]])
+        if call.base.kind is Kind.DICT or call.name == "builtins.getattr":
+            self.decide("RN104", call.node, call.first.sources, "looks something up by")
+        return call.base.element()
+
+    def sort_in_place(self, call: Call) -> Value:
+        self.ordering(replace(call, args=[call.base]))
+        self.change(_receiver(call), replace(call.base, order=None))
+        return CONSTANT
+
+    def view(self, call: Call) -> Value:
+        key, item = Value.of(call.base.sources), call.base.element()
+        pair = Value(Kind.LIST, parts={"0": key, "1": item})
+        return Value(Kind.VIEW, parts={EACH: {"keys": key, "values": item}.get(call.name, pair)})
+
+    def grow(self, call: Call) -> Value:
+        grown, many = call.base, call.name in ("extend", "update")
+        for value in call.args:
+            grown = grown.holding(EACH, value.element() if many else value)
+            if call.name == "extend":
+                grown = replace(grown, order=grown.order or self.order_of(value, call.node))
+        self.change(_receiver(call), grown)
         return UNKNOWN
 
-    def _grow(self, base: Value, added: Value, node: ast.Call) -> None:
-        inside = added if base.inside is None else join(base.inside, added)
-        self._replace_receiver(node, replace(base, inside=inside, same=None))
+    def join_texts(self, call: Call) -> Value:
+        self.consume(call.first, call.node, "joins")
+        return Value.of(call.base.sources | call.sources())
 
-    def _replace_receiver(self, node: ast.Call, value: Value) -> None:
-        """The object that a method was called on has changed in place."""
-        receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
-        if isinstance(receiver, ast.Name):
-            self.rebind(receiver.id, value)
-        elif isinstance(receiver, ast.Attribute) and isinstance(receiver.value, ast.Name):
-            self.assign(ast.Attribute(receiver.value, receiver.attr, ast.Store()), value)
-
-    def join_texts(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:
-        for value in arguments.positional:
-            self.consume(value, node, "joins")
-        return Value(labels=limit(base.labels | arguments.labels()), kind=Kind.TEXT)
-
-    def split_text(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # methods share a signature
-        return Value(labels=base.labels, kind=Kind.LIST, inside=labelled(base.labels | arguments.labels()))
-
-    def writing_question(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # methods share a signature
-        """How a text can be written is asked to write it, not to decide on what it says."""
-        return BLANK
-
-    def text_predicate(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:
-        self.decide("RN102", node, base.labels | arguments.labels(), "compares")
-        return BLANK
-
-    def session_call(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:
-        if base.kind is Kind.SESSION:
-            return OUTCOME
-        return self._call_unknown_method(base, "call", arguments, node)
-
-    def new_session(self, base: Value, arguments: Arguments, node: ast.Call) -> Value:  # noqa: ARG002  # methods share a signature
-        return Value(kind=Kind.SESSION)
+    def session_call(self, call: Call) -> Value:
+        """A runtime's `session` makes one; what a session's `call` gives is an outcome."""
+        if call.name == "session":
+            return Value(Kind.SESSION)
+        return OUTCOME if call.base.kind is Kind.SESSION else Value.of(call.base.sources)
 
 
-@lru_cache(maxsize=256)
-def counted_to_one(function: ast.AST) -> frozenset[str]:
-    """Of which expressions a function compares the length with 1."""
-    return frozenset(
-        ast.dump(node.left.args[0])
-        for node in ast.walk(function)
-        if isinstance(node, ast.Compare)
-        and isinstance(node.left, ast.Call)
-        and isinstance(node.left.func, ast.Name)
-        and node.left.func.id == "len"
-        and node.left.args
-        and isinstance(node.comparators[0], ast.Constant)
-        and node.comparators[0].value == 1
-    )
+def _receiver(call: Call) -> ast.expr:
+    return call.node.func.value if isinstance(call.node.func, ast.Attribute) else call.node.func
 
 
-Method = Callable[[Calls, Value, Arguments, ast.Call], Value]
-METHODS: Final[dict[str, Method]] = {
-    "get": Calls.read_key,
-    "pop": Calls.read_key,
-    "setdefault": Calls.read_key,
-    "__getitem__": Calls.read_key,
-    "sort": Calls.sort_in_place,
-    "keys": Calls.view_keys,
-    "values": Calls.view_values,
-    "items": Calls.view_items,
-    "copy": Calls.copy,
-    "append": Calls.grow_by_one,
-    "appendleft": Calls.grow_by_one,
-    "add": Calls.grow_by_one,
-    "insert": Calls.grow_by_one,
-    "extend": Calls.grow_by_all,
-    "update": Calls.grow_by_all,
-    "join": Calls.join_texts,
-    **dict.fromkeys(known.TEXT_PREDICATES, Calls.text_predicate),
-    **dict.fromkeys(known.SPLITTING, Calls.split_text),
-    "isprintable": Calls.writing_question,
-    "isascii": Calls.writing_question,
-    "call": Calls.session_call,
-    "session": Calls.new_session,
+def _given(callee: Value, code: Code, call: Call) -> dict[str, Value]:
+    """Which parameter gets which argument. What is passed or taken with stars is not followed."""
+    bound = [call.base] if callee.name and "staticmethod" not in code.decorators else []
+    positional = [one.arg for one in (*code.node.args.posonlyargs, *code.node.args.args)]
+    starred = any(isinstance(item, ast.Starred) for item in call.node.args)
+    given = zip(positional, bound if starred else [*bound, *call.args], strict=False)
+    return {**dict(given), **call.keywords}
+
+
+Handler = Callable[[Calls, Call], Value]
+
+
+def _table(handlers: dict[Handler, str], prefix: str = "") -> dict[str, Handler]:
+    return {
+        name if "." in name else prefix + name: handler for handler, names in handlers.items() for name in names.split()
+    }
+
+
+DECIDING: Final = {
+    "builtins.any": ("RN101", "branches on"),
+    "builtins.all": ("RN101", "branches on"),
+    "builtins.range": ("RN101", "loops as often as"),
 }
+LIBRARY: Final = _table(
+    {
+        Calls.ordering: "sorted min max heapq.nlargest heapq.nsmallest heapq.heappush heapq.heapify itertools.groupby",
+        Calls.sequence_of: "list tuple iter reversed map zip enumerate itertools.chain itertools.islice",
+        Calls.filtering: "filter itertools.filterfalse itertools.takewhile itertools.dropwhile",
+        Calls.deciding: "any all range operator.eq operator.ne operator.lt operator.le operator.gt operator.ge",
+        Calls.set_of: "set frozenset",
+        Calls.same_fields: "dict vars copy.copy copy.deepcopy dataclasses.asdict dataclasses.replace",
+        Calls.get_attribute: "getattr",
+        Calls.text: "str repr format ascii",
+        Calls.structure: "len isinstance issubclass hasattr callable type",
+        Calls.getter: "operator.attrgetter operator.itemgetter",
+        Calls.unordered: "os.listdir os.scandir glob.glob glob.iglob "
+        "asyncio.as_completed concurrent.futures.as_completed",
+        Calls.waiting_for: "asyncio.wait concurrent.futures.wait",
+    },
+    "builtins.",
+)
+METHODS: Final = _table(
+    {
+        Calls.read_key: "get pop setdefault __getitem__",
+        Calls.view: "keys values items",
+        Calls.grow: "append appendleft add insert extend update",
+        Calls.deciding: "startswith endswith isdigit isalpha isalnum isspace isupper islower isnumeric isidentifier",
+        Calls.join_texts: "join",
+        Calls.unordered: "iterdir rglob glob imap_unordered",
+        Calls.sort_in_place: "sort",
+        Calls.session_call: "call session",
+    }
+)

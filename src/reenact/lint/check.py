@@ -9,13 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from reenact.errors import UsageError
-from reenact.lint.engine import Engine, Unit
 from reenact.lint.files import SourceFile, find_files, read_source
-from reenact.lint.findings import Finding, Place, Report, Severity, Unreadable
-from reenact.lint.frame import TooMuch, line_of
-from reenact.lint.program import load
+from reenact.lint.findings import Finding, Place, Report, Unreadable
 from reenact.lint.rules import RULES
-from reenact.lint.statements import Statements
+from reenact.lint.statements import analyse
 from reenact.lint.suppress import silence
 
 # Syntax trees are walked recursively, and generated code nests thousands of levels deep. A thread of its own has
@@ -57,58 +54,23 @@ def _check(paths: Sequence[str], options: Options) -> Report:
     for found in find_files(paths, options.exclude):
         source = found if isinstance(found, Unreadable) else read_source(*found)
         (unreadable if isinstance(source, Unreadable) else sources).append(source)  # type: ignore[arg-type]
-    by_file = _analyse(sources)
-    findings: list[Finding] = []
-    for source in sources:
-        if source.problem is not None:
-            findings.append(source.problem)
-        else:
-            findings += silence(by_file.get(source.shown, []), source.text, source.shown)
+    findings = [finding for source in sources for finding in _findings(source)]
     kept = sorted({finding for finding in findings if options.wants(finding.rule)})
     return Report(tuple(kept), tuple(source.shown for source in sources), tuple(unreadable))
 
 
-def _analyse(sources: list[SourceFile]) -> dict[str, list[Finding]]:
-    engine = Engine(load(sources))
-    engine.prepare()
-    engine.run(_analyse_unit)
-    lines = {source.shown: source.text.split("\n") for source in sources}
-    by_file: dict[str, list[Finding]] = {}
-    for found in engine.findings.values():
-        for finding in found:
-            by_file.setdefault(finding.place.file, []).append(_in_characters(finding, lines))
-    return {file: _without_echoes(findings) for file, findings in by_file.items()}
+def _findings(source: SourceFile) -> list[Finding]:
+    """What one file is told: why it cannot be analysed, or what was found in it and no comment silences."""
+    if source.tree is None:
+        return [] if source.problem is None else [source.problem]
+    lines = source.text.split("\n")
+    found = [_in_characters(finding, lines) for finding in analyse(source, source.tree)]
+    return silence(_without_echoes(found), source.text, source.shown)
 
 
-def _analyse_unit(engine: Engine, unit: Unit) -> None:
-    walker = Statements(engine, unit)
-    try:
-        if unit.function is not None:
-            walker.analyse(unit.function)
-            return
-        walker.run(unit.module.tree.body)
-    except RecursionError:
-        _not_analysed(engine, unit, "the code is nested too deeply and was not analysed")
-    except TooMuch:
-        _not_analysed(engine, unit, "the code takes too much work and was not analysed to its end")
-    except Exception as error:  # noqa: BLE001  # whatever the code looks like, the other files are still checked
-        reason = f"{type(error).__name__} in lint itself, please report it"
-        _not_analysed(engine, unit, f"the code was not analysed: {reason}")
-    for name, value in walker.env.names.items():
-        engine.define_global(unit.module, name, value)
-
-
-def _not_analysed(engine: Engine, unit: Unit, message: str) -> None:
-    if unit.module.wanted:
-        line = line_of(unit.module.tree if unit.function is None else unit.function.node)
-        place = Place(unit.module.shown, line, 1, line)
-        engine.findings[unit.key][Finding(place, "RN005", message, Severity.ERROR)] = None
-
-
-def _in_characters(finding: Finding, lines: dict[str, list[str]]) -> Finding:
+def _in_characters(finding: Finding, lines: list[str]) -> Finding:
     """Syntax trees count columns in bytes; people and editors count characters."""
-    rows = lines.get(finding.place.file, [])
-    row = rows[finding.place.line - 1] if finding.place.line <= len(rows) else ""
+    row = lines[finding.place.line - 1]
     if row.isascii():
         return finding
     before = row.encode()[: finding.place.column - 1].decode(errors="replace")

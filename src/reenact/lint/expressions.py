@@ -1,57 +1,44 @@
-"""What each kind of expression does with what is known about its parts, and where it decides on them."""
+"""What expressions make of what is known about their parts, and where they decide on it."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any, Final, cast
-
-from msgspec.structs import replace
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Final
 
 from reenact.lint import known
-from reenact.lint.abstract import (
-    BLANK,
-    ERROR_TEXT,
-    UNKNOWN,
-    Kind,
-    Label,
-    Order,
-    Value,
-    deep_labels,
-    element,
-    join,
-    join_all,
-    labelled,
-    limit,
-    text,
-)
-from reenact.lint.fields import Fields
-from reenact.lint.frame import TooMuch
-from reenact.lint.order import Ordering
+from reenact.lint.scope import FORBIDDEN, Scope, by_name, line_of
+from reenact.lint.values import CONSTANT, EACH, ERROR_TEXT, MAX_PARTS, OUTCOME, UNKNOWN, Code, Kind, Source, Value
 
-_SET_OPERATORS: Final = (ast.Sub, ast.BitAnd, ast.BitOr, ast.BitXor)
-_EMPTY: Final = (ast.List, ast.Tuple, ast.Dict, ast.Set)
+# Names that mean a forbidden field on an object of whatever type; the others are common words.
+_TELLING: Final = frozenset({"latency_ms", "response_body", "llm_output"})
+_INSIDE_OUTCOMES: Final = frozenset({"details", "observability", "metadata"})
 _QUIET_METHODS: Final = frozenset({"__hash__", "__repr__", "__str__", "__deepcopy__"})
-_LONGEST: Final = 64  # texts that may be a field's name, and literals that are followed item by item
+_SET_OPERATORS: Final = (ast.Sub, ast.BitAnd, ast.BitOr, ast.BitXor)
+_EFFECTS: Final = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
+_LONGEST_NAME: Final = 64
+WHOLE_OUTCOMES: Final = "compares whole outcomes, and so their timestamps, latencies and ids"
 
 
-class Expressions(Fields, Ordering):
-    """Evaluates expressions; calls are for a subclass."""
+class Expressions(Scope):
+    """Evaluates expressions and assigns their values; calls are for a subclass."""
 
     def evaluate(self, node: ast.expr) -> Value:
         self.steps_left -= 1
-        if self.steps_left < 0:
-            raise TooMuch
-        handler = EVALUATORS.get(type(node))
-        return UNKNOWN if handler is None else handler(self, node)
+        handler: Callable[[Any], Value] = getattr(self, f"on_{type(node).__name__.lower()}", self.made_from_all)
+        return handler(node)
 
-    def evaluate_call(self, node: ast.Call) -> Value:
-        raise NotImplementedError
+    def made_from_all(self, node: ast.AST) -> Value:
+        """What an expression without a rule of its own gives: something made from all of its parts."""
+        sources: set[Source] = set()
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                sources |= self.evaluate(child).sources
+        return Value.of(sources)
 
-    def assign(self, target: ast.expr, value: Value) -> None:
-        raise NotImplementedError
-
-    def make_closure(self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef) -> Value:
+    def call_function(self, code: Code, given: dict[str, Value], node: ast.AST) -> Value:
         raise NotImplementedError
 
     # decisions
@@ -66,241 +53,256 @@ class Expressions(Fields, Ordering):
         elif isinstance(node, ast.Compare):
             self.compare(node, "RN101", action)
         else:
-            self.decide("RN101", node, self.evaluate(node).labels, action, bare=not isinstance(node, ast.Call))
+            self.decide("RN101", node, self.evaluate(node).sources, action, bare=not isinstance(node, ast.Call))
 
     def compare(self, node: ast.Compare, rule: str = "RN102", action: str = "compares") -> Value:
         """A comparison decides on both sides; a look at whether something is there at all does not."""
-        operands = [node.left, *node.comparators]
-        self.tells_apart(*operands)
-        values = [self.evaluate(operand) for operand in operands]
-        for index, operator in enumerate(node.ops):
-            left, right = values[index], values[index + 1]
-            if isinstance(operator, ast.Is | ast.IsNot) and _asks_identity(operands[index], operands[index + 1]):
+        operands = [(operand, self.evaluate(operand)) for operand in (node.left, *node.comparators)]
+        for operator, ((left_node, left), (right_node, right)) in zip(node.ops, pairwise(operands), strict=True):
+            if isinstance(operator, ast.Is | ast.IsNot) and _asks_identity(left_node, right_node):
                 continue
             if isinstance(operator, ast.In | ast.NotIn):
-                self._membership_in_environment(right, node)
-                self.decide(rule, node, left.labels, action)
-                self.decide(rule, node, _contents(right), action, whole=True)
+                if right.name == "os.environ":
+                    self.report("RN209", node, "decides on the environment, which is no part of the plan")
+                keys_only = right.kind in (Kind.DICT, Kind.VIEW, Kind.OTHER)
+                sources = left.sources | (right.sources if keys_only else right.within())
+            elif _is_scalar(left_node) or _is_scalar(right_node):
+                sources = left.sources | right.sources
             else:
-                whole = not (_is_scalar(operands[index]) or _is_scalar(operands[index + 1]))
-                labels = deep_labels(left) | deep_labels(right) if whole else left.labels | right.labels
-                self._compares_sequences(operator, left, right, whole=whole)
-                self.decide(rule, node, labels, action, whole=whole)
-            if _whole_outcomes(operator, left, right):
-                self.report("RN105", node, "compares whole outcomes, and so their timestamps, latencies and ids")
-        return BLANK
+                sources = left.within() | right.within()
+                self.give_away(left, right)
+            self.decide(rule, node, sources, action)
+            other = right.parts.get(EACH, UNKNOWN) if isinstance(operator, ast.In | ast.NotIn) else right
+            if left.kind is other.kind is Kind.OUTCOME and not isinstance(operator, ast.Is | ast.IsNot):
+                self.report("RN105", node, WHOLE_OUTCOMES)
+        return CONSTANT
 
-    def _membership_in_environment(self, right: Value, node: ast.Compare) -> None:
-        if right.kind is Kind.NAMED and right.name == "os.environ":
-            self.report("RN209", node, "decides on the environment, which is no part of the plan")
+    on_compare = compare
 
-    def _compares_sequences(self, operator: ast.cmpop, left: Value, right: Value, *, whole: bool) -> None:
-        if isinstance(operator, ast.Eq | ast.NotEq) and whole:
-            self.consume_sequence(left)
-            self.consume_sequence(right)
+    # assignment
 
-    def tells_apart(self, *nodes: ast.expr) -> None:
-        """An address that is only compared, kept or looked up in this process decides nothing beyond it."""
-        for node in nodes:
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "id":
-                self.identities.add(node.func)
+    def assign(self, target: ast.expr, value: Value) -> None:
+        if isinstance(target, ast.Name):
+            self.bind(target.id, value)
+        elif isinstance(target, ast.Starred):
+            self.assign(target.value, Value.many([value]))
+        elif isinstance(target, ast.Tuple | ast.List):
+            if len(target.elts) > 1:
+                self.consume(value, target, "unpacks")
+            starred = any(isinstance(item, ast.Starred) for item in target.elts)
+            for index, item in enumerate(target.elts):
+                self.assign(item, value.element() if starred and index else value.part(str(index)))
+        elif isinstance(target, ast.Attribute):
+            self.give_away(value)
+            self.change(target.value, self.evaluate(target.value).holding(target.attr, value))
+        elif isinstance(target, ast.Subscript):
+            keys = constant_keys(target.slice, self.evaluate(target.slice))
+            key = keys[0] if len(keys) == 1 else EACH
+            self.change(target.value, self.evaluate(target.value).holding(key, value))
+
+    def change(self, target: ast.expr, value: Value) -> None:
+        """What a name of this function, or an attribute of one, stands for was changed in place."""
+        if isinstance(target, ast.Name) and value.kind is not Kind.NAMED:
+            self.names[target.id] = value.shallow()
+        elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+            self.change(target.value, self.evaluate(target.value).holding(target.attr, value))
 
     # names, attributes, items
 
-    def name(self, node: ast.Name) -> Value:
-        value = self.look_up(node.id)
-        self.check_hazard(value, node)
-        return value
+    def on_name(self, node: ast.Name) -> Value:
+        return self.without_chance(self.look_up(node.id), node)
 
-    def attribute(self, node: ast.Attribute) -> Value:
-        value = self.read_member(self.evaluate(node.value), node.attr, node)
-        self.check_hazard(value, node)
-        return value
+    def on_attribute(self, node: ast.Attribute) -> Value:
+        return self.without_chance(self.read(self.evaluate(node.value), node.attr, node), node)
 
-    def check_hazard(self, value: Value, node: ast.expr) -> None:
+    def without_chance(self, value: Value, node: ast.expr) -> Value:
         """A name of the library that brings in chance is reported where it stands, called or not."""
-        if value.kind is not Kind.NAMED:
-            return
-        hazard = known.ALWAYS.get(value.name)
-        if hazard is None or (hazard.rule == "RN201" and self.module.name in self.engine.seeded):
-            return
-        if hazard.rule in ("RN204", "RN205") and self.functions and self.functions[-1].name in _QUIET_METHODS:
-            return
-        if hazard.rule == "RN205" and node in self.identities:
-            return
-        shown = value.name.removeprefix("builtins.")
-        self.report(hazard.rule, node, f"{shown} {hazard.what}")
+        hazard = known.ALWAYS.get(value.name) if value.kind is Kind.NAMED else None
+        if hazard is None or (hazard.rule == "RN201" and self.file.seeded):
+            return value
+        if not (hazard.rule in ("RN204", "RN205") and self.code is not None and self.code.name in _QUIET_METHODS):
+            self.report(hazard.rule, node, f"{value.name.removeprefix('builtins.')} {hazard.what}")
+        return value
 
-    def subscript(self, node: ast.Subscript) -> Value:
+    def read(self, base: Value, key: str, node: ast.AST) -> Value:
+        """What `base.key` or `base["key"]` gives."""
+        if base.kind is Kind.NAMED:
+            return Value(Kind.NAMED, f"{base.name}.{key}")
+        if key in base.parts:
+            return base.part(key)
+        method = self.method(base, key)
+        if method is not None:
+            return self._read_method(method, base, node)
+        value = by_name(key, base.part(key))
+        if base.kind is Kind.OTHER and base.name not in self.file.classes:
+            value = value.declared(base)  # nor is what hangs on something that is no outcome
+        if base.kind is Kind.OUTCOME:
+            value = _inside_outcome(key, value)
+        if key == "choices":  # of a chat completion: their `message` is not an outcome's
+            value = replace(value, parts={EACH: Value(Kind.OTHER)})
+        if self._is_forbidden(base, key):
+            return value.plus(self.new_source(key, node, sure=base.kind is Kind.OUTCOME))
+        if base.kind is Kind.ERROR and key in ("message", "msg"):
+            return value.plus(self.new_source(ERROR_TEXT, node))
+        return value
+
+    def _read_method(self, method: Code, base: Value, node: ast.AST) -> Value:
+        if {"property", "cached_property"} & method.decorators:
+            return self.call_function(method, {method.parameters()[0].arg: base} if method.parameters() else {}, node)
+        return Value(Kind.FUNCTION, base.name, code=method)
+
+    def _is_forbidden(self, base: Value, key: str) -> bool:
+        if key not in FORBIDDEN or base.sources:
+            return False
+        if base.kind is Kind.OTHER:
+            owner = self.file.classes.get(base.name)
+            return key in _TELLING and (owner is None or key in owner.fields)
+        return base.kind in (Kind.OUTCOME, Kind.UNKNOWN)
+
+    def new_source(self, name: str, node: ast.AST, *, sure: bool = True) -> frozenset[Source]:
+        return frozenset({Source(line_of(node), name, sure)})
+
+    def on_subscript(self, node: ast.Subscript) -> Value:
         base = self.evaluate(node.value)
         if isinstance(node.slice, ast.Slice):
-            return self._slice(base, node, node.slice)
-        self.tells_apart(node.slice)
+            self.decide("RN104", node, self.evaluate(node.slice).sources, "takes a part by")
+            self.consume(base, node, "takes a part of")
+            return replace(base, parts={EACH: base.element()} if base.parts else {}, order=None)
         index = self.evaluate(node.slice)
-        if base.kind is Kind.NAMED and base.name == "os.environ":
+        if base.name == "os.environ":
             self.report("RN209", node, "reads the environment, which is no part of the plan")
         self.consume(base, node, "takes an item of")
-        keys = _constant_keys(node.slice) or sorted(index.texts)
-        if keys:
-            return join_all(self.read_member(base, key, node) for key in keys)
-        if isinstance(node.ctx, ast.Load):
-            self.decide("RN104", node, deep_labels(index), "looks something up by")
-        return element(base)
-
-    def _slice(self, base: Value, node: ast.Subscript, bounds: ast.Slice) -> Value:
-        for bound in (bounds.lower, bounds.upper, bounds.step):
-            if bound is not None:
-                self.decide("RN104", node, self.evaluate(bound).labels, "takes a part by")
-        self.consume(base, node, "takes a part of")
-        inside = element(base) if base.members or base.inside is not None else None
-        return replace(base, members={}, inside=inside, order=None, same=None)
+        keys = constant_keys(node.slice, index)
+        if not keys:
+            self.decide("RN104", node, index.within(), "looks something up by")
+            return base.element()
+        return Value.either([self.read(base, key, node) for key in keys])
 
     # literals
 
-    def constant(self, node: ast.Constant) -> Value:
-        return text(node.value) if isinstance(node.value, str) and len(node.value) <= _LONGEST else BLANK
+    def on_constant(self, node: ast.Constant) -> Value:
+        if isinstance(node.value, str) and len(node.value) <= _LONGEST_NAME:
+            return replace(CONSTANT, texts=frozenset({node.value}))
+        return CONSTANT
 
-    def sequence(self, node: ast.List | ast.Tuple) -> Value:
-        if any(isinstance(item, ast.Starred) for item in node.elts):
-            return self._sequence_with_stars(node)
+    def on_list(self, node: ast.List | ast.Tuple) -> Value:
         values = [self.evaluate(item) for item in node.elts]
-        if len(values) > _LONGEST:
-            return Value(kind=Kind.LIST, inside=join_all(values))
-        return Value(kind=Kind.LIST, members={str(index): value for index, value in enumerate(values)})
+        stars = {index for index, item in enumerate(node.elts) if isinstance(item, ast.Starred)}
+        if not stars and len(values) <= MAX_PARTS:
+            return Value(Kind.LIST, parts={str(index): value for index, value in enumerate(values)})
+        orders = [order for index in sorted(stars) if (order := self.order_of(values[index], node.elts[index]))]
+        items = [value.element() if index in stars else value for index, value in enumerate(values)]
+        return Value.many(items, orders[0] if orders else None)
 
-    def _sequence_with_stars(self, node: ast.List | ast.Tuple) -> Value:
-        inside: list[Value] = []
-        order: Order | None = None
-        for item in node.elts:
-            value = self.evaluate(item)
-            if isinstance(item, ast.Starred):
-                order = order or self.sequence_order(value, item)
-                value = element(value)
-            inside.append(value)
-        return Value(kind=Kind.LIST, inside=join_all(inside), order=order)
+    on_tuple = on_list
 
-    def set_literal(self, node: ast.Set) -> Value:
-        self.tells_apart(*node.elts)
-        return Value(kind=Kind.SET, inside=join_all(self.evaluate(item) for item in node.elts))
+    def on_set(self, node: ast.Set) -> Value:
+        return replace(Value.many([self.evaluate(item) for item in node.elts]), kind=Kind.SET)
 
-    def dict_literal(self, node: ast.Dict) -> Value:
-        members: dict[str, Value] = {}
-        inside: Value | None = None
+    def on_dict(self, node: ast.Dict) -> Value:
+        result = Value(Kind.DICT)
         for key, item in zip(node.keys, node.values, strict=True):
             value = self.evaluate(item)
-            if key is None:
-                members.update(value.members)
-                inside = join(inside or UNKNOWN, element(value) if value.inside is not None else UNKNOWN)
+            if key is None:  # a spread dict brings its parts, and what it may have besides
+                kind = value.kind if value.kind in (Kind.UNKNOWN, Kind.OUTCOME) else result.kind
+                result = replace(result, kind=kind, parts={**result.parts, **value.parts}).plus(value.sources)
                 continue
-            self.tells_apart(key)
-            names = _constant_keys(key) or sorted(self.evaluate(key).texts)
-            if len(names) == 1 and len(members) < _LONGEST:
-                members[names[0]] = value
-            else:
-                inside = value if inside is None else join(inside, value)
-        return Value(kind=Kind.DICT, members=members, inside=inside)
+            keys = constant_keys(key, self.evaluate(key))
+            result = result.holding(keys[0] if len(keys) == 1 else EACH, value)
+        return result
 
-    def formatted(self, node: ast.JoinedStr) -> Value:
-        parts = [part for part in node.values if isinstance(part, ast.FormattedValue)]
-        labels: set[Label] = set()
-        for part in parts:
-            value = self.evaluate(part.value)
-            labels |= self.text_labels(value, part.value)
-            if isinstance(part.format_spec, ast.JoinedStr):
-                labels |= self.formatted(part.format_spec).labels
-        return Value(labels=limit(frozenset(labels)), kind=Kind.TEXT)
+    def on_formattedvalue(self, node: ast.FormattedValue) -> Value:
+        if isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name) and node.value.func.id == "id":
+            self.evaluate(node.value.func)  # elsewhere, to call it only tells objects apart
+        specification = UNKNOWN if node.format_spec is None else self.evaluate(node.format_spec)
+        return Value.of(self.text_of(self.evaluate(node.value), node.value) | specification.sources)
 
-    def text_labels(self, value: Value, node: ast.expr) -> frozenset[Label]:
-        """The labels of a value written as text; the text of an error is one of the things not to decide on."""
-        labels = deep_labels(value)
-        return labels | self.new_source(ERROR_TEXT, node, definite=True) if value.kind is Kind.ERROR else labels
+    def text_of(self, value: Value, node: ast.AST) -> frozenset[Source]:
+        """The sources of a value written as text; the text of an error is one of the things not to decide on."""
+        return value.within() | (self.new_source(ERROR_TEXT, node) if value.kind is Kind.ERROR else frozenset())
 
     # operators
 
-    def binary(self, node: ast.BinOp) -> Value:
+    def on_binop(self, node: ast.BinOp) -> Value:
         left, right = self.evaluate(node.left), self.evaluate(node.right)
-        sets = {Kind.SET, Kind.VIEW} & {left.kind, right.kind}
-        if isinstance(node.op, _SET_OPERATORS) and sets:
-            return Value(kind=Kind.SET, inside=join(element(left), element(right)))
-        if isinstance(node.op, ast.Mod) and left.kind is Kind.TEXT:
-            return Value(labels=limit(left.labels | self.text_labels(right, node.right)), kind=Kind.TEXT)
-        labels = limit(left.labels | right.labels)
+        if isinstance(node.op, _SET_OPERATORS) and {Kind.SET, Kind.VIEW} & {left.kind, right.kind}:
+            return Value(Kind.SET, parts={EACH: Value.either([left.element(), right.element()])})
+        if isinstance(node.op, ast.Mod):
+            return Value.of(left.sources | self.text_of(right, node.right))
         if Kind.LIST in (left.kind, right.kind):
-            inside = join(element(left), element(right))
-            return Value(labels=labels, kind=Kind.LIST, inside=inside, order=left.order or right.order)
-        if left.kind is Kind.MADE:
-            return replace(left, labels=labels, same=None)
-        same = left.kind if left.kind is right.kind and left.kind in (Kind.TEXT, Kind.BLANK) else Kind.UNKNOWN
-        return Value(labels=labels, kind=same) if labels or same is not Kind.UNKNOWN else UNKNOWN
+            return Value.many([left.element(), right.element()], left.order or right.order)
+        kind = left.kind if left.kind in (Kind.CONSTANT, Kind.OTHER) else Kind.UNKNOWN
+        return Value(kind).plus(left.sources | right.sources)
 
-    def unary(self, node: ast.UnaryOp) -> Value:
-        return labelled(self.evaluate(node.operand).labels)
-
-    def boolean(self, node: ast.BoolOp) -> Value:
+    def on_boolop(self, node: ast.BoolOp) -> Value:
         """`a or b` with a plain `b` fills a gap, and the result is as forbidden as `a`; all else chooses."""
-        values = []
-        for index, operand in enumerate(node.values):
-            value = self.evaluate(operand)
-            values.append(value)
-            rest = node.values[index + 1 :]
-            fills = isinstance(node.op, ast.Or) and not any(_has_effect(other) for other in rest)
-            if rest and not fills:
-                self.decide("RN101", operand, value.labels, "branches on", bare=True)
-        return join_all(values)
+        values = [self.evaluate(operand) for operand in node.values]
+        chooses = isinstance(node.op, ast.And)
+        for index in range(len(values) - 2, -1, -1):
+            chooses = chooses or any(isinstance(inner, _EFFECTS) for inner in ast.walk(node.values[index + 1]))
+            if chooses:
+                self.decide("RN101", node.values[index], values[index].sources, "branches on", bare=True)
+        return Value.either(values)
 
-    def conditional(self, node: ast.IfExp) -> Value:
+    def on_ifexp(self, node: ast.IfExp) -> Value:
         self.test(node.test)
-        return join(self.evaluate(node.body), self.evaluate(node.orelse))
+        return Value.either([self.evaluate(node.body), self.evaluate(node.orelse)])
 
-    def walrus(self, node: ast.NamedExpr) -> Value:
+    def on_namedexpr(self, node: ast.NamedExpr) -> Value:
         value = self.evaluate(node.value)
         self.assign(node.target, value)
         return value
 
-    # the rest
-
-    def comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Value:
-        with self.branch() as env:
-            order: Order | None = None
-            labels: frozenset[Label] = frozenset()
+    def on_listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Value:
+        order = None
+        with self.branch() as names:
             for generator in node.generators:
                 values = self.evaluate(generator.iter)
-                order = order or self.sequence_order(values, generator.iter)
-                labels |= values.labels
-                self.assign(generator.target, element(values))
+                order = order or self.order_of(values, generator.iter)
+                self.assign(generator.target, self.element_of(values))
                 for condition in generator.ifs:
                     self.test(condition, "filters by")
             if isinstance(node, ast.DictComp):
-                self.tells_apart(node.key)
                 self.evaluate(node.key)
-                inside = self.evaluate(node.value)
-            else:
-                self.tells_apart(*([node.elt] if isinstance(node, ast.SetComp) else []))
-                inside = self.evaluate(node.elt)
+            inside = self.evaluate(node.value if isinstance(node, ast.DictComp) else node.elt)
         for inner in ast.walk(node):
-            if isinstance(inner, ast.NamedExpr) and inner.target.id in env.names:
-                self.bind(inner.target.id, env.names[inner.target.id])
+            if isinstance(inner, ast.NamedExpr) and inner.target.id in names:
+                self.bind(inner.target.id, names[inner.target.id])
         kind = {ast.SetComp: Kind.SET, ast.DictComp: Kind.DICT}.get(type(node), Kind.LIST)
-        kept = None if kind is Kind.SET else order
-        return Value(labels=limit(labels), kind=kind, inside=inside, order=kept)
+        return Value(kind, parts={EACH: inside}, order=order if kind is Kind.LIST else None)
 
-    def awaited(self, node: ast.Await | ast.Starred) -> Value:
+    on_setcomp = on_generatorexp = on_dictcomp = on_listcomp
+
+    def element_of(self, value: Value) -> Value:
+        """Some element; a function that goes through the characters of a text that it is given decides nothing."""
+        return UNKNOWN if self.passing is not None and not value.parts else value.element()
+
+    def on_await(self, node: ast.Await | ast.Starred) -> Value:
         return self.evaluate(node.value)
 
-    def yielded(self, node: ast.Yield | ast.YieldFrom) -> Value:
+    on_starred = on_await
+
+    def on_yield(self, node: ast.Yield | ast.YieldFrom) -> Value:
         value = UNKNOWN if node.value is None else self.evaluate(node.value)
         self.consume(value, node, "yields from")
-        if self.returned:
-            inside = element(value) if isinstance(node, ast.YieldFrom) else value
-            self.returned[-1].append(Value(kind=Kind.LIST, inside=inside))
+        self.returned.append(value if isinstance(node, ast.YieldFrom) else Value.many([value]))
         return UNKNOWN
 
-    def lambda_expression(self, node: ast.Lambda) -> Value:
-        return self.make_closure(node)
+    on_yieldfrom = on_yield
 
-    def slice_expression(self, node: ast.Slice) -> Value:
-        parts = [self.evaluate(part) for part in (node.lower, node.upper, node.step) if part is not None]
-        return labelled(label for part in parts for label in part.labels)
+
+def constant_keys(node: ast.expr, value: Value) -> list[str]:
+    """The names or numbers that a key may be."""
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return [str(node.value)]
+    return sorted(value.texts)
+
+
+def _inside_outcome(key: str, value: Value) -> Value:
+    """The shape of an outcome: objects inside it, and its list of side effects."""
+    if key == "side_effects":
+        return Value.many([OUTCOME])
+    return replace(value, kind=Kind.OUTCOME) if key in _INSIDE_OUTCOMES else value
 
 
 def _asks_identity(*nodes: ast.expr) -> bool:
@@ -311,61 +313,4 @@ def _asks_identity(*nodes: ast.expr) -> bool:
 
 def _is_scalar(node: ast.expr) -> bool:
     """A constant or an empty literal: compared with it, what stands in a collection plays no part."""
-    return isinstance(node, ast.Constant) or (
-        isinstance(node, _EMPTY) and not getattr(node, "elts", getattr(node, "keys", None))
-    )
-
-
-def _has_effect(node: ast.expr) -> bool:
-    effects = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
-    return any(isinstance(inner, effects) for inner in ast.walk(node))
-
-
-def _contents(value: Value) -> frozenset[Label]:
-    """What `x in value` looks at: the keys of a dict, the elements of anything else."""
-    return value.labels if value.kind in (Kind.DICT, Kind.VIEW, Kind.INSTANCE) else deep_labels(value)
-
-
-def _whole_outcomes(operator: ast.cmpop, left: Value, right: Value) -> bool:
-    if left.kind is not Kind.OUTCOME and left.kind is not Kind.PART:
-        return False
-    if isinstance(operator, ast.In | ast.NotIn):
-        return right.inside is not None and right.inside.kind is left.kind
-    return right.kind is left.kind and isinstance(operator, ast.Eq | ast.NotEq | ast.Lt | ast.Gt | ast.LtE | ast.GtE)
-
-
-def _constant_keys(node: ast.expr) -> list[str]:
-    if isinstance(node, ast.Constant) and isinstance(node.value, str | int) and not isinstance(node.value, bool):
-        return [str(node.value)]
-    return []
-
-
-Evaluator = Callable[[Expressions, Any], Value]
-EVALUATORS: Final[dict[type[ast.expr], Evaluator]] = {
-    ast.Name: Expressions.name,
-    ast.Attribute: Expressions.attribute,
-    ast.Subscript: Expressions.subscript,
-    ast.Constant: Expressions.constant,
-    ast.List: Expressions.sequence,
-    ast.Tuple: Expressions.sequence,
-    ast.Set: Expressions.set_literal,
-    ast.Dict: Expressions.dict_literal,
-    ast.JoinedStr: Expressions.formatted,
-    ast.BinOp: Expressions.binary,
-    ast.UnaryOp: Expressions.unary,
-    ast.BoolOp: Expressions.boolean,
-    ast.Compare: Expressions.compare,
-    ast.IfExp: Expressions.conditional,
-    ast.NamedExpr: Expressions.walrus,
-    ast.ListComp: Expressions.comprehension,
-    ast.SetComp: Expressions.comprehension,
-    ast.GeneratorExp: Expressions.comprehension,
-    ast.DictComp: Expressions.comprehension,
-    ast.Await: Expressions.awaited,
-    ast.Starred: Expressions.awaited,
-    ast.Yield: Expressions.yielded,
-    ast.YieldFrom: Expressions.yielded,
-    ast.Lambda: Expressions.lambda_expression,
-    ast.Slice: Expressions.slice_expression,
-    ast.Call: lambda frame, node: frame.evaluate_call(cast("ast.Call", node)),
-}
+    return isinstance(node, ast.Constant) or getattr(node, "elts", getattr(node, "keys", None)) == []

@@ -1,125 +1,106 @@
-"""What each kind of statement does to the names in sight, and which of them decide."""
+"""What statements do to the names in sight, and which of them decide. `analyse` is the whole of a file's analysis."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
-from msgspec.structs import replace
-
-from reenact.lint.abstract import MAX_DEPTH, UNKNOWN, Kind, Value, deep_labels, element, join, limit, part_of
-from reenact.lint.frame import Env
-from reenact.lint.patterns import Patterns
-from reenact.lint.program import Class, FunctionNode, new_class
+from reenact.lint.calls import Calls
+from reenact.lint.files import SourceFile
+from reenact.lint.findings import Finding, Place, Severity
+from reenact.lint.scope import Class, File
+from reenact.lint.values import UNKNOWN, Code, FunctionNode, Kind, Names, Value, dotted
 
 _MAX_LOOPS: Final = 3  # nesting beyond which one pass over a loop's body has to do
+_COMMUTING_METHODS: Final = frozenset({"add", "discard", "remove", "update", "difference_update"})
+_COMMUTING_OPERATORS: Final = (ast.BitOr, ast.BitAnd, ast.BitXor, ast.Add, ast.Mult, ast.Sub)
+_SEQUENCES: Final = (ast.List, ast.Tuple, ast.JoinedStr, ast.ListComp)
 
 
-class Statements(Patterns):
+def analyse(source: SourceFile, tree: ast.Module) -> list[Finding]:
+    """The module's body, then each function once, with the names around it as they are in the end."""
+    file = File(source.shown, seeded=any(_is_seeding(node) for node in ast.walk(tree)))
+    _analyse(file, None, tree)
+    while file.later:
+        node = next(iter(file.later))
+        _analyse(file, file.later.pop(node), node)
+    return list(file.findings)
+
+
+def _analyse(file: File, code: Code | None, node: ast.AST) -> None:
+    scope = Statements(file, code, sum(1 for _ in ast.walk(node)))
+    try:
+        if code is not None:
+            scope.enter(code, {})
+        elif isinstance(node, ast.Module):
+            scope.run(node.body)
+        message = ""
+    except RecursionError:
+        message = "the code is nested too deeply and was not analysed"
+    except Exception as error:  # noqa: BLE001  # whatever the code looks like, the other files are still checked
+        message = f"the code was not analysed: {type(error).__name__} in lint itself, please report it"
+    if message:
+        line = getattr(node, "lineno", 1)
+        file.findings[Finding(Place(file.shown, line, 1, line), "RN005", message, Severity.ERROR)] = None
+
+
+class Statements(Calls):
     """Runs statements in order; `run` says whether the end of the body can be reached."""
 
     def run(self, body: list[ast.stmt]) -> bool:
         for node in body:
-            handler = RUNNERS.get(type(node))
-            goes_on = handler is None or handler(self, node) is not False
-            self.analyse_uncalled()
-            if not goes_on:
+            handler: Callable[[Any], bool | None] | None = getattr(self, f"on_{type(node).__name__.lower()}", None)
+            reached = handler is None or handler(node) is not False
+            self._run_waiting()
+            if not reached:
                 return False
         return True
 
+    def _run_waiting(self) -> None:
+        """Lambdas of a statement that nothing in it has called are analysed for whatever they may get."""
+        while self.waiting:
+            _, code = self.waiting.popitem()
+            self.enter(code, {})
+
     # assignment
 
-    def assign(self, target: ast.expr, value: Value) -> None:
-        if isinstance(target, ast.Name):
-            self.bind(target.id, value)
-        elif isinstance(target, ast.Tuple | ast.List):
-            self._unpack(target, value)
-        elif isinstance(target, ast.Starred):
-            self.assign(target.value, Value(kind=Kind.LIST, inside=value))
-        elif isinstance(target, ast.Attribute):
-            self._store_attribute(target, value)
-        elif isinstance(target, ast.Subscript):
-            self._store_item(target, value)
-
-    def _unpack(self, target: ast.Tuple | ast.List, value: Value) -> None:
-        if len(target.elts) > 1:
-            self.consume(value, target, "unpacks")
-        starred = False
-        for index, item in enumerate(target.elts):
-            starred = starred or isinstance(item, ast.Starred)
-            found = None if starred else value.member(str(index))
-            self.assign(item, element(value) if found is None else part_of(value, str(index), found))
-
-    def _store_attribute(self, target: ast.Attribute, value: Value) -> None:
-        """What is stored on an object is found there again: here, and in any code that has such an object."""
-        base = self.evaluate(target.value)
-        self.consume_sequence(value)
-        if isinstance(target.value, ast.Name) and base.kind not in (Kind.NAMED, Kind.MODULE):
-            self.rebind(target.value.id, replace(base, members={**base.members, target.attr: value}))
-        owner = self.engine.program.classes.get(base.name) if base.kind in (Kind.INSTANCE, Kind.CLASS) else None
-        if owner is None:
-            return
-        function = self.functions[-1] if self.functions else None
-        if function is not None and function.owner is owner and base.same is not None and base.same.position == 0:
-            self.engine.add_stored(function, target.attr, value)
-        labels = deep_labels(value)
-        if not labels or self.sources(labels):  # else the callers say what it is
-            self.engine.set_attribute(owner, target.attr, value)
-
-    def _store_item(self, target: ast.Subscript, value: Value) -> None:
-        base = self.evaluate(target.value)
-        self.tells_apart(target.slice)
-        keys = sorted(self.evaluate(target.slice).texts) if not isinstance(target.slice, ast.Slice) else []
-        if not isinstance(target.value, ast.Name):
-            return
-        if len(keys) == 1:
-            changed = replace(base, members={**base.members, keys[0]: value})
-        else:
-            changed = replace(base, inside=value if base.inside is None else join(base.inside, value))
-        self.rebind(target.value.id, changed)
-
-    def assignment(self, node: ast.Assign) -> None:
-        self.tells_apart(node.value)
+    def on_assign(self, node: ast.Assign) -> None:
         value = self.evaluate(node.value)
         for target in node.targets:
             self.assign(target, value)
 
-    def annotated(self, node: ast.AnnAssign) -> None:
-        declared = self.from_annotation(node.annotation)
-        value = declared if node.value is None else self.evaluate(node.value)
-        if node.value is not None and value.kind in (Kind.UNKNOWN, Kind.BLANK) and declared.kind is not Kind.BLANK:
-            value = replace(value, kind=declared.kind, name=declared.name, inside=value.inside or declared.inside)
+    def on_annassign(self, node: ast.AnnAssign) -> None:
+        value = UNKNOWN if node.value is None else self.evaluate(node.value)
         if node.value is not None or isinstance(node.target, ast.Name):
-            self.assign(node.target, value)
+            self.assign(node.target, value.declared(self.typed(node.annotation)))
 
-    def augmented(self, node: ast.AugAssign) -> None:
-        before = self.evaluate(ast.copy_location(_as_load(node.target), node))
+    def on_augassign(self, node: ast.AugAssign) -> None:
+        with self.telling():  # counting under a key looks nothing up
+            before = self.evaluate(node.target)
         added = self.evaluate(node.value)
-        value = replace(join(before, added), labels=limit(before.labels | added.labels), same=None)
-        if before.kind is Kind.SET:
-            value = replace(value, kind=Kind.SET)
-        elif before.kind is Kind.LIST:
-            order = before.order or self.sequence_order(added, node.value)
-            value = replace(
-                value, kind=Kind.LIST, members={}, inside=join(element(before), element(added)), order=order
-            )
-        self.assign(node.target, value)
+        if Kind.LIST in (before.kind, added.kind):
+            order = before.order or self.order_of(added, node.value)
+            value = Value.many([before.element(), added.element()], order)
+        else:
+            value = Value.either([before, added]).plus(before.sources | added.sources)
+        self.assign(node.target, replace(value, kind=Kind.SET) if before.kind is Kind.SET else value)
 
     # control flow
 
-    def conditional_statement(self, node: ast.If) -> bool:
+    def on_if(self, node: ast.If) -> bool:
         inner = [*node.body, *node.orelse]
-        only_tells = self._only_tells(inner) and not all(isinstance(statement, ast.Pass) for statement in inner)
+        only_tells = self._only_tells(inner) and not all(isinstance(one, ast.Pass) for one in inner)
         self.noting += only_tells
         self.test(node.test)
         self.noting -= only_tells
-        ends: list[Env] = []
+        ends: list[Names] = []
         for body in (node.body, node.orelse):
-            with self.branch() as env:
+            with self.branch() as names:
                 if self.run(body):
-                    ends.append(env)
-        self.merge(ends, may_skip=False)
+                    ends.append(names)
+        self.merge(ends)
         return bool(ends)
 
     def _only_tells(self, body: list[ast.stmt]) -> bool:
@@ -131,236 +112,166 @@ class Statements(Patterns):
             for node in body
         )
 
-    def loop(self, node: ast.For | ast.AsyncFor) -> None:
+    def on_for(self, node: ast.For | ast.AsyncFor) -> None:
         values = self.evaluate(node.iter)
-        if not (values.name == "walk" and _sorts_folders(node)):
-            self.loop_over(values, node)
-        self._repeat(lambda: self.assign(node.target, element(values)), node.body)
-        self.run(node.orelse)
+        if not _commutes(node.body):
+            self.consume(values, node.iter, "loops over")
+        self._repeat(lambda: self.assign(node.target, self.element_of(values)), node)
 
-    def while_loop(self, node: ast.While) -> None:
-        self._repeat(lambda: self.test(node.test, "loops on"), node.body)
-        self.run(node.orelse)
+    on_asyncfor = on_for
 
-    def _repeat(self, head: Callable[[], None], body: list[ast.stmt]) -> None:
-        """A second pass sees what the first one left behind, when that differs from what was there before."""
+    def on_while(self, node: ast.While) -> None:
+        self._repeat(lambda: self.test(node.test, "loops on"), node)
+
+    def _repeat(self, head: Callable[[], None], node: ast.For | ast.AsyncFor | ast.While) -> None:
+        """A second pass sees what the first one left behind."""
         self.loops += 1
         for _ in range(2 if self.loops <= _MAX_LOOPS else 1):
-            with self.branch() as env:
+            with self.branch() as names:
                 head()
-                self.run(body)
-            learned = any(self.env.get(name) != value for name, value in env.names.items() if self.env.get(name))
-            self.merge([env], may_skip=True)
-            if not learned:
-                break
+                self.run(node.body)
+            self.merge([names], may_skip=True)
         self.loops -= 1
+        self.run(node.orelse)
 
-    def with_statement(self, node: ast.With | ast.AsyncWith) -> bool:
+    def on_with(self, node: ast.With | ast.AsyncWith) -> bool:
         for item in node.items:
             value = self.evaluate(item.context_expr)
             if item.optional_vars is not None:
                 self.assign(item.optional_vars, value)
         return self.run(node.body)
 
-    def try_statement(self, node: ast.Try) -> bool:
-        ends: list[Env] = []
-        with self.branch() as env:
-            reached = self.run(node.body) and self.run(node.orelse)
-            if reached:
-                ends.append(env)
-        partial = env
+    on_asyncwith = on_with
+
+    def on_try(self, node: ast.Try) -> bool:
+        with self.branch() as tried:
+            ends = [tried] if self.run(node.body) and self.run(node.orelse) else []
         for handler in node.handlers:
-            with self.branch() as after:
-                after.names.update({name: self._either(name, value) for name, value in partial.names.items()})
+            with self.branch() as names:
+                self.merge([tried], may_skip=True)
                 if handler.name is not None:
-                    self.bind(handler.name, Value(kind=Kind.ERROR))
+                    self.bind(handler.name, Value(Kind.ERROR))
                 if self.run(handler.body):
-                    ends.append(after)
-        self.merge(ends, may_skip=False)
+                    ends.append(names)
+        self.merge(ends)
         return self.run(node.finalbody) and bool(ends)
 
-    def _either(self, name: str, value: Value) -> Value:
-        before = self.env.outer.get(name) if self.env.outer is not None else None
-        return value if before is None else join(before, value)
+    on_trystar = on_try
 
-    def match_statement(self, node: ast.Match) -> bool:
+    def on_match(self, node: ast.Match) -> bool:
         subject = self.evaluate(node.subject)
-        ends: list[Env] = []
-        complete = False
+        ends: list[Names] = []
         for case in node.cases:
-            with self.branch() as env:
-                self.match_pattern(case.pattern, subject)
+            with self.branch() as names:
+                self.match(case.pattern, subject)
                 if case.guard is not None:
                     self.test(case.guard)
                 if self.run(case.body):
-                    ends.append(env)
-            complete = complete or (_always_matches(case.pattern) and case.guard is None)
-        self.merge(ends, may_skip=not complete)
-        return bool(ends) or not complete
+                    ends.append(names)
+        self.merge(ends, may_skip=True)
+        return True
+
+    def match(self, pattern: ast.pattern, value: Value) -> None:
+        """Bind what a pattern captures, and report what it decides on. A type is structure, not content."""
+        if isinstance(pattern, ast.MatchValue | ast.MatchSingleton) and pattern.value is not None:
+            self.decide("RN101", pattern, value.sources, "branches on")
+        for inner, part in self._inside(pattern, value):
+            self.match(inner, part)
+        name = getattr(pattern, "name", None)
+        if name is not None:
+            self.bind(name, value)
+
+    def _inside(self, pattern: ast.pattern, value: Value) -> list[tuple[ast.pattern, Value]]:
+        """The patterns in a pattern, each with what it is held against."""
+        if isinstance(pattern, ast.MatchMapping):
+            keys = [str(key.value) if isinstance(key, ast.Constant) else "" for key in pattern.keys]
+            return [(inner, self.read(value, key, inner)) for key, inner in zip(keys, pattern.patterns, strict=True)]
+        if isinstance(pattern, ast.MatchClass):
+            named = zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True)
+            return [(inner, self.read(value, name, inner)) for name, inner in named]
+        if isinstance(pattern, ast.MatchSequence):
+            self.consume(value, pattern, "matches")
+            return [(inner, value.part(str(index))) for index, inner in enumerate(pattern.patterns)]
+        return [(inner, value) for inner in ast.iter_child_nodes(pattern) if isinstance(inner, ast.pattern)]
 
     # the rest
 
-    def expression(self, node: ast.Expr) -> None:
+    def on_expr(self, node: ast.Expr) -> None:
         self.evaluate(node.value)
 
-    def return_statement(self, node: ast.Return) -> bool:
+    def on_return(self, node: ast.Return) -> bool:
         value = UNKNOWN if node.value is None else self.evaluate(node.value)
-        self.consume_sequence(value)
-        if self.returned:
-            self.returned[-1].append(without_order(value))
+        self.give_away(value)
+        self.returned.append(value)
         return False
 
-    def raise_statement(self, node: ast.Raise) -> bool:
+    def on_raise(self, node: ast.Raise) -> bool:
         """The text of an error is a message, and messages may vary."""
         with self.telling():
-            for part in (node.exc, node.cause):
-                if part is not None:
-                    self.evaluate(part)
+            self.made_from_all(node)
         return False
 
-    def assertion(self, node: ast.Assert) -> None:
+    def on_assert(self, node: ast.Assert) -> None:
         self.test(node.test, "asserts")
         if node.msg is not None:
             with self.telling():
                 self.evaluate(node.msg)
 
-    def deletion(self, node: ast.Delete) -> None:
-        for target in node.targets:
-            if isinstance(target, ast.Name):
-                self.env.names[target.id] = UNKNOWN
+    def on_functiondef(self, node: FunctionNode) -> None:
+        arguments = node.args
+        for expression in [*node.decorator_list, *arguments.defaults, *arguments.kw_defaults]:
+            if expression is not None:
+                self.evaluate(expression)
+        code = Code(node, self.names, self.owner)
+        self.file.later[node] = code
+        if self.owner and "setter" not in code.decorators:
+            self.file.classes[self.owner].methods[node.name] = code
+        self.bind(node.name, Value(Kind.FUNCTION, code=code))
 
-    def declaration(self, node: ast.Global | ast.Nonlocal) -> None:
-        env = self.env
-        while not env.own and env.outer is not None:
-            env = env.outer
-        word = "global" if isinstance(node, ast.Global) else "nonlocal"
-        env.shared.update(dict.fromkeys(node.names, word))
+    on_asyncfunctiondef = on_functiondef
 
-    def function_definition(self, node: FunctionNode) -> None:
-        for decorator in node.decorator_list:
-            self.evaluate(decorator)
-        prefix = self.classes[-1].key if self.classes else self.module.name
-        key = f"{prefix}.{node.name}@{node.lineno}"
-        if self.functions or key not in self.engine.program.functions:
-            self.bind(node.name, self.make_closure(node))
-            return
-        for default in [*node.args.defaults, *(item for item in node.args.kw_defaults if item is not None)]:
-            self.evaluate(default)
-        self.bind(node.name, Value(kind=Kind.FUNCTION, name=key))
-
-    def class_definition(self, node: ast.ClassDef) -> None:
+    def on_classdef(self, node: ast.ClassDef) -> None:
         for expression in [*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)]:
             self.evaluate(expression)
-        owner = self._class_here(node)
-        self.classes.append(owner)
-        with self.branch() as env:
+        fields = [dotted(inner.target) for inner in node.body if isinstance(inner, ast.AnnAssign)]
+        self.file.classes[node.name] = Class(fields)
+        outer, self.owner = self.owner, node.name
+        with self.branch():
             self.run(node.body)
-        self.classes.pop()
-        for name, value in env.names.items():
-            if value.kind is not Kind.FUNCTION and name not in owner.fields:
-                self.engine.set_attribute(owner, name, value)
-        self.bind(node.name, Value(kind=Kind.CLASS, name=owner.key))
+        self.owner = outer
+        self.bind(node.name, Value(Kind.CLASS, node.name))
 
-    def _class_here(self, node: ast.ClassDef) -> Class:
-        """The class as the program knows it; one inside a function is made known when it is met."""
-        classes = self.engine.program.classes
-        prefix = self.classes[-1].key if self.classes else self.module.name
-        key = f"{prefix}.{node.name}"
-        if self.functions or key not in classes:
-            key = f"{self.module.name}:{node.lineno}:{node.col_offset}.{node.name}"
-            classes.setdefault(key, new_class(key, node, self.module))
-        return classes[key]
-
-    def import_statement(self, node: ast.Import) -> None:
+    def on_import(self, node: ast.Import) -> None:
         for alias in node.names:
-            head = alias.name if alias.asname else alias.name.split(".")[0]
-            kind = Kind.MODULE if head in self.engine.program.modules else Kind.NAMED
-            self.bind(alias.asname or head, Value(kind=kind, name=head))
+            name = alias.name if alias.asname else alias.name.split(".")[0]
+            self.bind(alias.asname or name, Value(Kind.NAMED, name))
 
-    def import_from(self, node: ast.ImportFrom) -> None:
-        base = self.module.absolute(node.level, node.module)
+    def on_importfrom(self, node: ast.ImportFrom) -> None:
         for alias in node.names:
-            if alias.name == "*":
-                self._import_all(base)
-                continue
-            if base in self.engine.program.modules:
-                value = self._of_module(base, alias.name)
-            elif f"{base}.{alias.name}" in self.engine.program.modules:
-                value = Value(kind=Kind.MODULE, name=f"{base}.{alias.name}")
-            else:
-                value = Value(kind=Kind.NAMED, name=f"{base}.{alias.name}")
-            self.bind(alias.asname or alias.name, value)
-
-    def _import_all(self, base: str) -> None:
-        module = self.engine.program.modules.get(base)
-        for name in [] if module is None else list(module.values):
-            if module is not None and not name.startswith("_"):
-                self.bind(name, self._of_module(module.name, name))
+            name = f"{'.' * node.level}{node.module or ''}.{alias.name}"
+            self.bind(alias.asname or alias.name, Value(Kind.NAMED, name))
 
 
-def without_order(value: Value, depth: int = 0) -> Value:
-    """What a caller gets: an order that was reported here is not reported there again."""
-    if depth > MAX_DEPTH or (value.order is None and not value.members and value.inside is None):
-        return value
-    return replace(
-        value,
-        order=None if value.kind is not Kind.DICT else value.order,
-        inside=None if value.inside is None else without_order(value.inside, depth + 1),
-        members={name: without_order(member, depth + 1) for name, member in value.members.items()},
-    )
+def _is_seeding(node: ast.AST) -> bool:
+    """`random.seed(something)`, under whatever name the module was imported."""
+    return isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "seed" and bool(node.args or node.keywords)
 
 
-def _as_load(target: ast.expr) -> ast.expr:
-    if isinstance(target, ast.Name):
-        return ast.Name(target.id, ast.Load())
-    if isinstance(target, ast.Attribute):
-        return ast.Attribute(target.value, target.attr, ast.Load())
-    if isinstance(target, ast.Subscript):
-        return ast.Subscript(target.value, target.slice, ast.Store())  # counting under a key looks nothing up
-    return target
+def _commutes(body: list[ast.stmt]) -> bool:
+    """Whether a loop does the same in any order: it only counts, keeps under a key, or returns one constant."""
+    inner = [node for statement in body for node in ast.walk(statement)]
+    returns = {ast.dump(node.value) for node in inner if isinstance(node, ast.Return) and node.value is not None}
+    return len(returns) <= 1 and all(_statement_commutes(node) for node in body)
 
 
-def _always_matches(pattern: ast.pattern) -> bool:
-    return isinstance(pattern, ast.MatchAs) and (pattern.pattern is None or _always_matches(pattern.pattern))
-
-
-def _sorts_folders(node: ast.For | ast.AsyncFor) -> bool:
-    """Whether a walk puts its folders in order: `folders.sort()` or `folders[:] = sorted(…)`."""
-    return any(
-        isinstance(inner, ast.Call)
-        and (
-            (isinstance(inner.func, ast.Attribute) and inner.func.attr == "sort")
-            or (isinstance(inner.func, ast.Name) and inner.func.id == "sorted")
-        )
-        for statement in node.body
-        for inner in ast.walk(statement)
-    )
-
-
-Runner = Callable[[Statements, Any], bool | None]
-RUNNERS: Final[dict[type[ast.stmt], Runner]] = {
-    ast.Assign: Statements.assignment,
-    ast.AnnAssign: Statements.annotated,
-    ast.AugAssign: Statements.augmented,
-    ast.If: Statements.conditional_statement,
-    ast.For: Statements.loop,
-    ast.AsyncFor: Statements.loop,
-    ast.While: Statements.while_loop,
-    ast.With: Statements.with_statement,
-    ast.AsyncWith: Statements.with_statement,
-    ast.Try: Statements.try_statement,
-    ast.TryStar: Statements.try_statement,
-    ast.Match: Statements.match_statement,
-    ast.Expr: Statements.expression,
-    ast.Return: Statements.return_statement,
-    ast.Raise: Statements.raise_statement,
-    ast.Assert: Statements.assertion,
-    ast.Delete: Statements.deletion,
-    ast.Global: Statements.declaration,
-    ast.Nonlocal: Statements.declaration,
-    ast.FunctionDef: Statements.function_definition,
-    ast.AsyncFunctionDef: Statements.function_definition,
-    ast.ClassDef: Statements.class_definition,
-    ast.Import: Statements.import_statement,
-    ast.ImportFrom: Statements.import_from,
-}
+def _statement_commutes(node: ast.stmt) -> bool:
+    value = getattr(node, "value", None)
+    if isinstance(node, ast.If):
+        return all(_statement_commutes(inner) for inner in [*node.body, *node.orelse])
+    if isinstance(node, ast.AugAssign):
+        return isinstance(node.op, _COMMUTING_OPERATORS) and not isinstance(value, _SEQUENCES)
+    if isinstance(node, ast.Assign):
+        return all(isinstance(target, ast.Subscript) for target in node.targets)
+    if isinstance(value, ast.Call):
+        return isinstance(node, ast.Expr) and getattr(value.func, "attr", "") in _COMMUTING_METHODS
+    return isinstance(node, ast.Pass | ast.Continue) or isinstance(value, ast.Constant)

@@ -1,4 +1,4 @@
-"""Whether a plan can be run with the skills at hand: every mistake is told, each with its place."""
+"""Checking a plan against the skills at hand: every mistake is told, each with its place."""
 
 from __future__ import annotations
 

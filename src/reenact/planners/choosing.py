@@ -1,4 +1,4 @@
-"""Planners by name: `static:FILE`, `rules:FILE`, `model:NAME`."""
+"""Choosing a planner by name: `static:FILE`, `rules:FILE`, `model:NAME`."""
 
 from __future__ import annotations
 

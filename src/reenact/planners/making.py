@@ -1,4 +1,4 @@
-"""A plan document from steps: the goal, the host's context, and an id that says where it came from."""
+"""Building a plan document from steps: the goal, the host's context, and an id that says where it came from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model plans: told what skills there are, held to a schema, its mistakes given back a bounded number of times."""
+"""The model planner: told the skills, held to a schema, its mistakes given back a bounded number of times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a planner is. It answers with a plan or with a `PlannerError`, and never raises."""
+"""The planner interface: it answers with a plan or with a `PlannerError`, and never raises."""
 
 from __future__ import annotations
 

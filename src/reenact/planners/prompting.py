@@ -1,4 +1,4 @@
-"""The words for a model that plans."""
+"""The prompt for a model that plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans by rule: the first rule whose pattern fits the goal gives the steps, with what the pattern caught put in."""
+"""The rules planner: the first rule whose pattern fits the goal gives the steps, filled with what it caught."""
 
 from __future__ import annotations
 

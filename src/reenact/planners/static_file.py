@@ -1,4 +1,4 @@
-"""A plan that somebody wrote: taken from its file, with the goal and the context of the moment."""
+"""The static planner: a plan that somebody wrote, with the goal and the context of the moment."""
 
 from __future__ import annotations
 

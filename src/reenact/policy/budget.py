@@ -1,4 +1,4 @@
-"""Whether there is money left. `>` denies, `==` passes; what was decided on stands in the decision."""
+"""Budgets: whether there is money left. `>` denies, `==` passes; what was decided on stands in the decision."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ class BudgetPolicy(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_no_limit(self) -> bool:
         """Then whatever is required may be reserved, and nothing needs to be counted for it."""
-        return self.per_run_cents is None and self.per_step_cents is None and not self.reaches_beyond_the_run
+        limits = (self.per_run_cents, self.per_step_cents, self.per_day_cents)
+        return limits == (None, None, None) and not self.per_model_cents
 
 
 def budget_policy(budget_cents: int | None, budget: Budget | Mapping[str, Any] | None) -> BudgetPolicy:

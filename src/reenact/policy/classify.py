@@ -1,4 +1,4 @@
-"""From an exception to facts, and from facts to a code. Never by message text."""
+"""Error classification: from an exception to facts, and from facts to a code. Never by message text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call costs, exactly. Money is integers of a picodollar (10^-12 $); cents are a ceiling, once per step."""
+"""Prices and costs, exactly. Money is integers of a picodollar (10^-12 $); cents are a ceiling, once per step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which hosts an agent may name and reach. Names are compared, and never resolved.
+"""Allowed hosts: which ones an agent may name and reach. Names are compared, and never resolved.
 
 An entry is `host`, `host:port`, `[v6]:port`, or `*.domain` for every host below a domain, with or without a port.
 """

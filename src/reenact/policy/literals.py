@@ -1,4 +1,4 @@
-"""Secrets that stand literally in the parameters of a plan. What a reference will bring is asked about when it came."""
+"""Literal secrets in the parameters of a plan. What a reference will bring is asked about when it came."""
 
 from __future__ import annotations
 

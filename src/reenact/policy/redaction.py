@@ -1,7 +1,8 @@
-"""What is a secret in a value: by the name of its field, by its shape, or because it is one that was handed out.
+"""Redaction: what is a secret in a value, by the name of its field, by its shape, or because it was handed out.
 
 Pure: the same value and rules give the same places. `{"$secret": NAME}` is a reference and `{"$sealed": TEXT}` is
-encrypted already: neither is touched.
+encrypted already: neither is touched. Most values hold nothing that could be taken for a secret, and a quick look at
+their canonical bytes and field names shows it (`SecretRules.passes`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 from urllib.parse import quote, quote_plus
 
+from reenact.contracts.references import SCALARS
 from reenact.errors import UsageError
 from reenact.values.canonical import canonicalize
 
@@ -62,6 +64,18 @@ INTRODUCED: Final = re.compile(
 """Secrets by what stands before them, which is kept."""
 INTRODUCTION: Final = re.compile(r"://|\w+ |[?&]\w+=")
 
+SUSPECT: Final = re.compile(
+    rb"sk-|sk_|rk_|pk_|ghp_|gho_|ghu_|ghs_|ghr_|github_pat_|glpat-|xox|AKIA|ASIA|AIza|SG\.|npm_|eyJ|-----BEGIN"
+    rb"|Bearer |bearer |Basic |basic |://|apikey=|api_key=|access_token=|client_secret=|password="
+)
+"""Whatever has the shape of a secret holds one of these."""
+RARE: Final = re.compile(rb"[-_=/.xABbJS]")
+"""Each of them has one of these characters, which many values have not."""
+PLAIN_TEXT: Final = re.compile(r"[ !#-\[\]-~]*")
+"""What JSON writes as it is."""
+MOST_SHAPES: Final = 1024
+LARGEST_SHAPE: Final = 64
+
 Replace = Callable[[object], object]
 """Given a secret (a text, or the whole value of a secret field), what stands in its place."""
 
@@ -70,12 +84,49 @@ class SecretRules:
     """Which values are secret. `fields` are names, or JSON pointers from the top of a value."""
 
     def __init__(self, known: Iterable[str] = (), fields: Iterable[str] = ()) -> None:
-        names = [field for field in fields if not field.startswith("/")]
-        self._names = SECRET_NAMES | {plain(name) for name in names}
+        known, fields = list(known), list(fields)
+        self._names = SECRET_NAMES | {plain(field) for field in fields if not field.startswith("/")}
         self._pointers = frozenset(field for field in fields if field.startswith("/"))
-        known = list(known)
         self._whole = frozenset(secret for secret in known if len(secret) >= SHORTEST_WHOLE)
         self._forms = tuple(sorted({form for secret in known for form in forms(secret)}, key=longest_first))
+        self._known_bytes = tuple({text_bytes(text) for text in (*known, *map(str.strip, known), *self._forms) if text})
+        self._judged: dict[tuple[str, ...], bool] = {}
+
+    def passes(self, value: object, content: bytes) -> bool:
+        """Whether a quick look shows that nothing in `value`, whose canonical bytes are `content`, can be a secret.
+
+        It may be wrong in one direction only: what passes, `apply` gives back untouched; what does not may still turn
+        out to be harmless.
+        """
+        if self._pointers or (RARE.search(content) is not None and SUSPECT.search(content) is not None):
+            return False
+        if self._known_bytes and any(known in content for known in self._known_bytes):
+            return False
+        return type(value) is str or not self._has_secret_name(value)
+
+    def passes_text(self, text: str) -> bool:
+        """The same for a text alone."""
+        return self.passes(text, text.encode() if PLAIN_TEXT.fullmatch(text) is not None else text_bytes(text))
+
+    def _has_secret_name(self, value: object) -> bool:
+        if isinstance(value, dict):
+            names = tuple(value)
+            is_secret = self._judged.get(names)
+            if is_secret or (is_secret is None and self._judge(names)):
+                return True
+            value = value.values()
+        elif not isinstance(value, list | tuple):
+            return False
+        if SCALARS.issuperset(map(type, value)):
+            return False
+        return any(isinstance(item, dict | list | tuple) and self._has_secret_name(item) for item in value)
+
+    def _judge(self, names: tuple[str, ...]) -> bool:
+        """The same names come with every step: they are looked at once."""
+        found = any(plain(name) in self._names for name in names)
+        if len(self._judged) < MOST_SHAPES and len(names) <= LARGEST_SHAPE:
+            self._judged[names] = found
+        return found
 
     def apply(self, value: object, replace: Replace, path: str = "", *, whole: bool = False) -> object:
         """The value with every secret replaced; the very same object where there is none.
@@ -182,7 +233,7 @@ def after_introduction(match: re.Match[str]) -> str:
 
 
 def is_mark(value: dict[str, object]) -> bool:
-    """A reference to a secret, or one that is sealed: what may be written as it stands."""
+    """A reference to a secret, or one that is encrypted: what may be written as it stands."""
     return len(value) == 1 and (isinstance(value.get("$secret"), str) or isinstance(value.get("$sealed"), str))
 
 
@@ -238,6 +289,14 @@ def url_parts(secret: str) -> Iterator[str]:
         rest = secret.partition("://")[2]
         credentials, _, behind = rest.rpartition("@")
         yield from (credentials.partition(":")[2], behind.partition("/")[2].strip("/"))
+
+
+def text_bytes(text: str) -> bytes:
+    """A text as it stands inside canonical JSON; one that cannot stand there is looked for as it is."""
+    try:
+        return canonicalize(text)[1:-1]
+    except UsageError:
+        return text.encode("utf-8", "surrogatepass")
 
 
 def canonical_text(text: str) -> str:

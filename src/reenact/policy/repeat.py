@@ -1,4 +1,4 @@
-"""What may be sent again. A retry that repeats an effect is worse than a failure."""
+"""Retry safety: what may be sent again. A retry that repeats an effect is worse than a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Within a turn, an idempotent call that succeeded is not made twice; one that failed may be.
+"""Duplicate calls: within a turn, an idempotent call that succeeded is not made twice; one that failed may be.
 
 `ReplayControl` works alone, in anybody's loop: no store, no clock, no waiting.
 """
@@ -96,43 +96,40 @@ class ReplayControl:
         self,
         tool_name: str,
         arguments: Mapping[str, object] | None,
-        spec: ToolSpec | None = None,  # noqa: ARG002  # the four records share one signature
+        spec: ToolSpec | None = None,
         *,
         call_id: str | None = None,
         output: object | UnsetType = UNSET,
     ) -> None:
         """Record that the call succeeded. A later denial carries `call_id`, and `output` if it is given."""
-        key = call_key(tool_name, arguments)
-        with self._lock:
-            if self._seen.get(key) is None:
-                self._seen[key] = _Success(call_id, output)
+        self._record(tool_name, arguments, spec, _Success(call_id, output))
 
     def record_failure(
         self,
         tool_name: str,
         arguments: Mapping[str, object] | None,
-        spec: ToolSpec | None = None,  # noqa: ARG002  # the four records share one signature
+        spec: ToolSpec | None = None,
     ) -> None:
         """Record that the call failed: it may be made again. An earlier success stays a success."""
-        self._record_without_success(tool_name, arguments)
+        self._record(tool_name, arguments, spec)
 
     def record_timeout(
         self,
         tool_name: str,
         arguments: Mapping[str, object] | None,
-        spec: ToolSpec | None = None,  # noqa: ARG002  # the four records share one signature
+        spec: ToolSpec | None = None,
     ) -> None:
         """Record that the call timed out: it may be made again."""
-        self._record_without_success(tool_name, arguments)
+        self._record(tool_name, arguments, spec)
 
     def record_denied(
         self,
         tool_name: str,
         arguments: Mapping[str, object] | None,
-        spec: ToolSpec | None = None,  # noqa: ARG002  # the four records share one signature
+        spec: ToolSpec | None = None,
     ) -> None:
         """Record that the call was denied: that is no success, so it may be asked for again."""
-        self._record_without_success(tool_name, arguments)
+        self._record(tool_name, arguments, spec)
 
     def history_size(self) -> int:
         """How many distinct pairs of name and arguments were recorded."""
@@ -155,10 +152,19 @@ class ReplayControl:
             output=earlier.output,
         )
 
-    def _record_without_success(self, tool_name: str, arguments: Mapping[str, object] | None) -> None:
+    def _record(
+        self,
+        tool_name: str,
+        arguments: Mapping[str, object] | None,
+        spec: ToolSpec | None,
+        success: _Success | None = None,
+    ) -> None:
+        """The first success stays. That of a tool which is not idempotent lets nothing be left out, whoever asks."""
         key = call_key(tool_name, arguments)
+        if spec is not None and not spec.idempotent:
+            success = None
         with self._lock:
-            self._seen.setdefault(key, None)
+            self._seen[key] = self._seen.get(key) or success
 
 
 def call_key(tool_name: str, arguments: Mapping[str, object] | None) -> str:

@@ -1,4 +1,4 @@
-"""Whether to try again, and how long to wait: the same answer for the same question, in every process."""
+"""Retries and back-off: whether to try again, and how long to wait; the same answer in every process."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from math import log
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from reenact.contracts.plan_rules import LONGEST_WAIT_MS, MOST_RETRIES, PinnedRetry, RetryRules
 from reenact.errors import PolicyInputError
-from reenact.policy.taxonomy import RETRYABLE_CODES, canonical_code, is_code
+from reenact.policy.taxonomy import RETRYABLE_CODES, TAXONOMY, canonical_code, is_code
 from reenact.values.keyed import keyed_random
 
 
@@ -96,7 +96,7 @@ def merge_retry(*partials: Mapping[str, Any] | RetryPolicy | RetryRules | Pinned
                 known = ", ".join(RetryPolicy.__struct_fields__)
                 raise PolicyInputError(f"retry: no field {field!r}; it has {known}")
             merged.setdefault(field, value)
-    return RetryPolicy(**merged)
+    return RetryPolicy(**merged) if merged else DEFAULT_POLICY
 
 
 def policy_to_dict(policy: RetryPolicy) -> dict[str, Any]:
@@ -131,6 +131,8 @@ def _multiplier(value: object) -> float:
 
 
 def _codes(value: object) -> frozenset[str]:
+    if isinstance(value, frozenset) and TAXONOMY.keys() >= value:
+        return value
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise PolicyInputError("retry: retryable_codes is a list of codes")
     codes = list(value)
@@ -138,3 +140,6 @@ def _codes(value: object) -> frozenset[str]:
         if not is_code(code):
             raise PolicyInputError("retry: retryable_codes holds codes like ERR_HTTP_503, and nothing else")
     return frozenset(canonical_code(code) for code in codes)
+
+
+DEFAULT_POLICY: Final = RetryPolicy()

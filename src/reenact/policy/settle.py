@@ -1,4 +1,4 @@
-"""What an attempt cost, from its facts: the reservation before it, the settlement after it."""
+"""Settlement: what an attempt cost, from its facts; the reservation before it, the settlement after it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def tariff_of(row: SkillPrice, parameters: Mapping[str, object]) -> Tariff:
 
 def settle(rate: Tariff, prices: PriceTable, reserved: int, code: str, facts: Facts) -> Settlement:
     """Charge what was billed. Usage that nobody told us is settled at the reservation, and says so."""
-    if never_sent(code, facts) or code == "ERR_SKILL_DISABLED":
+    if code != "OK" and (never_sent(code, facts) or code == "ERR_SKILL_DISABLED"):
         return Settlement(0, estimated=False)
     if not rate.by_tokens:
         return Settlement(rate.fixed_cents * PICODOLLARS_PER_CENT, estimated=False)

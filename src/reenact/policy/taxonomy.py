@@ -1,7 +1,7 @@
 """The error taxonomy: every code that an outcome may carry, as data, with a version.
 
 A code never changes its meaning, and whether it may be retried is looked up by the code alone. Codes are only
-added; what was added when stands in CHANGELOG. `docs/error_taxonomy.md` is generated from this table.
+added; what was added when stands in CHANGELOG. `tools/taxonomy_page.py` makes `docs/error_taxonomy.md` of it.
 """
 
 from __future__ import annotations
@@ -132,4 +132,4 @@ def lookup(code: str) -> ErrorCode | None:
 
 def is_retryable(code: str) -> bool:
     """Whether a failure with this code may be tried again. What nobody knows is not retried."""
-    return canonical_code(code) in RETRYABLE_CODES
+    return ALIASES.get(code, code) in RETRYABLE_CODES

@@ -1,4 +1,4 @@
-"""May a tool be called as what it claims to be? Pure; the registry's word counts, an unknown tool is refused."""
+"""Tool classes: may a tool be called as what it claims to be? The registry's word counts, an unknown one is refused."""
 
 from __future__ import annotations
 

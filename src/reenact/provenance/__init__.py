@@ -1,4 +1,10 @@
-"""Facts that convince strangers: what a report's run consumed, and whether the inputs are still those."""
+"""Provenance of published reports: which inputs a run read, and whether they are still the same.
+
+`capture/` records what a program reads and writes it beside its report; `sidecar/` is that file and the block in the
+markdown; `verify/` checks both against the work tree or git's history; `yaml/` is the YAML reader whose values are
+hashed. In come reports, sidecars and input files, out come sidecars and verdicts. It needs no store and no runtime.
+Begin with `verify/verify.py`, or with `capture/recording.py` for the writing side.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hashes that name a block's inputs: of the bytes, or of the value that a YAML or JSON text holds."""
+"""Hashing inputs: of their bytes, or of the value that a YAML or JSON text holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a report's inputs may lie: the root of its repository."""
+"""Finding the root of a report's repository: beneath it its inputs may lie."""
 
 from __future__ import annotations
 

@@ -1,34 +1,71 @@
-"""A run as it went: every step with its decision, its attempts, what they cost, and the digests that pin them."""
+"""A run as a document: every step with its decision, its attempts, what they cost, and the digests that pin them.
+
+`read_document` is what `reenact show` and every other view of a run read; `document_shape` says what stands in it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, cast
 
+import msgspec
+
+from reenact.contracts.artifacts import Artifact, ArtifactType
+from reenact.contracts.records import Attempt
+from reenact.errors import ReenactError
+from reenact.policy.cost import cents
+from reenact.record.bundle import read_bundle
 from reenact.record.document_events import event_document, vote_documents
+from reenact.record.document_shape import (
+    AttemptDocument,
+    DecisionDocument,
+    EventDocument,
+    RunDocument,
+    StepDocument,
+    StepEnding,
+    StepValues,
+)
+from reenact.record.outcomes import denied_status, said
+from reenact.record.reader import RecordedStep, RunReader
+from reenact.store.base import RunRow, Store
+from reenact.values.canonical import parse_json
 
-if TYPE_CHECKING:
-    from reenact.contracts.artifacts import Artifact, ArtifactType
-    from reenact.contracts.records import Attempt
-    from reenact.record.reader import RecordedStep, RunReader
-    from reenact.store.base import RunRow, Store
 
-Document = dict[str, Any]
+def read_document(store: Store, run: str, *, values: bool = False) -> RunDocument:
+    """The run with this id or prefix, or `last`; `values` puts parameters and outputs in, where they were not erased.
+
+    Who works on a run is not looked for: `interrupted` is false and `next` is null.
+    """
+    row = store.find_run(run)
+    return DocumentReader(store, row.run_id, values=values).read(row)
 
 
-class Timeline:
-    """A run of a store, read as far as it is; asked again, only what came since is read."""
+def read_bundle_document(folder: Path, *, values: bool = False) -> RunDocument:
+    """The run of an exported folder, under the names that its plan has, where that came along. Refused when broken."""
+    store, report = read_bundle(folder, wish="shown")
+    document = read_document(store, str(report.run_id), values=values)
+    plan = folder / "plan.json"
+    names = parse_json(plan.read_bytes(), what=str(plan)) if plan.is_file() else {}
+    if isinstance(names, dict):
+        document["plan_id"] = names.get("plan_id", document["plan_id"])
+        document["agent_id"] = names.get("agent_id", document["agent_id"])
+    if document["seal"] is None:
+        document["status"] = "open"
+    return document
 
-    def __init__(self, store: Store, run_id: str, *, values: bool) -> None:
-        from reenact.record.reader import RunReader
 
+class DocumentReader:
+    """The document of a run that may still go on: asked again, only what was committed since is read."""
+
+    def __init__(self, store: Store, run_id: str, *, values: bool = False) -> None:
         self._reader = RunReader(store, run_id)
         self._values = values
-        self._steps: dict[int, Document] = {}
-        self._events: list[Document] = []
+        self._steps: dict[int, StepDocument] = {}
+        self._events: list[EventDocument] = []
 
-    def read(self, row: RunRow) -> Document:
-        """The whole run as one document. `row` is read before: its status is never ahead of the steps."""
+    def read(self, row: RunRow) -> RunDocument:
+        """The whole run as far as it is recorded. `row` is read before: its status is never ahead of the steps."""
         for recorded in self._reader.steps():
             self._steps[recorded.trace.step_index] = step_document(recorded, values=self._values)
         steps = [self._steps[index] for index in sorted(self._steps)]
@@ -43,12 +80,7 @@ class Timeline:
         return run_document(self._reader, row, steps, told)
 
 
-def read_timeline(store: Store, row: RunRow, *, values: bool) -> Document:
-    """The whole run as one document; `values` puts parameters and outputs in, where they were not erased."""
-    return Timeline(store, row.run_id, values=values).read(row)
-
-
-def run_document(reader: RunReader, row: RunRow, steps: list[Document], events: list[Document]) -> Document:
+def run_document(reader: RunReader, row: RunRow, steps: list[StepDocument], events: list[EventDocument]) -> RunDocument:
     record = reader.record()
     return {
         "run_id": row.run_id,
@@ -74,9 +106,10 @@ def run_document(reader: RunReader, row: RunRow, steps: list[Document], events: 
     }
 
 
-def step_document(step: RecordedStep, *, values: bool) -> Document:
+def step_document(step: RecordedStep, *, values: bool) -> StepDocument:
+    """One step. Whether somebody voted about it stands elsewhere in the journal, and is put in by who knows."""
     trace = step.trace
-    document: Document = {
+    document: dict[str, Any] = {
         "step_index": trace.step_index,
         "step_id": trace.step_id,
         "skill": skill_name(trace.meta("skill_id"), trace.meta("skill_version")),
@@ -90,7 +123,7 @@ def step_document(step: RecordedStep, *, values: bool) -> Document:
     }
     if values:
         document |= values_of(step)
-    return document
+    return cast("StepDocument", document | {"vote": None})
 
 
 def skill_name(skill_id: object, version: object) -> str:
@@ -98,35 +131,28 @@ def skill_name(skill_id: object, version: object) -> str:
     return str(skill_id) if version is None else f"{skill_id}@{version}"
 
 
-def ending(step: RecordedStep) -> Document:
+def ending(step: RecordedStep) -> StepEnding:
     """How a step ended, from the chain alone: it can be told after the values are gone."""
     trace = step.trace
     meta = meta_of(trace.effect if trace.effect is not None else trace.decision)
     done = trace.terminal
-    started = trace.request.ts if trace.request is not None else None
     last = trace.effect or trace.decision
+    assert trace.request is not None, "every trace begins with its request"
     return {
         "code": meta.get("code") if done else None,
-        "status": (meta.get("status") or denied_status(meta)) if done else None,
+        "status": (meta.get("status") or denied_status(str(meta.get("code")))) if done else None,
         "retries": meta.get("retries", 0) if done else None,
         "cost_exact": str(trace.cost_exact),
-        "cost_cents": -(-trace.cost_exact // 10**10),
+        "cost_cents": cents(trace.cost_exact),
         "served_from": meta.get("served_from"),
-        "started_at": started,
+        "started_at": trace.request.ts,
         "ended_at": last.ts if done and last is not None else None,
         "message": message_of(step),
     }
 
 
-def denied_status(meta: Document) -> str:
-    return "skipped" if meta.get("code") == "DENIED_DUPLICATE" else "failure"
-
-
 def message_of(step: RecordedStep) -> str | None:
     """What went wrong, in the words that were recorded as a value; None where nothing did, or they were erased."""
-    from reenact.errors import ReenactError
-    from reenact.record.outcomes import said
-
     if not step.finished or step.trace.state == "COMPLETED":
         return None
     try:
@@ -135,7 +161,7 @@ def message_of(step: RecordedStep) -> str | None:
         return None  # `verify` tells what is wrong with a value; the timeline stands on the chain
 
 
-def decision_document(step: RecordedStep) -> Document | None:
+def decision_document(step: RecordedStep) -> DecisionDocument | None:
     decided = step.trace.decision
     if decided is None:
         return None
@@ -150,7 +176,7 @@ def decision_document(step: RecordedStep) -> Document | None:
     }
 
 
-def attempt_document(attempt: Attempt) -> Document:
+def attempt_document(attempt: Attempt) -> AttemptDocument:
     facts = attempt.facts
     return {
         "ordinal": attempt.ordinal,
@@ -168,7 +194,7 @@ def attempt_document(attempt: Attempt) -> Document:
         "ended_at": attempt.ended_at,
         "fence": attempt.fence,
         "response": attempt.response,
-        "digest": attempt.digest,
+        "digest": str(attempt.digest),
     }
 
 
@@ -185,30 +211,28 @@ def digests(step: RecordedStep) -> Iterator[tuple[str, str]]:
     yield "head", trace.head
 
 
-def values_of(step: RecordedStep) -> Document:
+def values_of(step: RecordedStep) -> StepValues:
     """Parameters and output, null where there is none; `absent` names those that were erased or not exported."""
     request, effect = step.trace.request, step.trace.effect
     places: tuple[tuple[str, object, ArtifactType], ...] = (
         ("parameters", None if request is None else request.proposal.args.get("$commit"), "action_request"),
         ("output", None if effect is None else effect.commitment("/output"), "tool_effect"),
     )
-    document: Document = {"parameters": None, "output": None, "absent": []}
+    document: dict[str, Any] = {"parameters": None, "output": None, "absent": []}
     for name, commitment, named_by in places:
         if commitment is not None:
             try:
                 document[name] = step.payloads.get(str(commitment), near=step.commits.get(named_by))
             except LookupError:
                 document["absent"].append(name)
-    return document
+    return cast("StepValues", document)
 
 
-def meta_of(artifact: Artifact | None) -> Document:
+def meta_of(artifact: Artifact | None) -> dict[str, Any]:
     meta = getattr(artifact, "meta", None)
     return dict(meta) if isinstance(meta, dict) else {}
 
 
-def seal_document(reader: RunReader) -> Document | None:
-    import msgspec
-
+def seal_document(reader: RunReader) -> dict[str, Any] | None:
     seal = reader.fold.seal
     return None if seal is None else msgspec.to_builtins(seal)

@@ -1,16 +1,17 @@
-"""What people and the loop itself said about a run: votes, words on calls in doubt, cancels, checks of the work."""
+"""The events in a run's document: votes, decisions about calls in doubt, cancels, turns, checks of the work."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
-if TYPE_CHECKING:
-    from reenact.contracts.records import Event, Vote
-    from reenact.record.payloads import StoredPayloads
-    from reenact.record.reader import RunReader
+import msgspec
 
-Document = dict[str, Any]
+from reenact.contracts.records import Event, PendingVote, Vote
+from reenact.record.document_shape import EventDocument
+from reenact.record.payloads import StoredPayloads
+from reenact.record.reader import RunReader
+from reenact.values.canonical import parse_canonical
 
 TELLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "resolve": ("data", ("resolution", "reason")),
@@ -21,9 +22,9 @@ TELLS: dict[str, tuple[str, tuple[str, ...]]] = {
 """type → which of its payloads is opened, and what of it is shown. The others hold plans and values."""
 
 
-def event_document(payloads: StoredPayloads, event: Event, steps: Mapping[str, str]) -> Document:
+def event_document(payloads: StoredPayloads, event: Event, steps: Mapping[str, str]) -> EventDocument:
     """`steps` gives a step's id by its trace."""
-    document: Document = {
+    document: EventDocument = {
         "type": event.type,
         "ts": event.ts,
         "who": event.who,
@@ -32,10 +33,12 @@ def event_document(payloads: StoredPayloads, event: Event, steps: Mapping[str, s
     }
     place, names = TELLS.get(event.type, ("data", ()))
     commitment = event.reason if place == "reason" else event.data
-    return document | told(payloads, commitment, names) if names and commitment is not None else document
+    if not names or commitment is None:
+        return document
+    return cast("EventDocument", document | told(payloads, commitment, names))
 
 
-def told(payloads: StoredPayloads, commitment: str, names: tuple[str, ...]) -> Document:
+def told(payloads: StoredPayloads, commitment: str, names: tuple[str, ...]) -> dict[str, Any]:
     try:
         value = payloads.get(commitment)
     except LookupError:
@@ -43,7 +46,7 @@ def told(payloads: StoredPayloads, commitment: str, names: tuple[str, ...]) -> D
     return {name: value.get(name) for name in names} if isinstance(value, dict) else dict.fromkeys(names)
 
 
-def vote_documents(reader: RunReader, steps: Mapping[str, str]) -> list[Document]:
+def vote_documents(reader: RunReader, steps: Mapping[str, str]) -> list[EventDocument]:
     """Votes as the journal has them, then those that whoever holds the run has not heard yet."""
     votes = reader.fold.votes
     return [
@@ -52,8 +55,8 @@ def vote_documents(reader: RunReader, steps: Mapping[str, str]) -> list[Document
     ]
 
 
-def vote_document(payloads: StoredPayloads, vote: Vote, steps: Mapping[str, str]) -> Document:
-    document = {
+def vote_document(payloads: StoredPayloads, vote: Vote, steps: Mapping[str, str]) -> EventDocument:
+    document: EventDocument = {
         "type": "vote",
         "ts": vote.ts,
         "who": vote.who,
@@ -62,18 +65,15 @@ def vote_document(payloads: StoredPayloads, vote: Vote, steps: Mapping[str, str]
         "decision": vote.decision,
         "heard": True,
     }
-    return document | ({"reason": None} if vote.reason is None else told(payloads, vote.reason, ("reason",)))
+    reason = {"reason": None} if vote.reason is None else told(payloads, vote.reason, ("reason",))
+    return cast("EventDocument", document | reason)
 
 
-def unheard(reader: RunReader, steps: Mapping[str, str], heard: set[str]) -> list[Document]:
-    import msgspec
-
-    from reenact.contracts.records import PendingVote
-    from reenact.values.canonical import parse_canonical
-
+def unheard(reader: RunReader, steps: Mapping[str, str], heard: set[str]) -> list[EventDocument]:
+    """Votes that wait in the store for whoever holds the run."""
     if not any(trace.state == "PENDING" for trace in reader.fold.open.values()):
         return []
-    found = []
+    found: list[EventDocument] = []
     for trace_id, body in reader.store.pending_votes(reader.run_id).items():
         if trace_id in heard or trace_id not in reader.fold.open:
             continue

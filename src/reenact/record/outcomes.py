@@ -1,4 +1,4 @@
-"""Outcomes read back from a journal."""
+"""Outcomes: what a caller gets for a call, built from its trace and read back from the record."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from reenact.contracts.outcome import (
     StructuredOutcome,
 )
 from reenact.journal.fold import TraceFold
-from reenact.policy.cost import PICODOLLARS_PER_CENT
+from reenact.policy.cost import cents
 from reenact.policy.taxonomy import is_retryable
 
 ERASED = "the value was erased; its commitment still stands"
 
 
 class Payloads(Protocol):
+    """Values by their commitment; LookupError for one that was erased."""
+
     def get(self, commitment: str, *, near: int | None = None) -> object: ...
 
 
@@ -55,8 +57,12 @@ def denied_outcome_of(trace: TraceFold, explained: Mapping[str, object]) -> Stru
     details |= {"gate": meta["gate"], "reason": explained.get("message", "")}
     if meta.get("duplicate_of"):
         details["duplicate_of"] = meta["duplicate_of"]
-    status: OutcomeStatus = "skipped" if code == "DENIED_DUPLICATE" else "failure"
-    return build_outcome(trace, status, code, decided.rationale, decided.ts, details=details)
+    return build_outcome(trace, denied_status(code), code, decided.rationale, decided.ts, details=details)
+
+
+def denied_status(code: str) -> OutcomeStatus:
+    """A call that was left out because an equal one had succeeded is no failure."""
+    return "skipped" if code == "DENIED_DUPLICATE" else "failure"
 
 
 def outcome_without_values(trace: TraceFold) -> StructuredOutcome:
@@ -82,7 +88,7 @@ def build_outcome(
     meta = cast("dict[str, object]", cast("ActionRequest", trace.request).meta)
     return StructuredOutcome(
         code=code,
-        cost_cents=-(-trace.cost_exact // PICODOLLARS_PER_CENT),
+        cost_cents=cents(trace.cost_exact),
         details=details,
         latency_ms=latency_ms,
         message=message,

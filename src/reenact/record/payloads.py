@@ -1,4 +1,4 @@
-"""Recorded values: envelopes behind commitments, read from a store."""
+"""Reading recorded values (parameters, outputs, responses) from a store, by the commitments in the journal."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ class StoredPayloads:
     run_id: str
 
     def get(self, commitment: str, *, near: int | None = None) -> object:
+        """The value, checked against its commitment; LookupError when it was erased."""
         envelope = self.store.payload(self.run_id, commitment, near=near)
         if envelope is None:
             raise LookupError(commitment)

@@ -1,4 +1,7 @@
-"""A recorded run, read step by step. Nothing is kept that was not asked for."""
+"""Reading a run: its commits from a store, verified as they come, step by step.
+
+Nothing is kept that was not asked for: a run of a million steps is read in the memory of one.
+"""
 
 from __future__ import annotations
 
@@ -51,6 +54,7 @@ class RecordedStep:
         return value if isinstance(value, dict) else {}
 
     def parameters(self) -> object:
+        """What the step was called with, or None when it was erased."""
         assert self.trace.request is not None
         commitment = self.trace.request.proposal.args.get("$commit")
         return self.value(str(commitment), "action_request")
@@ -105,10 +109,11 @@ class RunReader:
         return self.fold.record
 
     def plan(self) -> tuple[Plan, dict[str, object]]:
+        """The plan that the run follows, or that a session assembled when it ended."""
         record = self.record()
         commitment = record.plan if record.kind == "plan" else self._assembled()
         if commitment is None:
-            raise EvidenceError(f"run {self.run_id} is a session: its plan is known when it ends")
+            raise EvidenceError(f"session {self.run_id} was ended without its plan; it cannot be run again")
         try:
             document = self.payloads.get(commitment, near=1 if record.kind == "plan" else None)
         except LookupError:
@@ -116,7 +121,7 @@ class RunReader:
         return plan_from_document(document, source=f"the plan of run {self.run_id}")
 
     def _assembled(self) -> str | None:
-        """The plan of a session that has ended: its finish event names it."""
+        """The plan of a session that has ended: the finish event beside the seal names it."""
         row = self.store.find_run(self.run_id)
         last = self.store.body(self.run_id, row.commits)
         if last is None:

@@ -1,4 +1,4 @@
-"""A recorded run, checked by the verifier first: what cannot be trusted is refused, never half replayed."""
+"""A whole recorded run, for replays and comparisons: verified first, and refused where it cannot be trusted."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from reenact.contracts.outcome import StructuredOutcome
-from reenact.contracts.plan import Plan, plan_from_document
-from reenact.contracts.records import Attempt, RunRecord, RunStatus, Seal
-from reenact.errors import DamagedRecord, EvidenceError, TornTail, UnknownVersion, UnsealedRecording
+from reenact.contracts.plan import Plan
+from reenact.contracts.records import ENDED, Attempt, RunRecord, RunStatus, Seal
+from reenact.errors import DamagedRecord, TornTail, UnknownVersion, UnsealedRecording
 from reenact.journal.fold import TraceFold
 from reenact.record.reader import RecordedStep, RunReader, in_order
 from reenact.store.base import RunRow, Store
@@ -16,8 +16,6 @@ from reenact.verify.render import place
 from reenact.verify.report import Finding, Report
 from reenact.verify.verifier import verify_lines
 from reenact.version import __version__
-
-ENDED = ("completed", "failed", "cancelled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ class Recording:
         return None if commitment is None else step.value(commitment, "tool_effect")
 
 
-class _Reading:
+class _Evidence:
     """A run's commits and payloads as the verifier reads them: a payload lies with the commit that names it first."""
 
     def __init__(self, store: Store, run_id: str) -> None:
@@ -101,7 +99,7 @@ def read_recording(store: Store, run_id: str) -> Recording:
     steps = in_order(reader.steps())
     seal = reader.fold.seal
     assert seal is not None, "the verifier saw it"
-    plan, document = recorded_plan(reader)
+    plan, document = reader.plan()
     refuse_newer(reader.record())
     resolved = frozenset(
         event.trace_id
@@ -112,27 +110,12 @@ def read_recording(store: Store, run_id: str) -> Recording:
     return Recording(store, reader.record(), seal, plan, document, steps, resolved)
 
 
-def recorded_plan(reader: RunReader) -> tuple[Plan, dict[str, object]]:
-    """The plan that the run followed, or that a session assembled when it ended."""
-    record = reader.record()
-    if record.kind == "plan":
-        return reader.plan()
-    finish = next((event for event in reversed(reader.fold.events) if event.type == "finish"), None)
-    if finish is None or finish.data is None:
-        raise EvidenceError(f"session {reader.run_id} was ended without its plan; it cannot be run again")
-    try:
-        document = reader.payloads.get(finish.data)
-    except LookupError:
-        raise EvidenceError(f"the plan of session {reader.run_id} was erased; it cannot be run again") from None
-    return plan_from_document(document, source=f"the plan of session {reader.run_id}")
-
-
 def verify_recording(store: Store, row: RunRow) -> None:
     """The verifier's word before anything is replayed."""
-    reading = _Reading(store, row.run_id)
+    evidence = _Evidence(store, row.run_id)
     report = verify_lines(
-        reading.bodies(),
-        reading,
+        evidence.bodies(),
+        evidence,
         keys=store.public_keys(),
         erasures=store.erasures(),
         whole_erasures=True,

@@ -1,12 +1,15 @@
-"""What a caller gets for a run. Steps are read from the journal when they are asked for."""
+"""The result of a run: its status, and the outcome of each step, read from the journal when it is asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import msgspec
+
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import RunStatus
+from reenact.errors import ReenactError
 from reenact.record.reader import RecordedStep, RunReader
 from reenact.store.base import Store
 
@@ -45,6 +48,8 @@ class RunResult:
     store: Store = field(repr=False)
     reason: str | None = None
     """Why it stopped, when it has not ended."""
+    error: ReenactError | None = None
+    """What kept `Runtime.recover` from going on with it; it is left as it was."""
 
     def __iter__(self) -> Iterator[StepResult]:
         for step in RunReader(self.store, self.run_id).steps():
@@ -86,3 +91,24 @@ class RunResult:
     @property
     def ok(self) -> bool:
         return self.status == "completed"
+
+
+def result_document(result: RunResult) -> dict[str, object]:
+    """What `reenact run --json` prints: the result with the whole outcome of every step that has one."""
+    steps = list(result)
+    return {
+        "run_id": result.run_id,
+        "status": result.status,
+        "reason": result.reason,
+        "cost_cents": sum(step.cost_cents for step in steps),
+        "steps": [
+            {
+                "step_id": step.step_id,
+                "code": step.final_code,
+                "attempts": step.attempts,
+                "retries": step.retry_count,
+                "outcome": msgspec.to_builtins(step.outcome),
+            }
+            for step in steps
+        ],
+    }

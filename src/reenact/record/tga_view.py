@@ -1,4 +1,4 @@
-"""The log's own verbs, over a store: for whoever speaks of traces and entries, and knows nothing of runs.
+"""The state store of the log's specification, as a view over a `Store`: traces and entries, without runs.
 
 A thin view: an entry and its artifact become lines of a commit, appended under the lease of the trace's run. So they
 stand in the run chain like all others, and an entry without its artifact is refused, since both commit together.
@@ -222,13 +222,13 @@ class TgaStateStore:
         unit = Unit(
             run_id=fold.run_id,
             n=fold.commits + 1,
-            body=lambda _: (body, None),
+            body=body,
             traces=traces or [],
             new_run=new_run,
         )
         taken = self._store.append(unit, lease, owner=self._owner)
-        fold.commits, fold.head = unit.n, chain.sha(body)
-        return taken
+        fold.commits, fold.head = unit.n, taken.head
+        return taken.lease
 
 
 def state_of(trace: TraceFold) -> ExecutionState:

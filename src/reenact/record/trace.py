@@ -1,4 +1,4 @@
-"""One trace, read from the store without the rest of its run."""
+"""Reading one trace (the log of one call) from a store, without the rest of its run."""
 
 from __future__ import annotations
 

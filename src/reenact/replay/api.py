@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from reenact.errors import UsageError
-from reenact.record.bundle import load_bundle
+from reenact.record.bundle import is_folder, load_bundle
 from reenact.record.recording import Recording, load_recording
 from reenact.replay.modes.dry import dry_run
 from reenact.replay.modes.full import full_replay
@@ -98,8 +98,3 @@ def load(where: Engine | Store, run: str | Path) -> Recording:
     if isinstance(run, Path) or is_folder(run):
         return load_bundle(Path(run))
     return load_recording(where.store if isinstance(where, Engine) else where, run)
-
-
-def is_folder(text: str) -> bool:
-    """A path by its look, or a folder that is there; run ids hold no slash."""
-    return "/" in text or "\\" in text or text in (".", "..") or Path(text).is_dir()

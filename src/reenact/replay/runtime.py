@@ -5,7 +5,7 @@ What a replay needs is imported when one is asked for: a program that only runs 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -55,12 +55,15 @@ class Runtime(Engine):
     async def resume_async(self, run_id: str) -> RunResult:
         return await conduct.resume(self, run_id)
 
-    def recover(self) -> list[RunResult]:
-        """Go on with every run that nobody is working on."""
-        return run_sync(self.recover_async())
+    def recover(self, *, on_wait: Callable[[float], None] | None = None) -> list[RunResult]:
+        """Go on with every run that nobody is working on, the oldest first; one that cannot go on has an `error`.
 
-    async def recover_async(self) -> list[RunResult]:
-        return await conduct.recover(self)
+        `on_wait` is told how many seconds it takes until leases of other hosts or containers have lapsed.
+        """
+        return run_sync(self.recover_async(on_wait=on_wait))
+
+    async def recover_async(self, *, on_wait: Callable[[float], None] | None = None) -> list[RunResult]:
+        return await conduct.recover(self, on_wait)
 
     def pinned(self, plan: PlanLike) -> dict[str, object]:
         """The plan's document with everything pinned; a path is read, a mapping is taken as it is."""

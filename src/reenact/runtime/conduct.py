@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from reenact.contracts.plan import Plan
 from reenact.contracts.records import UNFINISHED, RunStatus
 from reenact.errors import LockAcquireFailed, ReenactError, RunEnded, SecretError, StoreError, WaitingForPerson
 from reenact.journal.run_fold import RunFold
 from reenact.record.result import RunResult
+from reenact.record.state import refuse_unsealed
 from reenact.runtime.effects.source import EffectSource
 from reenact.runtime.engine import Engine
 from reenact.runtime.listeners import Fact
@@ -15,7 +18,6 @@ from reenact.runtime.parked import Parked
 from reenact.runtime.plans.pinning import PinnedPlan
 from reenact.runtime.plans.plan_run import BeforeSeal, leave_parked, run_plan
 from reenact.runtime.plans.steps import RunPlan
-from reenact.runtime.recovery import refuse_unsealed
 from reenact.runtime.run import Run
 from reenact.runtime.session.reopening import reopen_session
 from reenact.runtime.session.session import Session
@@ -89,11 +91,16 @@ async def settle_session(engine: Engine, run_id: str) -> RunResult:
     return RunResult(run_id, status, engine.store, reason=reason)
 
 
-async def recover(engine: Engine) -> list[RunResult]:
-    """Go on with every run that nobody is working on, the oldest first."""
+async def recover(engine: Engine, on_wait: Callable[[float], None] | None = None) -> list[RunResult]:
+    """Go on with every run that nobody is working on, the oldest first; one that cannot go on has an `error`.
+
+    `on_wait` is told how many seconds it takes until leases of other hosts or containers have lapsed.
+    """
     rows = engine.store.runs(status=UNFINISHED)
     found, free_in_s = await recover_rows(engine, rows)
     if free_in_s:  # a container that was started again cannot see that the one before it is gone
+        if on_wait is not None:
+            on_wait(max(free_in_s.values()))
         await engine.door.sleep(max(free_in_s.values()) + LAPSED_S)
         again, _ = await recover_rows(engine, [row for row in rows if row.run_id in free_in_s])
         found |= again
@@ -110,7 +117,7 @@ async def recover_rows(engine: Engine, rows: list[RunRow]) -> tuple[dict[str, Ru
         except StoreError:
             raise
         except ReenactError as error:  # one that is damaged or in other hands does not keep the others from it
-            found[row.run_id] = RunResult(row.run_id, row.status, engine.store, reason=str(error))
+            found[row.run_id] = RunResult(row.run_id, row.status, engine.store, reason=str(error), error=error)
             if isinstance(error, LockAcquireFailed) and error.free_in_s is not None:
                 free_in_s[row.run_id] = error.free_in_s
     return found, free_in_s

@@ -122,6 +122,7 @@ class Engine:
                 tell_all(self.listeners, fact)
 
     def close(self) -> None:
+        self.committer.close()
         self.store.close()
 
 
@@ -140,7 +141,7 @@ class Hold:
     async def __aenter__(self) -> Hold:
         engine, run = self._engine, self.run
         engine.heartbeat.keep(run.run_id, lambda: run.journal.lease)
-        engine.committer.active += 1
+        engine.committer.driven.add(run.run_id)
         return self
 
     def leave(self, status: RunStatus | None, reason: str | None = None) -> None:
@@ -154,10 +155,10 @@ class Hold:
             if isinstance(error, ConcurrentExecution):
                 keep_late(run)  # for whoever holds the lease now
         finally:
-            engine.committer.active -= 1
+            engine.committer.driven.discard(run.run_id)
             engine.heartbeat.drop(run.run_id)
             if run.journal.lease is not None:
-                engine.store.release(run.journal.lease, self.status)
+                await engine.committer.release(run.journal.lease, self.status)
         if self.reason is not None and self.status in ("waiting", "held"):
             run.listeners.tell_now(Fact(kind="run_parked", run_id=run.run_id, status=self.status, message=self.reason))
 

@@ -1,4 +1,4 @@
-"""The money of one run: its budget and prices, what it has spent, and what its calls may still cost.
+"""The money of one run: its budget, what it has spent, and what its calls may still cost.
 
 A call reserves what its decision says it may cost, from its approval to its end, so what is reserved stands in the
 journal: it is the same after a crash and in a replay.
@@ -12,7 +12,7 @@ from typing import cast
 
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import NOTHING, Spent, budget_policy
-from reenact.policy.cost import PICODOLLARS_PER_CENT, PriceTable
+from reenact.policy.cost import PICODOLLARS_PER_CENT
 from reenact.runtime.plans.steps import RunPlan
 from reenact.runtime.writing.writer import RunWriter
 from reenact.store.base import Store
@@ -26,7 +26,6 @@ class Money:
         self.policy = budget_policy(plan.plan.context.budget_cents, plan.plan.context.budget)
         self.has_no_limit = self.policy.has_no_limit
         self.reaches_beyond_the_run = self.policy.reaches_beyond_the_run
-        self.prices = PriceTable.of(plan.pins.prices)
         self._plan = plan
         self._fold = journal.fold
         self._journal = journal

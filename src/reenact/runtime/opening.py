@@ -11,15 +11,15 @@ from reenact.contracts.records import RunKind, RunMode, RunRecord
 from reenact.errors import UsageError
 from reenact.journal.run_fold import RunFold
 from reenact.record.reader import RunReader
+from reenact.record.state import load_fold, refuse_ended
 from reenact.runtime.effects.source import EffectSource
 from reenact.runtime.engine import Engine
-from reenact.runtime.gates import external
+from reenact.runtime.gates import external, permission
 from reenact.runtime.gates.state import Gates
 from reenact.runtime.gates.supervisor import Supervision, SupervisorFunction, load_supervisor
 from reenact.runtime.listeners import Fact, Listeners
 from reenact.runtime.money import Money
 from reenact.runtime.plans.steps import RunPlan
-from reenact.runtime.recovery import load_fold, refuse_ended
 from reenact.runtime.run import Run, Unrecorded
 from reenact.runtime.writing.payloads import PayloadBook
 from reenact.runtime.writing.writer import RunWriter
@@ -125,6 +125,7 @@ def assemble(engine: Engine, plan: RunPlan, journal: RunWriter, source: EffectSo
         source=source,
         money=Money(plan, journal, engine.store, engine.door),
         gates=Gates(
+            permission.limits(context),
             external.limit(context, journal.fold, plan),
             Supervision(context.supervisor, named, engine.supervisor, engine.supervisor_timeout_s),
         ),

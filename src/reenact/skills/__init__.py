@@ -1,1 +1,5 @@
-"""Declaring skills, the registry that resolves them, and the context they are given."""
+"""Skills: declaring them, finding them, and what they are given.
+
+`@skill` (`declare`) turns a typed function into a `Skill` with schemas and metadata; the `registry` resolves
+`id@version`; a call gets its parameters and a `context`, and gives back a JSON value. Begin with `declare`.
+"""

@@ -1,4 +1,4 @@
-"""What a skill is given besides its parameters, and what it tells back while it works."""
+"""The context of an attempt: what a skill is given besides its parameters, and what it tells back while it works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Definitions that changed under a version that a plan had pinned."""
+"""Skill drift: definitions that changed under a version that a plan had pinned."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def refuse_changed_skills(pinned: Mapping[str, str], registry: Registry, *, sour
 
 def drift(pinned: Mapping[str, str], registry: Registry) -> list[Drift]:
     """Every pinned skill (`id@version` → definition digest) that is not what the registry holds, by name."""
-    now = registry.digests()
+    now = registry.digests(pinned)
     return [
         Drift(skill=skill, pinned=digest, found=now.get(skill))
         for skill, digest in sorted(pinned.items())

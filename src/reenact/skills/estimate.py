@@ -1,4 +1,4 @@
-"""What to reserve before an attempt, in exact picodollars.
+"""Cost estimates of model calls: what to reserve before an attempt, in exact picodollars.
 
 Tokens are estimated by a formula over bytes, not by a tokenizer: a reservation decides whether a budget stops a
 run, so it must come out the same on every machine, whichever packages are installed there. Three bytes a token
@@ -11,27 +11,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from reenact.contracts.skill import SkillMetadata
-from reenact.policy.cost import PICODOLLARS_PER_CENT, PriceTable, cost_exact
+from reenact.policy.cost import PriceTable, cost_exact
 
 PROMPT_FIELDS: Final = ("prompt", "messages", "system_prompt")
 _BYTES_PER_TOKEN: Final = 3
 _TOKENS_PER_TEXT: Final = 8
 
 
-def reservation(
+def price_of_tokens(
     metadata: SkillMetadata, parameters: Mapping[str, Any], prices: PriceTable | Mapping[str, Any] | None
 ) -> int:
-    """The declared estimate, plus, for the cost model `tokens`, the longest answer to this prompt at its price.
-
-    `UnknownPrice` when the model of the call has no price in the table.
-    """
-    fixed = metadata.cost_estimate_cents * PICODOLLARS_PER_CENT
-    if metadata.cost_model != "tokens":
-        return fixed
+    """Picodollars for this prompt and the longest answer to it; `UnknownPrice` where the model of the call has none."""
     prompt = estimate_tokens([parameters[name] for name in PROMPT_FIELDS if name in parameters])
     answer = metadata.argument("max_tokens", parameters)
     model = metadata.argument("model", parameters)
-    return fixed + cost_exact(str(model), prompt, answer if isinstance(answer, int) else 0, prices)
+    return cost_exact(str(model), prompt, answer if isinstance(answer, int) else 0, prices)
 
 
 def estimate_tokens(value: object) -> int:

@@ -1,4 +1,4 @@
-"""Where a skill stands, so that another process finds it again."""
+"""Where a skill is declared, so that another process can import it again."""
 
 from __future__ import annotations
 

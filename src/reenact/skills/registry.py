@@ -1,11 +1,12 @@
-"""Which skills there are: by exact `id@version`, several versions side by side."""
+"""The registry of skills: by exact `id@version`, several versions side by side."""
 
 from __future__ import annotations
 
 import difflib
+import importlib
 import inspect
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from reenact.contracts.skill import version_key
 from reenact.errors import SkillDeclarationError, SkillNotFound
@@ -13,14 +14,32 @@ from reenact.skills.home import home_of
 from reenact.skills.skill import Skill
 
 # Built-ins are found by the name of their module, as anybody's skills are: this layer knows none of them.
-BUILTIN_MODULE = "reenact.builtin.catalogue"
+BUILTINS = "reenact.builtin.catalogue"
+
+
+class Declared:
+    """A skill that a module declares, imported when it is first asked for: most programs need few of them."""
+
+    def __init__(self, skill_id: str, module: str) -> None:
+        self._skill_id = skill_id
+        self._module = module
+        self._skill: Skill | None = None
+
+    def load(self) -> Skill:
+        if self._skill is None:
+            skill = getattr(importlib.import_module(self._module), self._skill_id)
+            assert isinstance(skill, Skill)
+            skill.origin = skill.origin or self._module
+            self._skill = skill
+        return self._skill
 
 
 class Registry:
     """Skills by id and version. Nothing is ever substituted for a version that is absent."""
 
     def __init__(self, skills: Iterable[Skill] = ()) -> None:
-        self._skills: dict[str, dict[str, Skill]] = {}
+        self._skills: dict[str, dict[str, Skill | Declared]] = {}
+        """By id, then by version in ascending order."""
         self._frozen = False
         register_all(self, skills)
 
@@ -35,8 +54,8 @@ class Registry:
             raise SkillDeclarationError(f"{skill.metadata.reference}: skills cannot be added while a run uses them")
         if skill.metadata.isolation == "process":
             home_of(skill)
-        versions = self._skills.setdefault(skill.skill_id, {})
-        known = versions.setdefault(skill.version, skill)
+        versions = self._skills.get(skill.skill_id, {})
+        known = loaded(versions.get(skill.version, skill))
         if known.digest != skill.digest:
             raise SkillDeclarationError(
                 f"{skill.metadata.reference} is declared twice and differently: {_origin(known)}"
@@ -47,31 +66,39 @@ class Registry:
                 f"{skill.metadata.reference} is declared twice: {_place(known)} and {_place(skill)}; "
                 "give one another version"
             )
+        if skill.version not in versions:
+            self._add(skill.skill_id, skill.version, skill)
         return known
+
+    def declare(self, skill_id: str, version: str, module: str) -> None:
+        """A skill that is at the top level of a module under its own id, and imported when somebody asks for it."""
+        self._add(skill_id, version, Declared(skill_id, module))
+
+    def _add(self, skill_id: str, version: str, skill: Skill | Declared) -> None:
+        more = {**self._skills.get(skill_id, {}), version: skill}
+        self._skills[skill_id] = {known: more[known] for known in sorted(more, key=version_key)}
 
     def resolve(self, skill_id: str, version: str) -> Skill:
         """Exactly this version, or `SkillNotFound` that says which versions there are."""
         found = self._skills.get(skill_id, {}).get(version)
         if found is None:
             raise SkillNotFound(self._absent(skill_id, version))
-        return found
+        return found if isinstance(found, Skill) else found.load()
 
     def highest(self, skill_id: str) -> Skill:
         """The highest registered version; a release beats its own pre-releases."""
-        versions = self.versions(skill_id)
+        versions = self._skills.get(skill_id)
         if not versions:
             raise SkillNotFound(self._absent(skill_id, None))
-        return self._skills[skill_id][versions[-1]]
+        return loaded(next(reversed(versions.values())))
 
     def versions(self, skill_id: str) -> list[str]:
         """Registered versions in ascending order; empty when nobody knows the id."""
-        return sorted(self._skills.get(skill_id, {}), key=version_key)
+        return list(self._skills.get(skill_id, ()))
 
     def all(self) -> list[Skill]:
         """Every skill, by id and then by version."""
-        return [
-            self._skills[skill_id][version] for skill_id in sorted(self._skills) for version in self.versions(skill_id)
-        ]
+        return [loaded(skill) for skill_id in sorted(self._skills) for skill in self._skills[skill_id].values()]
 
     def freeze(self) -> Registry:
         """A copy that nobody can add to: what a run resolves against, whatever is registered meanwhile."""
@@ -84,16 +111,18 @@ class Registry:
     def frozen(self) -> bool:
         return self._frozen
 
-    def digests(self) -> dict[str, str]:
-        """`id@version` → definition digest, as a plan's pins hold it."""
-        return {skill.metadata.reference: skill.digest for skill in self.all()}
+    def digests(self, references: Iterable[str] | None = None) -> dict[str, str]:
+        """`id@version` → definition digest, as pins hold it: of all, or of those `references` that are here."""
+        if references is None:
+            return {skill.metadata.reference: skill.digest for skill in self.all()}
+        return {name: self.resolve(*name.split("@", 1)).digest for name in references if name in self}
 
     def __contains__(self, reference: object) -> bool:
         """`"http_call@1.2.0" in registry`, or `"http_call" in registry` for any version."""
         if not isinstance(reference, str):
             return False
         skill_id, at, version = reference.partition("@")
-        versions: Mapping[str, Skill] = self._skills.get(skill_id, {})
+        versions = self._skills.get(skill_id, {})
         return version in versions if at else bool(versions)
 
     def __iter__(self) -> Iterator[Skill]:
@@ -122,12 +151,18 @@ def register_all(registry: Registry, skills: Iterable[Skill]) -> None:
 
 def default_registry() -> Registry:
     """The built-in skills and those of installed packages (entry points of the group `reenact.skills`)."""
-    from reenact.skills.load import load_entry_points, load_skills
+    from reenact.skills.load import load_entry_points
 
     registry = Registry()
-    load_skills(BUILTIN_MODULE, registry)
+    for reference, module in importlib.import_module(BUILTINS).MODULES.items():
+        skill_id, version = reference.split("@")
+        registry.declare(skill_id, version, module)
     load_entry_points(registry)
     return registry
+
+
+def loaded(skill: Skill | Declared) -> Skill:
+    return skill if isinstance(skill, Skill) else skill.load()
 
 
 def _what(given: object) -> str:

@@ -183,11 +183,11 @@ class SchemaCheck:
             self._validator = jsonschema_rs.Draft202012Validator(schema, retriever=_refuse_remote, mask=_UNCHECKED)
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             raise SkillDeclarationError(f"{where}: {str(error).splitlines()[0]}") from None
+        self.fits: Callable[[object], bool] = self._validator.is_valid
+        """Whether a value has no problem at all, as most have."""
 
     def problems(self, value: object) -> list[str]:
-        """One line per problem, each with a JSON Pointer; a `{"$secret": …}` or a seal may stand for any value."""
-        if self._validator.is_valid(value):
-            return []
+        """One line per problem, each with a JSON Pointer; a `{"$secret": …}` or `{"$sealed": …}` fits everywhere."""
         secrets: set[tuple[str | int, ...]] = set()
         visible = _hide_secrets(value, (), secrets)
         return sorted(

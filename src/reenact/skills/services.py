@@ -1,4 +1,4 @@
-"""What the runtime lends to skills through `ctx.services`, by name."""
+"""Services that the runtime lends to skills through `ctx.services`, by name."""
 
 from __future__ import annotations
 

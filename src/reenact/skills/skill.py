@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import string
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from reenact.contracts.skill import RiskLevel, SkillMetadata, ToolClass, definition_digest
+import msgspec
+
+from reenact.contracts.skill import Resources, RiskLevel, SkillMetadata, ToolClass, definition_digest
 from reenact.errors import SkillError
-from reenact.policy.cost import PriceTable
-from reenact.skills.estimate import reservation
+from reenact.policy.cost import PICODOLLARS_PER_CENT, PriceTable
+from reenact.skills.estimate import price_of_tokens
 from reenact.skills.plain import to_plain
 from reenact.skills.schema import SchemaCheck, Signature
 
@@ -32,6 +35,9 @@ class Skill:
     ) -> None:
         self.function = function
         self.metadata = metadata
+        self.skill_id = metadata.skill_id
+        self.version = metadata.version
+        self.reference = metadata.reference
         self.digest = definition_digest(metadata)
         self.is_async = inspect.iscoroutinefunction(inspect.unwrap(function))
         self.takes_context = signature.takes_context
@@ -44,27 +50,23 @@ class Skill:
         self.__module__ = function.__module__
         self.__wrapped__ = function
         self._signature = signature
-        where = f"skill {metadata.reference}"
+        where = f"skill {self.reference}"
         self._input = SchemaCheck(metadata.input_schema, where)
         self._output = SchemaCheck(metadata.output_schema, where)
-
-    @property
-    def skill_id(self) -> str:
-        return self.metadata.skill_id
-
-    @property
-    def version(self) -> str:
-        return self.metadata.version
+        # Where no parameter decides about them, every call has the same two.
+        self._class = None if metadata.read_when else metadata.class_of({})
+        self._risk = None if metadata.read_when else metadata.risk_of({})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
-        return f"<skill {self.metadata.reference} {self.digest[:12]}>"
+        return f"<skill {self.reference} {self.digest[:12]}>"
 
     def validate(self, parameters: Mapping[str, Any]) -> list[str]:
         """What is wrong with the parameters, each with a JSON Pointer; quotes no value."""
-        return self._input.problems(parameters if type(parameters) is dict else dict(parameters))
+        given = parameters if type(parameters) is dict else dict(parameters)
+        return [] if self._input.fits(given) else self._input.problems(given)
 
     def bind(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Keyword arguments of the hinted types, without the context."""
@@ -77,11 +79,26 @@ class Skill:
 
     def tool_class_of(self, parameters: Mapping[str, Any]) -> ToolClass:
         """`read` or `write` for this call: an http_call with GET reads, with POST it writes."""
-        return self.metadata.class_of(parameters)
+        return self._class or self.metadata.class_of(parameters)
 
     def risk_level_of(self, parameters: Mapping[str, Any]) -> RiskLevel:
         """The risk level of this call."""
-        return self.metadata.risk_of(parameters)
+        return self._risk or self.metadata.risk_of(parameters)
+
+    def resources_of(self, parameters: Mapping[str, Any]) -> Resources:
+        """The names that it declares to read and write, with parameters filled in.
+
+        Resource names stand in the chain, which holds no values: only parameters that are declared `public` are
+        filled in, and only scalars. Every other placeholder stays as it was written.
+        """
+        declared = self.metadata.resources
+        if not (declared.reads or declared.writes):
+            return declared
+        given = {name: parameters[name] for name in self.metadata.public if name in parameters}
+        return Resources(
+            reads=tuple(filled(name, given) for name in declared.reads),
+            writes=tuple(filled(name, given) for name in declared.writes),
+        )
 
     def call_sync(self, ctx: SkillContext, parameters: Mapping[str, Any]) -> Any:
         """Calls the function in this thread; plain JSON values come back. An async one gets its own loop."""
@@ -102,17 +119,33 @@ class Skill:
 
     def estimate(self, parameters: Mapping[str, Any], prices: PriceTable | Mapping[str, Any]) -> int:
         """Picodollars to reserve before an attempt; a model without a price is `UnknownPrice`."""
-        return reservation(self.metadata, parameters, prices)
+        fixed = self.metadata.cost_estimate_cents * PICODOLLARS_PER_CENT
+        if self.metadata.cost_model != "tokens":
+            return fixed
+        return fixed + price_of_tokens(self.metadata, parameters, prices)
 
     def _context(self, ctx: SkillContext) -> tuple[SkillContext, ...]:
         return (ctx,) if self.takes_context else ()
 
     def _finish(self, result: object) -> Any:
         plain = to_plain(result)
-        problems = self._output.problems(plain)
+        problems = [] if self._output.fits(plain) else self._output.problems(plain)
         if problems:
             raise SkillError.of(
-                "ERR_SCHEMA_MISMATCH",
-                f"the result is not what {self.metadata.reference} declares: {problems[0]}",
+                "ERR_SCHEMA_MISMATCH", f"the result is not what {self.reference} declares: {problems[0]}"
             )
         return plain
+
+
+def filled(template: str, given: Mapping[str, Any]) -> str:
+    """`{name}` replaced by what is given for it, where that is a scalar."""
+    return "".join(
+        literal + ("" if field is None else _scalar(field, given.get(field)))
+        for literal, field, _, _ in string.Formatter().parse(template)
+    )
+
+
+def _scalar(field: str, value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return "{" + field + "}"
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -16,10 +16,12 @@ A store MUST
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from reenact.contracts.records import RunKind, RunMode, RunStatus
+from msgspec import Struct
+
+from reenact.contracts.records import RunKind, RunMode, RunStatus, Seal
 from reenact.skills.services import KeyValueService
 from reenact.store.signing import SigningKey
 
@@ -41,7 +43,6 @@ class Lease:
     """The right to append to a run, until `expires_ms` (unix) unless renewed. `token` is the fence."""
 
     run_id: str
-    run_no: int
     owner: str
     token: int
     expires_ms: int
@@ -132,35 +133,41 @@ class NewRun:
     """Keys the hash by which equal content is found again; never exported."""
 
 
-@dataclass(slots=True)
-class Unit:
-    """One commit of one run, not yet written. `body` is called inside the transaction, once nothing can refuse it."""
+class Unit(Struct, kw_only=True):
+    """One commit of one run, not yet written."""
 
     run_id: str
     n: int
-    body: Callable[[Callable[[], str]], tuple[bytes, str | None]]
-    """Given a way to read the store's last seal digest: the body, and this run's own seal digest if it has one."""
-    payloads: list[NewPayload] = field(default_factory=list)
-    traces: list[NewTrace] = field(default_factory=list)
-    reservations: list[KeyReservation] = field(default_factory=list)
-    completions: list[KeyCompletion] = field(default_factory=list)
-    earmarks: list[Earmark] = field(default_factory=list)
-    ended: list[str] = field(default_factory=list)
+    body: bytes
+    """The lines, up to the seal."""
+    seal: Seal | None = None
+    """Put behind the body by the store, which alone knows the seal before it. One that has its digest stands in the
+    body already."""
+    payloads: list[NewPayload] = []
+    traces: list[NewTrace] = []
+    reservations: list[KeyReservation] = []
+    completions: list[KeyCompletion] = []
+    earmarks: list[Earmark] = []
+    ended: list[str] = []
     """Traces that end here, where money may be set apart for them."""
     new_run: NewRun | None = None
     status: RunStatus | None = None
-    shared: list[tuple[str, int]] = field(default_factory=list)
-    """(commitment, payload id) of payloads of earlier commits that this one names again"""
-    spent: list[tuple[str, str, str, int]] = field(default_factory=list)
+    shared: list[tuple[str, int]] = []
+    """(commitment, commit that stored it) of payloads of earlier commits that this one names again"""
+    spent: list[tuple[str, str, str, int]] = []
     """(day, agent, model, picodollars) to add to what was spent"""
     frontier: bytes | None = None
     """With a run checkpoint: what recovery needs to go on from it."""
-    digest: bytes = b""
-    """Put in by the store: SHA-256 of the body as it was written."""
 
-    @property
-    def has_rare_parts(self) -> bool:
-        return bool(self.completions or self.shared or self.spent or self.ended)
+
+class Appended(Struct, frozen=True):
+    """A unit that is durable."""
+
+    lease: Lease
+    head: str
+    """SHA-256 of its body as it was written."""
+    seal: Seal | None = None
+    """As it stands there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +234,8 @@ class Store(Protocol):
     @property
     def signing_key(self) -> SigningKey: ...
 
-    def append(self, unit: Unit, lease: Lease | None, *, owner: str = "") -> Lease: ...
-    def append_many(self, units: list[tuple[Unit, Lease | None, str]]) -> list[Lease | Exception]: ...
+    def append(self, unit: Unit, lease: Lease | None, *, owner: str = "") -> Appended: ...
+    def append_many(self, units: list[tuple[Unit, Lease | None, str]]) -> list[Appended | Exception]: ...
     def acquire(self, run_id: str, owner: str) -> Lease: ...
     def renew(self, held: list[Lease]) -> list[Lease]: ...
     def release(self, lease: Lease, status: RunStatus | None = None) -> None: ...

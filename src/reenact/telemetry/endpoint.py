@@ -1,4 +1,4 @@
-"""An endpoint for scrapers: a small HTTP server that answers with a store's metrics."""
+"""An HTTP endpoint for Prometheus scrapers: answers with a store's metrics."""
 
 from __future__ import annotations
 

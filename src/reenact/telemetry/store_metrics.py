@@ -1,4 +1,4 @@
-"""The same numbers read from a store: what `reenact metrics` prints, and what a scraper gets from a process of its own.
+"""Prometheus metrics read from a store: what `reenact metrics` prints, and a scraper gets from a process of its own.
 
 A run that has ended never changes, so it is read once; a scrape costs what happened since the last one.
 """
@@ -16,7 +16,8 @@ from prometheus_client.registry import Collector
 
 from reenact.contracts.records import ENDED
 from reenact.errors import EvidenceError, StateError
-from reenact.record.reader import RecordedStep, RunReader
+from reenact.record.document import read_document
+from reenact.record.document_shape import StepDocument
 from reenact.replay.modes.saving import saved_traces
 from reenact.store.base import RunRow, Store
 from reenact.telemetry.metrics import MATCH, MISMATCH, aspect_label
@@ -36,17 +37,16 @@ class Totals:
     mismatch: Counter[str] = field(default_factory=Counter)
     unreadable: int = 0
 
-    def add_step(self, step: RecordedStep) -> None:
-        outcome = step.outcome()
-        skill = outcome.metadata.skill_id
-        self.steps[skill, outcome.status, outcome.code] += 1
-        self.retries[skill] += outcome.observability.backend_retries
-        self.cost[skill] += outcome.cost_cents
-        for attempt in step.trace.attempts:
-            if attempt.kind == "attempt":
-                self.attempts[skill, attempt.code or ""] += 1
-        for effect in outcome.side_effects:
-            self.side_effects[effect.type] += 1
+    def add_step(self, step: StepDocument) -> None:
+        skill = step["skill"].partition("@")[0]
+        self.steps[skill, step["status"] or "", step["code"] or ""] += 1
+        self.retries[skill] += step["retries"] or 0
+        self.cost[skill] += step["cost_cents"]
+        for attempt in step["attempts"]:
+            if attempt["kind"] == "attempt":
+                self.attempts[skill, attempt["code"] or ""] += 1
+            for effect in attempt["side_effects"]:
+                self.side_effects[effect["type"]] += 1
 
     def add_replay(self, behavior_match: object) -> None:
         for aspect, matched in behavior_match.items() if isinstance(behavior_match, dict) else ():
@@ -79,8 +79,8 @@ class StoreCollector(Collector):
     def _add(self, row: RunRow) -> None:
         try:
             if row.mode == "live":
-                for step in RunReader(self._store, row.run_id).steps():
-                    if step.finished:
+                for step in read_document(self._store, row.run_id)["steps"]:
+                    if step["code"] is not None:
                         self._totals.add_step(step)
                 self._totals.runs[row.status] += 1
             else:

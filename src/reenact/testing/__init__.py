@@ -1,4 +1,9 @@
-"""Tests of agents without keys and without a network: record a run once, replay it ever after."""
+"""Testing agents without keys and without a network: record a run once, replay it ever after.
+
+`execute` runs a plan in memory and `replay` runs it again (`running`); `mock_http` answers the requests of built-in
+skills (`http`); the pytest fixture `recorded` (`plugin`) replays recordings that lie beside the tests (`recordings`),
+with the network shut (`network`). In comes a plan, out comes a result to assert on. Begin with `running`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTP for tests: the built-in skills' own transport answers from rules, and nothing leaves the process."""
+"""Mocked HTTP for tests: the built-in skills' own transport answers from rules, and nothing leaves the process."""
 
 from __future__ import annotations
 

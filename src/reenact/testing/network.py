@@ -1,4 +1,4 @@
-"""The network, shut: whatever a test calls by mistake fails at once, with the address."""
+"""Blocking the network in tests: whatever connects by mistake fails at once, with the address."""
 
 from __future__ import annotations
 

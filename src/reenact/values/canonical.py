@@ -1,13 +1,13 @@
 """Canonical JSON: RFC 8785 exactly, and nothing that RFC 8785 leaves open.
 
 `canonicalize` has two ways to the same bytes. The strict writer below decides each value itself. The fast way
-hands the whole value to msgspec's C encoder, after a guard (`reenact.values.guard`) has shown for this very
-value that the encoder writes what the strict writer would; whatever the guard cannot show goes to the strict
-writer.
+hands the whole value to msgspec's C encoder, after a guard has shown for this very value that the encoder
+writes what the strict writer would; whatever the guard cannot show goes to the strict writer.
 """
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from json.encoder import encode_basestring  # its escapes are those of RFC 8785, 3.2.2.2
@@ -17,22 +17,28 @@ from typing import Any, Final, NoReturn, cast
 import msgspec
 
 from reenact.errors import CanonicalizationError, JsonSyntaxError
-from reenact.values.guard import GUARDS, MAX_DEPTH, MAX_SAFE_INTEGER, is_exact
+from reenact.values.guard import Guard, compile_guard
 from reenact.values.numbers import format_number
-from reenact.values.parse import parse_json, read
+from reenact.values.parse import MAX_DEPTH, MAX_SAFE_INTEGER, parse_json, read
 from reenact.values.refusal import advice
 from reenact.values.shape import members_of, shape_of
 
-__all__ = ["MAX_DEPTH", "MAX_SAFE_INTEGER", "canonicalize", "parse_canonical", "parse_json"]
+__all__ = ["MAX_DEPTH", "MAX_SAFE_INTEGER", "canonicalize", "parse_canonical", "parse_json", "read_back"]
 
 # "sorted" orders dict keys and struct fields by their UTF-8 bytes; the guard lets only ASCII keys through,
 # for which that is the order of RFC 8785.
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
+_decode: Final = msgspec.json.Decoder().decode
 
 LONG_ARRAY: Final = 16
 
 _OBJECTS: Final = frozenset({dict, OrderedDict, defaultdict})
 _ARRAYS: Final = frozenset({list, tuple})
+_LEAST: Final = -MAX_SAFE_INTEGER
+_LONG_NUMBER: Final = re.compile(rb"\d{16}")
+
+GUARDS: Final[dict[type, Guard]] = {}
+"""The guard of each type that has parts; those of struct classes are added when they are first met."""
 
 
 def canonicalize(obj: object) -> bytes:
@@ -68,11 +74,77 @@ def parse_canonical(data: bytes, *, what: str = "canonical JSON") -> object:
     return value
 
 
+def read_back(content: bytes) -> object:
+    """The value of bytes that `canonicalize` has just given: a plain copy, without checking once more what it wrote."""
+    return parse_canonical(content) if _LONG_NUMBER.search(content) is not None else _decode(content)
+
+
 def _printed_integer(text: str) -> int | float:
     if len(text) > 22:
         raise ValueError  # beyond 21 digits and a sign, canonical numbers have an exponent
     value = int(text)
     return value if -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER else float(value)
+
+
+def is_exact(value: Any, depth: int = 0) -> bool:
+    """True if the C encoder is known to write what the strict writer would; False decides nothing.
+
+    Types are compared by identity, since msgspec also encodes enums, bytes, dates and sets, which are to be refused.
+    Lone surrogates are left to the encoder, which refuses them.
+    """
+    kind: type = type(value)
+    guard = GUARDS.get(kind)
+    if guard is not None:
+        return guard(value, depth)
+    if kind is str or kind is bool or kind is NoneType:
+        return True
+    if kind is int:
+        return bool(_LEAST <= value <= MAX_SAFE_INTEGER)
+    if kind is float:
+        return _is_plain_decimal(value)
+    if isinstance(value, msgspec.Struct):
+        guard = GUARDS[kind] = compile_guard(kind, is_exact)
+        return guard(value, depth)
+    return False
+
+
+def _is_plain_decimal(value: float) -> bool:
+    """Within these bounds every printer of shortest decimals writes digits, a point and digits."""
+    return (0.001 <= value < 1e9 or -1e9 < value <= -0.001) and not value.is_integer()
+
+
+def _array_is_exact(items: Any, depth: int) -> bool:
+    if depth >= MAX_DEPTH:
+        return False
+    for item in items:
+        kind = type(item)
+        if kind is str or kind is bool or kind is NoneType:
+            continue
+        if kind is int and _LEAST <= item <= MAX_SAFE_INTEGER:
+            continue
+        if not is_exact(item, depth + 1):
+            return False
+    return True
+
+
+def _object_is_exact(members: dict[Any, Any], depth: int) -> bool:
+    if depth >= MAX_DEPTH:
+        return False
+    for key, item in members.items():
+        if type(key) is not str or not key.isascii():
+            return False
+        kind = type(item)
+        if kind is str or kind is bool or kind is NoneType:
+            continue
+        if kind is int and _LEAST <= item <= MAX_SAFE_INTEGER:
+            continue
+        if not is_exact(item, depth + 1):
+            return False
+    return True
+
+
+GUARDS[dict] = _object_is_exact
+GUARDS[list] = GUARDS[tuple] = _array_is_exact
 
 
 class _Refused(Exception):

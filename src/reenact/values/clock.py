@@ -1,4 +1,4 @@
-"""The one door to time, ids and randomness. Tests and replay put another one in its place."""
+"""Clock, ids and randomness: the one door through which they come. Tests and replay put another in its place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import os
 import re
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final, Protocol
 
 from reenact.errors import UsageError
@@ -17,7 +19,7 @@ __all__ = ["Door", "FixedDoor", "KeyedRandom", "SystemDoor", "format_ts", "keyed
 
 
 class Door(Protocol):
-    """What the rest of Reenact may ask the world for."""
+    """A clock with ids and random bytes: what the rest of Reenact may ask the world for."""
 
     def now_ms(self) -> int:
         """Unix time in milliseconds. May jump; never measure with it."""
@@ -39,24 +41,19 @@ class Door(Protocol):
 
 
 _TS: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
-_LAST_MS: Final = 253402300799999  # 9999-12-31T23:59:59.999Z
+_LAST_SECOND: Final = 253402300799  # 9999-12-31T23:59:59Z
 
-_latest: tuple[int, str] = (0, "1970-01-01T00:00:00.000Z")
+
+@lru_cache(maxsize=8)  # most times that are written lie in the second of the one before
+def _second(seconds: int) -> str:
+    if not 0 <= seconds <= _LAST_SECOND:
+        raise UsageError(f"{seconds} s is no time between the years 1970 and 9999")
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def format_ts(ms: int) -> str:
     """Unix milliseconds as `YYYY-MM-DDTHH:MM:SS.mmmZ`."""
-    global _latest  # noqa: PLW0603 - a cache of one, replaced as a whole: threads see the old pair or the new
-    latest, text = _latest
-    if latest != ms:
-        seconds, millis = divmod(ms, 1000)
-        if latest // 1000 != seconds:
-            if not 0 <= ms <= _LAST_MS:
-                raise UsageError(f"{ms} ms is no time between the years 1970 and 9999")
-            text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-        text = f"{text[:19]}.{millis:03d}Z"
-        _latest = (ms, text)
-    return text
+    return f"{_second(ms // 1000)}.{ms % 1000:03d}Z"
 
 
 def parse_ts(text: str) -> int:
@@ -70,94 +67,63 @@ def parse_ts(text: str) -> int:
     return int(moment.timestamp()) * 1000 + int(text[20:23])
 
 
-class _Uuid7Sequence:
+class Uuid7Sequence:
     """Strictly rising UUIDv7: 48 bits of time, a counter of 42 bits, 32 random bits (RFC 9562, 6.2, method 1).
 
     The counter starts at random below half of its range in each new millisecond. When the clock stands still or
     goes back, the last time is kept and the counter goes on; should it overflow, the time is moved on by one.
+    Threads may share one.
     """
 
-    def __init__(self) -> None:
-        self.ms = -1
-        """The millisecond of the last id. A later one takes 73 random bits, one in it 32."""
-        self._counter = 0  # its upper 12 bits stand in `_head`, the others are counted on behind the variant's bits
-        self._head = ""  # what most ids of a millisecond share
+    def __init__(self, now_ns: Callable[[], int], random_bytes: Callable[[int], bytes]) -> None:
+        self._now_ns = now_ns
+        self._random_bytes = random_bytes
+        self.begin_again()
 
-    def next(self, ms: int, random: int) -> str:
-        """The next id; `random` holds 73 random bits."""
-        if ms > self.ms:
-            self._begin(ms, random)
-        else:
-            self._counter += 1
-            if self._counter & 0x3FFFFFFF == 0:
-                self._carry(random)
-        low = f"{0x80000000 | self._counter & 0x3FFFFFFF:08x}{random & 0xFFFFFFFF:08x}"
-        return f"{self._head}-{low[:4]}-{low[4:]}"
-
-    def _begin(self, ms: int, random: int) -> None:
-        self.ms = ms
-        self._counter = random >> 32 & 0x1FFFFFFFFFF
-        self._write_head()
-
-    def _carry(self, random: int) -> None:
-        if self._counter >> 42:
-            self._begin(self.ms + 1, random)
-        else:
-            self._write_head()
-
-    def _write_head(self) -> None:
-        text = f"{self.ms << 16 | 0x7000 | self._counter >> 30:016x}"
-        self._head = f"{text[:8]}-{text[8:12]}-{text[12:]}"
-
-
-class _ProcessIds:
-    """The ids of one process: shared by all doors, guarded for threads, started afresh in a forked child."""
-
-    def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
+    def begin_again(self) -> None:
         self._lock = threading.Lock()
-        self._sequence = _Uuid7Sequence()
-        self._pool: list[int] = []  # 64 random bits each: a call to the system for every id would cost most of its time
+        self._ms = -1
+        self._counter = 0
 
     def next(self) -> str:
         with self._lock:
-            pool, sequence, ms = self._pool, self._sequence, time.time_ns() // 1_000_000
-            if len(pool) < 2:
-                pool.extend(memoryview(os.urandom(4096)).cast("Q"))
-            return sequence.next(ms, pool.pop() << 64 | pool.pop() if ms > sequence.ms else pool.pop())
+            ms, random = self._now_ns() // 1_000_000, self._random_bytes(10)
+            counter = self._counter + 1
+            if ms > self._ms or counter >> 42:
+                self._ms = max(ms, self._ms + 1)
+                counter = int.from_bytes(random[:6], "big") & 0x1FFFFFFFFFF
+            self._counter = counter
+            head = (self._ms << 16 | 0x7000 | counter >> 30) << 32 | 0x80000000 | counter & 0x3FFFFFFF
+        text = (head.to_bytes(12, "big") + random[6:]).hex()
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-_ids: Final = _ProcessIds()
-# A child that went on with its parent's pool and counter would hand out its parent's ids again.
-os.register_at_fork(after_in_child=_ids.reset)
+_ids: Final = Uuid7Sequence(time.time_ns, os.urandom)
+"""The ids of this process, whoever asks for one."""
+# A child that went on with its parent's counter could hand out its parent's ids again; its lock may be held for ever.
+os.register_at_fork(after_in_child=_ids.begin_again)
 
 
 class SystemDoor:
-    """The real world."""
+    """The system's clock, ids and random bytes. What the system itself answers is not wrapped once more."""
+
+    monotonic = staticmethod(time.monotonic)
+    uuid7 = staticmethod(_ids.next)
+    random_bytes = staticmethod(os.urandom)
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
     def timestamp(self) -> str:
-        return format_ts(time.time_ns() // 1_000_000)
-
-    def monotonic(self) -> float:
-        return time.monotonic()
+        ms = time.time_ns() // 1_000_000
+        return f"{_second(ms // 1000)}.{ms % 1000:03d}Z"
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
-    def uuid7(self) -> str:
-        return _ids.next()
-
-    def random_bytes(self, n: int) -> bytes:
-        return os.urandom(n)
-
 
 class FixedDoor:
-    """A world that stands still: the same calls give the same answers in every process.
+    """A clock that stands still, for tests: the same calls give the same answers in every process.
 
     Time moves only through `sleep`, which returns at once and is remembered in `slept`, and `advance`.
     """
@@ -167,8 +133,9 @@ class FixedDoor:
         self._start_ms = start_ms
         self._elapsed = 0.0
         self._lock = threading.Lock()
-        self._ids = _Uuid7Sequence()
-        self._id_stream = keyed_random("reenact.FixedDoor.uuid7", seed)
+        self._ids = Uuid7Sequence(
+            lambda: self.now_ms() * 1_000_000, keyed_random("reenact.FixedDoor.uuid7", seed).bytes
+        )
         self._byte_stream = keyed_random("reenact.FixedDoor.random_bytes", seed)
 
     def now_ms(self) -> int:
@@ -191,8 +158,7 @@ class FixedDoor:
             self._elapsed += seconds
 
     def uuid7(self) -> str:
-        with self._lock:
-            return self._ids.next(self.now_ms(), int.from_bytes(self._id_stream.bytes(10), "big"))
+        return self._ids.next()
 
     def random_bytes(self, n: int) -> bytes:
         with self._lock:

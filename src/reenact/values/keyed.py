@@ -1,4 +1,4 @@
-"""Randomness that is a function of its key: the same draw in every process, on every machine, in every replay."""
+"""Keyed random numbers, a function of their key: the same draw in every process, on every machine, in every replay."""
 
 from __future__ import annotations
 

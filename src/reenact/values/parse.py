@@ -11,7 +11,13 @@ from math import isfinite
 from typing import Any, Final, NoReturn, cast
 
 from reenact.errors import JsonSyntaxError
-from reenact.values.guard import MAX_DEPTH, MAX_SAFE_INTEGER
+
+MAX_SAFE_INTEGER: Final = 2**53 - 1
+"""The largest integer that every JSON reader holds exactly; its negative is the smallest."""
+
+MAX_DEPTH: Final = 256
+"""How many arrays and objects may stand in each other. A fixed number, so that the same value is accepted
+on every machine and from every depth of the caller's stack."""
 
 # Only a text with one of these can hold a number out of range; digits in strings are found too, which costs little.
 _LARGE: Final = re.compile(r"\d{16}|[eE]\+?\d{3}")

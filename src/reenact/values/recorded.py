@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import cast
 
-from reenact.values.canonical import MAX_SAFE_INTEGER, canonicalize, parse_canonical
+from reenact.values.canonical import MAX_SAFE_INTEGER, canonicalize, read_back
 
 
 def as_recorded(value: object) -> object:
@@ -19,7 +19,7 @@ def as_recorded(value: object) -> object:
             return value
     except RecursionError:
         pass  # too deep, or a circle: refused below, with the place
-    return parse_canonical(canonicalize(value))
+    return read_back(canonicalize(value))
 
 
 def number_as_recorded(value: float) -> int | float:

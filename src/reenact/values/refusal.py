@@ -1,4 +1,4 @@
-"""What to tell a caller whose value canonical JSON cannot express. Never the value itself: it may be a secret."""
+"""Error messages for values that canonical JSON cannot express. Never the value itself: it may be a secret."""
 
 from __future__ import annotations
 

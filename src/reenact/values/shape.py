@@ -1,4 +1,4 @@
-"""What a msgspec struct says in JSON, derived once per class."""
+"""The JSON shape of a msgspec struct class: its members and their names, derived once."""
 
 from __future__ import annotations
 

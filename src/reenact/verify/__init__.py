@@ -1,4 +1,7 @@
-"""Checks evidence that it did not write. Imports no store, no runtime, no replay, and no code of the writer's.
+"""The verifier: checks a run's evidence, and shares no code with what wrote it.
+
+In comes a bundle's folder, or the lines and payloads of a run; out comes a `Report` with four verdicts and the first
+break. Imports no store, no runtime and no replay. Begin with `verifier`.
 
 The steps, as the code repeats them and as `docs/spec/bundle.md` prints them:
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from reenact import Runtime
+from tests import ctrl_c
 from tests.cli.harness import SKILLS, Command, environment
 
 NEVER_IMPORTED = """
@@ -27,15 +28,28 @@ runpy.run_module("reenact", run_name="__main__")
 
 
 def test_ctrl_c_while_the_command_is_imported_is_one_word_and_no_traceback() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", NEVER_IMPORTED],
-        capture_output=True,
-        text=True,
-        env=environment(),
-        timeout=60,
-        check=False,
-    )
+    with ctrl_c.heard():
+        done = subprocess.run(
+            [sys.executable, "-c", NEVER_IMPORTED],
+            capture_output=True,
+            text=True,
+            env=environment(),
+            timeout=60,
+            check=False,
+        )
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+def test_what_these_tests_start_hears_ctrl_c_also_where_they_are_started_in_the_background() -> None:
+    ask = [sys.executable, "-c", "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"]
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert subprocess.check_output(ask) == b"False\n"
+        with ctrl_c.heard():
+            assert subprocess.check_output(ask) == b"True\n"
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_ls_says_which_running_runs_nobody_works_on(reenact: Command) -> None:

@@ -13,6 +13,7 @@ import pytest
 from reenact.store.sqlite.migrations import latest
 from reenact.store.sqlite.store import SqliteStore
 from tests.cli.harness import SKILLS, Command, error_line
+from tests.store.copies import copy_store
 from tests.store.sqlite.powerless import contents, reopen, shut
 
 READING = {
@@ -45,8 +46,7 @@ def archive(recorded: Command, tmp_path: Path) -> Iterator[Command]:
     folder = tmp_path / "archive"
     folder.mkdir()
     SqliteStore(str(recorded.store)).close()  # its log goes into the file
-    for name in ("store.db", "store.db.key"):
-        shutil.copy(recorded.folder / name, folder / name)
+    copy_store(recorded.store, folder / "store.db")
     shutil.copy(recorded.folder / "plan.json", tmp_path / "plan.json")
     yield Command(folder)
     reopen(folder)
@@ -152,7 +152,7 @@ def test_a_file_that_cannot_even_be_read(archive: Command) -> None:
 @pytest.mark.parametrize(
     ("version", "told"),
     [
-        (latest() - 1, f"cannot be brought to {latest()} where nothing can be written: copy it"),
+        (latest() - 1, f"this version of reenact reads {latest()} and later"),
         (latest() + 1, "upgrade reenact"),
         (0, "is no store of reenact"),
     ],

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from tests.cli.harness import SKILLS, Command, error_line
+from tests.store.copies import copy_store
 
 
 def test_the_four_verdicts_stand_apart(recorded: Command) -> None:
@@ -66,13 +67,10 @@ def test_one_flipped_byte_in_a_folder_is_found_and_located(recorded: Command, tm
 
 def test_a_changed_row_in_the_store_is_found_and_located(recorded: Command, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
-    with sqlite3.connect(recorded.store) as db, sqlite3.connect(copy) as target:
-        db.backup(target)
-    db.close()
-    target.execute("DROP TRIGGER commits_are_not_deleted")
-    target.execute("DELETE FROM commits WHERE id = (SELECT min(id) + 2 FROM commits)")
-    target.commit()
-    target.close()
+    copy_store(recorded.store, copy)
+    with closing(sqlite3.connect(copy)) as target, target:
+        target.execute("DROP TRIGGER commits_are_not_deleted")
+        target.execute("DELETE FROM commits WHERE id = (SELECT min(id) + 2 FROM commits)")
     done = recorded("verify", "last", "--store", copy)
     assert done.code == 1
     assert "first break   commits, commit 3" in done.out
@@ -80,7 +78,7 @@ def test_a_changed_row_in_the_store_is_found_and_located(recorded: Command, tmp_
 
 
 def test_a_changed_derived_table_is_reported_apart_from_the_evidence(recorded: Command, tmp_path: Path) -> None:
-    shutil.copyfile(recorded.store, tmp_path / "copy.db")
+    copy_store(recorded.store, tmp_path / "copy.db")
     with sqlite3.connect(tmp_path / "copy.db") as db:
         db.execute("UPDATE traces SET step_id = 'other\x1b[2J' WHERE id = (SELECT min(id) FROM traces)")
     db.close()

@@ -10,7 +10,7 @@ import pytest
 
 from reenact import Runtime, SkillContext, skill
 from reenact.cli.screens.timeline_lines import timeline_lines
-from reenact.record.document import read_timeline
+from reenact.record.document import read_document
 from reenact.record.erase import erase
 from reenact.runtime.people import decisions as people
 from reenact.store.sqlite.store import SqliteStore
@@ -32,7 +32,7 @@ def runtime(tmp_path: Path) -> Runtime:
 
 
 def shown(runtime: Runtime, run_id: str = "last") -> tuple[dict[str, Any], list[str]]:
-    run = read_timeline(runtime.store, runtime.store.find_run(run_id), values=False)
+    run = read_document(runtime.store, run_id)
     return run, ["".join(text for text, _ in line) for line in timeline_lines(run)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.cli.harness import SKILLS, Command
+from tests.store.copies import move_store
 
 
 def kept(reenact: Command) -> None:
@@ -64,7 +65,7 @@ def test_a_tool_that_nobody_knows_has_no_version(reenact: Command) -> None:
 def test_a_folder_is_shown_like_the_run_that_it_was_exported_from(reenact: Command) -> None:
     kept(reenact)
     assert reenact("export", "last", "--to", "evidence").code == 0
-    reenact.store.rename(reenact.folder / "elsewhere.db")
+    move_store(reenact.store, reenact.folder / "elsewhere.db")
 
     for options in ((), ("--values",), ("--json",), ("--values", "--json")):
         from_store = reenact("show", "last", *options, REENACT_STORE="elsewhere.db")

@@ -97,6 +97,13 @@ def test_another_tool_with_the_same_arguments_is_another_call() -> None:
     assert replay.should_skip("local_search", ARGS, ToolSpec(name="local_search"))[0] is False
 
 
+def test_a_success_of_a_tool_that_is_not_idempotent_lets_nothing_be_left_out_whoever_asks() -> None:
+    replay = ReplayControl()
+    replay.record_success("send_email", ARGS, MAIL)
+    assert replay.should_skip("send_email", ARGS)[0] is False
+    assert replay.history_size() == 1
+
+
 def test_asking_is_not_recording() -> None:
     replay = ReplayControl()
     replay.should_skip("web_search", ARGS, SEARCH)

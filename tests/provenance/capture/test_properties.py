@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reenact.errors import UsageError
@@ -39,7 +39,7 @@ def apply(repository: Repository, step: tuple[str, str, str]) -> None:
             repository.git("add", "-A")
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25)
 @given(
     steps=STEPS,
     inputs=st.lists(NAMES, unique=True, max_size=3),

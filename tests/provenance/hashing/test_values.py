@@ -46,7 +46,7 @@ def block_style(value: Any, indent: int = 0) -> str:
     return " " + json.dumps(value, ensure_ascii=False)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(VALUES)
 def test_json_compact_indented_and_block_yaml_have_the_same_hash(value: Any) -> None:
     digest = hash_raw(expected(value).encode())

@@ -72,7 +72,7 @@ def beyond_the_schema(fields: dict[str, Any]) -> bool:
     return len(set(names)) != len(names) or len(sampling.get("seeds", ())) not in (0, sampling["n"])
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(changed())
 def test_the_schema_accepts_what_the_reader_accepts(fields: dict[str, Any]) -> None:
     valid = VALIDATOR.is_valid(fields)

@@ -270,7 +270,7 @@ values = st.recursive(
 
 
 @given(token=paths, brief=paths, name=st.sampled_from(sorted(fields())), value=values, is_changed=st.booleans())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_whatever_a_sidecar_says_the_answer_is_a_verdict(
     token: str, brief: str, name: str, value: Any, is_changed: bool, repository: Repository
 ) -> None:

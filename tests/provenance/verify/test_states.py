@@ -93,7 +93,7 @@ def capture(state: State, repository: Repository) -> ReplayBlock:
 
 
 @given(state=states)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_what_was_captured_verifies_now_and_after_it_is_committed(state: State) -> None:
     with tempfile.TemporaryDirectory() as folder:
         outer, repository = lay_out(state, Path(folder) / "repository")

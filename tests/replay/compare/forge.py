@@ -152,22 +152,22 @@ class Forge:
         fold, heads, lease = RunFold(self.run_id), {}, None
         unplaced = dict(self.values)
         for n, commit in enumerate(self.commits, start=1):
-            body, seal_digest, traces = self._body(n, commit, fold, heads)
+            body, traces = self._body(n, commit, fold, heads)
             named = [c for c in unplaced if c.encode() in body]
             record = next((line["run"] for line in commit if line["kind"] == "run"), None)
-            seal = next((line["seal"] for line in commit if line["kind"] == "seal"), None)
             unit = Unit(
                 run_id=self.run_id,
                 n=n,
-                body=lambda _, made=(body, seal_digest): made,  # type: ignore[misc]
+                body=body,
+                seal=fold.seal,
                 payloads=[NewPayload(c, b"", unplaced.pop(c)) for c in named],
                 traces=traces,
                 new_run=None
                 if record is None
                 else new_run(decode_line(canonicalize({"kind": "run", "run": record}), where="").run),  # type: ignore[arg-type]
-                status=None if seal is None else seal["status"],
+                status=None if fold.seal is None else fold.seal.status,
             )
-            lease = store.append(unit, lease, owner="forge")
+            lease = store.append(unit, lease, owner="forge").lease
         return store
 
     def recording(self) -> Recording:
@@ -176,9 +176,9 @@ class Forge:
 
     def _body(
         self, n: int, commit: list[Record], fold: RunFold, heads: dict[str, Record]
-    ) -> tuple[bytes, str | None, list[NewTrace]]:
+    ) -> tuple[bytes, list[NewTrace]]:
         commit[0] |= {"n": n, "prev": fold.head}
-        body, traces, seal_digest = canonicalize(commit[0]) + b"\n", [], None
+        body, traces = canonicalize(commit[0]) + b"\n", []
         for line in commit[1:]:
             if line["kind"] == "entry":
                 self._link(line, heads)
@@ -188,12 +188,12 @@ class Forge:
             elif line["kind"] == "attempt":
                 self._chain(line["attempt"], heads)
             elif line["kind"] == "seal":
-                seal_digest = self._seal(line["seal"], n, body, fold)
+                self._seal(line["seal"], n, body, fold)
             raw = canonicalize(line)
             fold.apply_line(decode_line(raw, where="forge"), where="forge", body_before=body)
             body += raw + b"\n"
         fold.commits, fold.head = n, sha(body)
-        return body, seal_digest, traces
+        return body, traces
 
     def _link(self, line: Record, heads: dict[str, Record]) -> None:
         artifact, entry = line["artifact"], line["entry"]
@@ -218,7 +218,7 @@ class Forge:
         attempt.pop("digest", None)
         attempt["digest"] = known["attempts"] = sha(canonicalize(attempt))
 
-    def _seal(self, seal: Record, n: int, body: bytes, fold: RunFold) -> str:
+    def _seal(self, seal: Record, n: int, body: bytes, fold: RunFold) -> None:
         assert fold.record is not None
         seal |= {
             "attempts_root": fold.attempts_tree.root(),
@@ -229,5 +229,4 @@ class Forge:
             "traces": fold.requested,
         }
         seal.pop("seal_digest", None)
-        seal["seal_digest"] = digest = sha(canonicalize(seal))
-        return digest
+        seal["seal_digest"] = sha(canonicalize(seal))

@@ -21,8 +21,7 @@ from reenact.policy.retry import RetryPolicy
 from reenact.policy.taxonomy import is_retryable
 from reenact.record import outcomes
 from reenact.runtime.call.call import Call
-from reenact.runtime.call.dispatch import Dispatch
-from reenact.runtime.gates import permission, validate
+from reenact.runtime.gates import budget, permission, validate
 from reenact.runtime.plans.steps import PlannedStep, RunPlan
 from reenact.skills.skill import Skill
 from tests.replay.compare.forge import Forge
@@ -279,7 +278,7 @@ def only_successes_are_charged(rate: Any, prices: Any, reserved: int, code: str,
     return found if code != "ERR_HTTP_500" else settle.Settlement(0, estimated=False)
 
 
-@in_code("ask", "cost_cents", "reenact.runtime.call.dispatch.cents", kind="policy")
+@in_code("ask", "cost_cents", "reenact.record.outcomes.cents", kind="policy")
 def cents_are_rounded_down(exact: int) -> int:
     return exact // cost.PICODOLLARS_PER_CENT
 
@@ -290,16 +289,16 @@ def a_budget_refuses_nothing(policy: Any, required: int, **spent: Any) -> Any:
     return structs.replace(found, allowed=True)
 
 
-@in_code("poor", "budget_stop", "reenact.runtime.call.call.Call.money", kind="policy")
+@in_code("poor", "budget_stop", "reenact.runtime.gates.budget.of_call", kind="policy")
 def the_gate_lets_everything_pass(call: Call, required: int) -> tuple[LedgerDecision, None]:
-    return money(call, required)[0], None
+    return of_call(call, required)[0], None
 
 
-money = Call.money
+of_call = budget.of_call
 
 
-@in_code("spent", "budget_stop", "reenact.runtime.call.dispatch.Dispatch.out_of_money", kind="policy")
-def a_retry_asks_nobody_for_money(_: Dispatch) -> None:
+@in_code("spent", "budget_stop", "reenact.runtime.call.dispatch.out_of_money", kind="policy")
+def a_retry_asks_nobody_for_money(_: Call) -> None:
     return None
 
 
@@ -318,7 +317,7 @@ def what_was_never_sent_is_billed(*_: object) -> bool:
     return False
 
 
-@in_code("fetch", "retryable", "reenact.runtime.call.dispatch.is_retryable", kind="policy")
+@in_code("odd", "retryable", "reenact.record.outcomes.is_retryable", kind="policy")
 def everything_is_called_retryable(_: str) -> bool:
     return True
 
@@ -326,43 +325,48 @@ def everything_is_called_retryable(_: str) -> bool:
 # -- the code that carries it out -------------------------------------------------------------------------------------
 
 
-@in_code("fetch", "retry_count", "reenact.runtime.call.artifacts.retries")
-def retries_are_counted_as_attempts(trace: Any) -> int:
-    return len(trace.attempts)
+touched, build_outcome, validate_check = outcomes.outcome_side_effects, outcomes.build_outcome, validate.check
 
 
-@in_code("fetch", "side_effects", "reenact.runtime.call.dispatch.outcome_side_effects")
+@in_code("fetch", "retry_count", "reenact.runtime.call.ending.build_outcome")
+def retries_are_counted_as_attempts(trace: Any, *rest: Any, **more: Any) -> Any:
+    outcome = build_outcome(trace, *rest, **more)
+    counted = structs.replace(outcome.observability, backend_retries=len(trace.attempts))
+    return structs.replace(outcome, observability=counted)
+
+
+@in_code("fetch", "side_effects", "reenact.record.outcomes.outcome_side_effects")
 def only_the_last_attempt_tells_what_it_touched(trace: Any) -> list[Any]:
-    return [effect for effect in outcomes.outcome_side_effects(trace) if effect.attempt == len(trace.attempts) - 1]
+    return [effect for effect in touched(trace) if effect.attempt == len(trace.attempts) - 1]
 
 
-@in_code("fetch", "side_effects", "reenact.runtime.call.dispatch.outcome_side_effects")
+@in_code("fetch", "side_effects", "reenact.record.outcomes.outcome_side_effects")
 def what_was_touched_is_told_twice(trace: Any) -> list[Any]:
-    return 2 * outcomes.outcome_side_effects(trace)
+    return 2 * touched(trace)
 
 
-@in_code("next", "error_codes", "reenact.runtime.call.call.permission.check")
-def the_permission_gate_knows_no_versions(step: PlannedStep, *rest: Any) -> Any:
-    if step.skill_version == "1.1.0":
-        return permission.refuse("no such skill")
-    return permission_check(step, *rest)
+def no_version_1_1(call: Call) -> Any:
+    return permission.refuse("no such skill") if call.step.skill_version == "1.1.0" else None
 
 
-permission_check = permission.check
-validate_check = validate.check
+with_patches(
+    "the_permission_gate_knows_no_versions", "next", "error_codes",
+    {"reenact.runtime.gates.permission.limits": lambda _: True,
+     "reenact.runtime.gates.permission.check": no_version_1_1},
+)  # fmt: skip
 
 
-@in_code("bad", "error_codes", "reenact.runtime.call.call.validate.check")
-def the_validate_gate_looks_at_no_parameters(step: PlannedStep, *rest: Any) -> Any:
-    return None if step.step_id == "bad" else validate_check(step, *rest)
+@in_code("bad", "error_codes", "reenact.runtime.gates.validate.check")
+def the_validate_gate_looks_at_no_parameters(call: Call) -> Any:
+    return None if call.step.step_id == "bad" else validate_check(call)
 
 
-@in_code("same", "error_codes", "reenact.runtime.call.call.Call.duplicate")
+@in_code("same", "error_codes", "reenact.runtime.gates.duplicate.check")
 async def the_duplicate_gate_is_not_asked(*_: object) -> None:
     return None
 
 
-@in_code("next", "parameters", "reenact.runtime.call.call.resolve")
+@in_code("next", "parameters", "reenact.runtime.call.begin.resolve")
 def references_become_text(*args: Any) -> Any:
     found = references.resolve(*args)
     return {**found, "value": str(found["value"])} if isinstance(found, dict) else found
@@ -397,7 +401,7 @@ def swapped(first: int, second: int) -> Callable[[RunPlan, int], PlannedStep]:
 
 
 def partial(real: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, status, *rest, **more: real(self, "partial" if status == "success" else status, *rest, **more)
+    return lambda trace, status, *rest, **more: real(trace, "partial" if status == "success" else status, *rest, **more)
 
 
 STEP = "reenact.runtime.plans.steps.RunPlan.step"
@@ -407,12 +411,9 @@ with_patches("a_step_forgets_its_retry_policy", "mail", "backoff_ms", {STEP: cha
 with_patches("two_steps_change_places", "next", "step_ids", {STEP: swapped(1, 2)})
 with_patches(
     "a_success_is_told_as_partial", "fetch", "status",
-    {"reenact.runtime.call.dispatch.Dispatch.outcome": partial(Dispatch.outcome)},
+    {"reenact.runtime.call.ending.build_outcome": partial(build_outcome)},
 )  # fmt: skip
-with_patches(
-    "success_has_another_code", "fetch", "error_codes",
-    {"reenact.runtime.plans.steps.PlannedStep.success_code": property(lambda _: "OK_DONE")},
-)  # fmt: skip
+with_patches("success_has_another_code", "fetch", "error_codes", {STEP: changed_step("fetch", success_code="OK_DONE")})
 
 
 @in_skill("same", "error_codes")

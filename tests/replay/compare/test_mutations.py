@@ -10,6 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from reenact.replay.compare.behaviour import ASPECTS, Aspect
+from tests.replay.compare import mutations  # noqa: F401  # makes them
 from tests.replay.compare.mutating import MUTATIONS, Mutation, crashed_recording, recording
 from tests.replay.recording import mocked
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.store.copies import whole
+
 SKILLS = '''
 from reenact import skill
 
@@ -129,12 +131,12 @@ def test_the_comparison_is_byte_identical_in_other_processes(recorded_store: Pat
 
 
 def test_a_mock_replay_writes_nothing(recorded_store: Path) -> None:
-    before = (recorded_store / "store.db").read_bytes()
+    before = whole(recorded_store / "store.db")
     runs = reenact(recorded_store, "ls", "--json").stdout
     reenact(recorded_store, "replay", the_run(recorded_store))
 
     assert reenact(recorded_store, "ls", "--json").stdout == runs
-    assert (recorded_store / "store.db").read_bytes() == before
+    assert whole(recorded_store / "store.db") == before
 
 
 def test_a_saved_report_is_counted_by_the_metrics_and_not_as_a_run(recorded_store: Path) -> None:

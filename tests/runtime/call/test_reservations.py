@@ -16,7 +16,7 @@ from reenact.runtime.gates.supervisor import Proposal
 from reenact.runtime.people import decisions as people
 from reenact.runtime.session.session import Session
 from reenact.skills.skill import Skill
-from reenact.store.base import Lease, Unit
+from reenact.store.base import Appended, Lease, Unit
 from reenact.store.sqlite.store import SqliteStore
 from tests.crash.harness import in_child
 from tests.runtime.running import Bench, plan, step
@@ -278,7 +278,7 @@ def test_a_plan_without_a_limit_beyond_its_run_sets_nothing_apart(tmp_path: Path
     units: list[Unit] = []
     append = bench.store.append
 
-    def watched(unit: Unit, lease: Lease | None, *, owner: str = "") -> Lease:
+    def watched(unit: Unit, lease: Lease | None, *, owner: str = "") -> Appended:
         units.append(unit)
         return append(unit, lease, owner=owner)
 

@@ -20,6 +20,7 @@ import pytest
 from reenact import Runtime, skill
 from reenact.runtime.effects import coroutines, live
 from reenact.runtime.effects.threads import SkillThreads
+from tests import ctrl_c
 from tests.cli.harness import Command
 from tests.runtime.running import Bench, outcome_of, plan, step
 
@@ -398,7 +399,9 @@ def test_ctrl_c_in_the_midst_of_a_skills_work_is_not_taken_for_its_own(tmp_path:
 def test_nor_is_it_in_a_loop_of_the_host(tmp_path: Path) -> None:
     (tmp_path / "busy_skills.py").write_text(BUSY_SKILLS)
     arguments = [sys.executable, "-c", OWN_LOOP, str(tmp_path), f"sqlite:///{tmp_path / 'store.db'}"]
-    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as process:
+    with ctrl_c.heard():
+        process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
+    with process:
         err = interrupted_while_busy(process)
     assert process.returncode != 0
     assert err.rstrip().endswith("KeyboardInterrupt")

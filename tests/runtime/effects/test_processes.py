@@ -22,6 +22,9 @@ from reenact.runtime.listeners import Fact
 from tests.runtime.effects.killable_skills import act_up, never_at_the_top, swallow
 from tests.runtime.running import Bench, outcome_of, step
 
+LIMITS_MS = (300, 3_000, 30_000)
+"""Time for a skill that is killed at its limit: more, where a busy machine killed it before it had begun."""
+
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
@@ -43,6 +46,10 @@ def is_gone(pid: int) -> bool:
     except ProcessLookupError:
         return True
     return False
+
+
+def begun(pids: Path) -> int:
+    return len(pids.read_text().split()) if pids.exists() else 0
 
 
 def gone(pids: Path) -> bool:
@@ -77,28 +84,42 @@ def test_what_it_reports_is_reported_also_when_it_is_nonsense(bench: Bench) -> N
 
 
 def test_it_is_killed_when_its_time_is_over_and_may_be_tried_again(bench: Bench, tmp_path: Path) -> None:
-    pids = tmp_path / "pids"
-    result = act(bench, "spin", pids, timeout_ms=300, retry={"max_retries": 1, "backoff_base_ms": 1})
-    outcome = outcome_of(result)
-    assert (outcome.code, outcome.observability.backend_retries) == ("ERR_TIMEOUT", 1)
-    assert len(pids.read_text().split()) == 2
+    for limit_ms in LIMITS_MS:
+        pids = tmp_path / f"pids-{limit_ms}"
+        result = act(bench, "spin", pids, timeout_ms=limit_ms, retry={"max_retries": 1, "backoff_base_ms": 1})
+        outcome = outcome_of(result)
+        assert (outcome.code, outcome.observability.backend_retries) == ("ERR_TIMEOUT", 1)
+        if begun(pids) == 2:
+            break
+    assert begun(pids) == 2
     assert gone(pids)
     bench.check(result)
 
 
 def test_a_coroutine_there_that_swallows_its_cancellation_is_killed_too(bench: Bench, tmp_path: Path) -> None:
-    pids = tmp_path / "pids"
-    result = bench.run(step(swallow, {"where": str(pids)}, timeout_ms=300))
-    assert outcome_of(result).code == "ERR_TIMEOUT"
+    for limit_ms in LIMITS_MS:
+        pids = tmp_path / f"pids-{limit_ms}"
+        result = bench.run(step(swallow, {"where": str(pids)}, timeout_ms=limit_ms))
+        assert outcome_of(result).code == "ERR_TIMEOUT"
+        if begun(pids):
+            break
     assert gone(pids)
 
 
-@pytest.mark.parametrize(("how", "code"), [("family", "OK"), ("family and hang", "ERR_TIMEOUT")])
-def test_everything_that_it_started_ends_with_it(bench: Bench, tmp_path: Path, how: str, code: str) -> None:
-    pids = tmp_path / "pids"
-    result = act(bench, how, pids, timeout_ms=3_000)
-    assert outcome_of(result).code == code
-    assert len(pids.read_text().split()) >= 5
+@pytest.mark.parametrize(
+    ("how", "code", "limits"),
+    [("family", "OK", (60_000,)), ("family and hang", "ERR_TIMEOUT", (1_000, 10_000, 60_000))],
+)
+def test_everything_that_it_started_ends_with_it(
+    bench: Bench, tmp_path: Path, how: str, code: str, limits: tuple[int, ...]
+) -> None:
+    for limit_ms in limits:
+        pids = tmp_path / f"pids-{limit_ms}"
+        result = act(bench, how, pids, timeout_ms=limit_ms)
+        assert outcome_of(result).code == code
+        if begun(pids) >= 5:
+            break
+    assert begun(pids) >= 5
     # Those whose parent died are told of their own death by whoever adopted them.
     wait_until(lambda: gone(pids))
 
@@ -174,10 +195,10 @@ def test_a_call_that_is_cancelled_leaves_no_process(bench: Bench, tmp_path: Path
 
 def test_when_the_process_that_forks_them_is_killed_there_is_another(bench: Bench) -> None:
     assert outcome_of(act(bench, "answer")).ok
-    nursery = processes.FORK_SERVER._process
-    assert nursery is not None
-    nursery.kill()
-    nursery.wait()
+    server = processes.FORK_SERVER._process
+    assert server is not None
+    server.kill()
+    server.wait()
     assert outcome_of(act(bench, "answer")).ok
 
 

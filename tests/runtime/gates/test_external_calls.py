@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from reenact import Registry, Runtime, SkillContext, skill
 from reenact.errors import WaitingForPerson
+from reenact.record.state import load_fold
 from reenact.replay import load_recording
 from reenact.runtime.gates.supervisor import Proposal
 from reenact.runtime.people import decisions as people
-from reenact.runtime.recovery import load_fold
 from reenact.skills.skill import Skill
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedDoor
@@ -277,7 +277,7 @@ made = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
+@settings(max_examples=60, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
 @given(st.lists(made, min_size=2, max_size=7), st.integers(0, 4), st.sampled_from([1, 2]))
 def test_whatever_runs_at_once_the_limit_holds_nothing_is_refused_below_it_and_a_replay_agrees(
     calls: list[Made], most: int, sessions: int

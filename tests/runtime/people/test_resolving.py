@@ -10,9 +10,9 @@ import pytest
 
 from reenact import Runtime, SkillContext, skill
 from reenact.journal import frontier
+from reenact.record.state import load_fold
 from reenact.runtime.call import authorize as keys
 from reenact.runtime.people import decisions as people
-from reenact.runtime.recovery import load_fold
 from reenact.store.checks.verification import verify_run
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedDoor

@@ -18,6 +18,7 @@ from reenact.errors import UsageError
 from reenact.record.reader import RunReader
 from reenact.runtime.session.session import Session
 from reenact.store.checks.verification import verify_run
+from tests import ctrl_c
 from tests.runtime.session.conftest import World
 
 
@@ -112,9 +113,12 @@ def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(runtime
         "time.sleep(60)\n"
     )
     with runtime.session() as session:
-        assert session.verify([f"{sys.executable} {script}"], timeout_s=3) == [124]
+        for limit_s in (0.5, 5, 50):  # on a busy machine it may end before the child is there
+            assert session.verify([f"{sys.executable} {script}"], timeout_s=limit_s) == [124]
+            if mark.exists() and mark.read_text():
+                break
     child = int(mark.read_text())
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while is_alive(child):
         assert time.monotonic() < deadline, "what the command started goes on"
 
@@ -143,7 +147,9 @@ with Runtime(sys.argv[1], skills=Registry([slow])).session() as session:
 
 def test_ctrl_c_leaves_a_session_without_a_task_behind(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    with subprocess.Popen([sys.executable, "-c", HOST, str(path)], stderr=subprocess.PIPE, text=True) as host:
+    with ctrl_c.heard():
+        host = subprocess.Popen([sys.executable, "-c", HOST, str(path)], stderr=subprocess.PIPE, text=True)
+    with host:
         deadline = time.monotonic() + 60
         while not (tmp_path / "begun").exists():
             assert time.monotonic() < deadline

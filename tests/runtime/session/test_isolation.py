@@ -20,18 +20,13 @@ from reenact.store.base import Lease, Unit
     version="1.0.0",
     tool_class="read",
     isolation="process",
-    timeout_ms=1500,
     side_effects=["http_request"],
     retry={"max_retries": 0},
 )
 def wild(ctx: SkillContext, what: str) -> int:
     """Does what no thread may do."""
     ctx.side_effect("http_request", "example.com")
-    if what.startswith("hang"):
-        if what != "hang":
-            Path(what.removeprefix("hang ")).write_text(str(os.getpid()))
-        time.sleep(600)
-    elif what == "exit":
+    if what == "exit":
         sys.exit(3)
     elif what == "die":
         os._exit(4)
@@ -40,10 +35,16 @@ def wild(ctx: SkillContext, what: str) -> int:
     return os.getpid()
 
 
+@skill("hang", version="1.0.0", tool_class="read", isolation="process", timeout_ms=3_000, retry={"max_retries": 0})
+def hang(where: str) -> None:
+    """Says who it is, and does not end."""
+    Path(where).write_text(str(os.getpid()))
+    time.sleep(600)
+
+
 @pytest.mark.parametrize(
     ("what", "code"),
     [
-        ("hang", "ERR_TIMEOUT"),
         ("exit", "ERR_INTERNAL"),
         ("die", "ERR_INTERNAL"),
         ("refuse", "ERR_CONNECTION_REFUSED"),
@@ -61,9 +62,9 @@ def test_a_skill_in_a_process_of_its_own_cannot_hurt_the_run(what: str, code: st
 
 
 def test_nothing_of_a_killed_skill_is_left_running(tmp_path: Path) -> None:
-    runtime = Runtime(":memory:", skills=Registry([wild]))
+    runtime = Runtime(":memory:", skills=Registry([hang]))
     with runtime.session() as session:
-        session.call("wild", {"what": f"hang {tmp_path / 'pid'}"})
+        assert session.call("hang", {"where": str(tmp_path / "pid")}).code == "ERR_TIMEOUT"
     pid = int((tmp_path / "pid").read_text())
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

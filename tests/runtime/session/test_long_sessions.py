@@ -19,6 +19,7 @@ from reenact.runtime.writing.checkpoint_state import DECODE, ENCODE
 from reenact.store.checks.verification import verify_run
 from reenact.store.signing import sign_frontier
 from reenact.store.sqlite.store import SqliteStore
+from tests.store.copies import copy_store
 
 CALLS = 600
 
@@ -64,20 +65,16 @@ def interrupted(path: str, **options: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes, str]:
-    """The files of such a session, made once."""
+def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The store of such a session, made once."""
     path = tmp_path_factory.mktemp("original") / "store.db"
-    run_id = interrupted(str(path))
-    return path.read_bytes(), path.with_name("store.db.key").read_bytes(), run_id
+    return path, interrupted(str(path))
 
 
 @pytest.fixture
-def left(original: tuple[bytes, bytes, str], tmp_path: Path) -> tuple[Path, str]:
-    path = tmp_path / "store.db"
-    path.write_bytes(original[0])
-    path.with_name("store.db.key").write_bytes(original[1])
-    path.with_name("store.db.key").chmod(0o600)
-    return path, original[2]
+def left(original: tuple[Path, str], tmp_path: Path) -> tuple[Path, str]:
+    store, run_id = original
+    return copy_store(store, tmp_path / "store.db"), run_id
 
 
 def test_a_session_that_goes_on_reads_at_most_256_calls_and_says_so(left: tuple[Path, str]) -> None:

@@ -16,7 +16,7 @@ from reenact import Runtime, skill
 from reenact.errors import ChecksumMismatch
 from reenact.journal import frontier
 from reenact.journal.run_fold import RunFold
-from reenact.runtime.recovery import load_fold
+from reenact.record.state import load_fold
 from reenact.store.signing import FRONTIER_HEAD, sign_frontier
 from reenact.store.sqlite.store import SqliteStore
 from tests.crash.harness import KILLED, Stage, check_survived, in_child, look, recover

@@ -33,13 +33,14 @@ class Together:
 def sizes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many payloads each commit holds, from here on."""
     seen: list[int] = []
-    real = bench.store._append
+    appender = bench.store._appender
+    real = appender.append
 
-    def counted(db: Any, unit: Unit, *rest: Any) -> Any:
+    def counted(unit: Unit, *rest: Any) -> Any:
         seen.append(len(unit.payloads))
-        return real(db, unit, *rest)
+        return real(unit, *rest)
 
-    monkeypatch.setattr(bench.store, "_append", counted)
+    monkeypatch.setattr(appender, "append", counted)
     return seen
 
 

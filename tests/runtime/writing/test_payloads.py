@@ -11,12 +11,12 @@ from reenact.errors import StoreError
 from reenact.runtime.effects.secrets import Secrets
 from reenact.runtime.writing.payloads import PayloadBook
 from reenact.runtime.writing.redaction import Redactor
-from reenact.store.base import Lease, NewPayload
+from reenact.runtime.writing.staging import Draft
+from reenact.store.base import Lease
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedDoor
 from tests.store.units import Run, open_store
 
-Taken = tuple[list[NewPayload], list[tuple[str, int]]]
 LONG = "long enough to be found by its content " * 10
 
 
@@ -29,15 +29,17 @@ class Writing:
         self.lease: Lease | None = None
         self.book = PayloadBook(store, "run-1", FixedDoor(), b"k" * 32, Redactor(Secrets()))
 
-    def begin(self) -> Taken:
-        return self.book.take_pending()
+    def begin(self) -> Draft:
+        return self.book.close_draft()
 
-    def end(self, taken: Taken) -> None:
-        unit, done = self.run.unit(payloads=taken[0])
-        unit.shared = taken[1]
-        self.lease = self.store.append(unit, self.lease, owner="a")
-        done()
-        self.book.committed(self.lease.run_no, unit.n, taken[0])
+    def end(self, draft: Draft) -> None:
+        unit, done = self.run.unit(payloads=draft.payloads)
+        unit.shared = draft.shared
+        appended = self.store.append(unit, self.lease, owner="a")
+        self.lease = appended.lease
+        done(appended)
+        draft.n = unit.n
+        self.book.committed(draft)
 
     def commit(self) -> None:
         self.end(self.begin())
@@ -61,11 +63,10 @@ def test_equal_values_have_one_envelope_within_a_commit_across_commits_and_while
     assert book.put(value) == first
     assert book.get(first[0]) == value, "what is on its way can be read"
     writing.end(taken)
-    assert len(taken[0]) == 1
-    payloads, shared = writing.begin()
-    assert payloads == []
-    assert [commitment for commitment, _ in shared] == [first[0]]
-    writing.end((payloads, shared))
+    assert len(taken.payloads) == 1
+    second = writing.begin()
+    assert (second.payloads, second.shared) == ([], [(first[0], 1)])
+    writing.end(second)
     assert book.put(value) == first
     assert book.get(first[0], near=2) == value
 
@@ -76,11 +77,14 @@ def test_what_a_failed_commit_held_goes_with_the_next_one(writing: Writing) -> N
     taken = writing.begin()
     second = book.put("meanwhile")
     assert book.put(LONG) == first
-    book.give_back(*taken)
+    book.reopen(taken)
     assert [book.get(commitment) for commitment, _ in (first, second)] == [LONG, "meanwhile"]
-    payloads, shared = writing.begin()
-    assert ([payload.commitment for payload in payloads], shared) == ([first[0], second[0]], [])
-    writing.end((payloads, shared))
+    assert book.put("meanwhile") == second
+    again = writing.begin()
+    assert ([payload.commitment for payload in again.payloads], again.shared) == ([first[0], second[0]], [])
+    writing.end(again)
+    assert [book.put(value) for value in (LONG, "meanwhile")] == [first, second]
+    assert writing.begin().shared == [(first[0], 1), (second[0], 1)]
 
 
 def test_outcomes_and_salts_make_every_envelope_of_another_run_differ(writing: Writing, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from reenact.skills.declare import skill
 from reenact.skills.registry import Registry
 from reenact.store.compression import Codec
 from reenact.store.sqlite.store import SqliteStore
+from tests.store.copies import copy_store
 
 COMMIT_BITS = 24
 EVIDENCE = ("commits", "payloads", "erasures", "keys")
@@ -56,8 +56,7 @@ class StoreFile:
         self.erased = erase_step(path, self.second, "keyed")
 
     def copy(self, to: Path) -> Path:
-        shutil.copyfile(self.path, to)
-        return to
+        return copy_store(self.path, to)
 
     def number(self, run_id: str) -> int:
         return int(query(self.path, "SELECT run_no FROM runs WHERE run_id = ?", (run_id,))[0][0])
@@ -106,6 +105,7 @@ def query(path: Path, sql: str, parameters: tuple[object, ...] = ()) -> list[tup
 def tamper(path: Path, *changes: tuple[str, tuple[object, ...]]) -> None:
     """Change rows as somebody would who knows how: guards off, changes, guards on again."""
     db = sqlite3.connect(path, isolation_level=None)
+    db.execute("PRAGMA synchronous = OFF")  # a copy that is thrown away need not survive a power cut
     guards = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
     for name, _ in guards:
         db.execute(f"DROP TRIGGER {name}")

@@ -18,6 +18,7 @@ from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedDoor
 from tests.cli.harness import SKILLS, Command, Done
 from tests.cli.sample_skills import steady
+from tests.store.copies import copy_store
 from tests.store.sqlite.powerless import reopen, shut
 from tests.store.units import Run
 
@@ -31,9 +32,8 @@ def ill(recorded: Command, tmp_path: Path) -> Iterator[Command]:
     """A copy of a healthy store with one completed run, to be made ill."""
     folder = tmp_path / "ill"
     folder.mkdir()
-    SqliteStore(str(recorded.store)).close()
-    for name in ("store.db", "store.db.key"):
-        shutil.copy(recorded.folder / name, folder / name)
+    SqliteStore(str(recorded.store)).close()  # its log goes into the file
+    copy_store(recorded.store, folder / "store.db")
     yield Command(folder)
     reopen(folder)
 

@@ -76,9 +76,10 @@ def one_run(store: SqliteStore, run_id: str, appended: dict[str, int], until: fl
     for _ in range(COMMITS_PER_RUN):
         unit, taken = run.unit(payloads=[payload(run_id.encode() * 20, len(run.bodies))])
         began = time.monotonic()
-        lease = store.append(unit, lease, owner="crowd")
+        done = store.append(unit, lease, owner="crowd")
         slowest = max(slowest, time.monotonic() - began)
-        taken()
+        taken(done)
+        lease = done.lease
         appended[run_id] = len(run.bodies)
         if time.monotonic() > until:
             break

@@ -18,6 +18,7 @@ from reenact.errors import StoreError, StoreUnavailable, StoreVersionError
 from reenact.store.checks.verification import verify_run
 from reenact.store.doctor.examine import examine
 from reenact.store.sqlite import migrations
+from reenact.store.sqlite.read_only import refuse_other_schema
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import SystemDoor
 from tests.crash.harness import in_child
@@ -208,3 +209,13 @@ def test_an_upgrade_without_room_for_its_backup_changes_nothing(tmp_path: Path, 
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (version,)
     assert not [item.name for item in tmp_path.iterdir() if "backup" in item.name], "half a backup is none"
+
+
+def test_an_older_schema_is_not_read_where_it_cannot_be_brought_up_to_date(tmp_path: Path, newer: None) -> None:
+    path = tmp_path / "store.db"
+    version = older(path)
+    with (
+        closing(sqlite3.connect(path)) as db,
+        pytest.raises(StoreVersionError, match=f"cannot be brought to {version + 1} where nothing can be written"),
+    ):
+        refuse_other_schema(db, str(path))

@@ -1,4 +1,4 @@
-"""Claude, through Anthropic's own SDK."""
+"""The Anthropic adapter: Claude, through Anthropic's own SDK."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a model, and what it answers, in no provider's words."""
+"""Model requests and replies, in no provider's words, and the interface of an adapter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenAI's models, and every server that speaks the same way, through OpenAI's own SDK."""
+"""The OpenAI adapter: its models, and every server that speaks the same way, through OpenAI's own SDK."""
 
 from __future__ import annotations
 

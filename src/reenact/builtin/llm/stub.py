@@ -1,4 +1,4 @@
-"""A model that needs no network and always says the same to the same question."""
+"""The stub adapter: a model that needs no network and always says the same to the same question."""
 
 from __future__ import annotations
 

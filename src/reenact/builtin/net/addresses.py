@@ -1,4 +1,4 @@
-"""Which IP addresses are somebody's inside: a table of our own, so that every Python version decides alike."""
+"""Which IP addresses are private: a table of our own, so that every Python version decides alike."""
 
 from __future__ import annotations
 

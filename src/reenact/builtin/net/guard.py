@@ -1,4 +1,4 @@
-"""Where a skill may connect to: decided on the addresses themselves, at the moment of connecting."""
+"""The SSRF guard: where a skill may connect to, decided on the addresses at the moment of connecting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What HTTP libraries write to their logs while they work for a skill: headers, addresses, bodies. Not here."""
+"""Silencing the logs of HTTP libraries while they work for a skill: they would tell headers, addresses, bodies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo, act by act. Each act shows commands and their output, and makes claims that it checks."""
+"""The demo's script, act by act: each runs commands, shows their output, and makes claims that it checks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shutil
 import signal
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from reenact.cli.demo.plan import CRASH_POINT, ORDER_STEP
 from reenact.cli.demo.service import UNAVAILABLE
@@ -25,7 +25,7 @@ class Claim:
 
 
 class Narrator(Protocol):
-    """Whoever tells the story while it happens."""
+    """Where the demo's output goes while it happens."""
 
     def title(self, number: int, text: str) -> None: ...
     def command(self, shown: str) -> None: ...
@@ -108,10 +108,9 @@ class Story:
 
     def timeline(self) -> None:
         ran = self.reenact("show", "last")
-        run = self.shop.timeline()
+        run = self.shop.document()
         attempts = {step["step_id"]: step["attempts"] for step in run["steps"]}
-        quote: list[dict[str, Any]] = attempts.get("quote", [])
-        order: list[dict[str, Any]] = attempts.get(ORDER_STEP, [])
+        quote, order = attempts.get("quote", []), attempts.get(ORDER_STEP, [])
         self.claim(
             f"{plural(UNAVAILABLE, 'refusal')} with their back-offs are on record, and then the answer",
             held=ran.code == 0

@@ -58,7 +58,7 @@ def check_parts() -> None:
 
 
 class Stage:
-    """Tells the story on stdout while it happens."""
+    """Prints the demo on stdout while it happens."""
 
     def title(self, number: int, text: str) -> None:
         self._print([], [(f"{number}. {text}", "bold")])
@@ -83,7 +83,7 @@ class Stage:
 
 
 class Silence(Stage):
-    """For whoever reads the JSON document at the end."""
+    """Prints nothing: for `--json`, whose document comes at the end."""
 
     def _print(self, *lines: list[Segment]) -> None:
         """Nothing."""

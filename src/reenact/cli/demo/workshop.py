@@ -1,4 +1,4 @@
-"""What the demo works with: a folder, the service in a process of its own, and commands in processes of theirs."""
+"""What the demo works with: a temporary folder, the service, and commands in processes of their own."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
 import msgspec
 
 from reenact.cli.demo.plan import demo_plan
 from reenact.errors import StoreUnavailable
-from reenact.record.document import read_timeline
+from reenact.record.document import read_document
+from reenact.record.document_shape import RunDocument
 from reenact.store.base import RunRow
 from reenact.store.checks.verification import verify_run
 from reenact.store.open import open_store
@@ -88,10 +88,10 @@ class Workshop:
         finally:
             store.close()
 
-    def timeline(self) -> dict[str, Any]:
+    def document(self) -> RunDocument:
         store = open_store(self.store)
         try:
-            return read_timeline(store, store.find_run("last"), values=False)
+            return read_document(store, "last")
         finally:
             store.close()
 

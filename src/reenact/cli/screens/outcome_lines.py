@@ -1,4 +1,4 @@
-"""The end of a run, or where it stopped: for people and for programs."""
+"""A run's result as lines: what each step came to, and what to do about a run that has not ended well."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from reenact.cli.screens.printing import Segment, brief, one_line, plural, print_json, print_lines
 from reenact.record.outcomes import said
+from reenact.record.result import result_document
 
 if TYPE_CHECKING:
     from reenact.cli.advice import Advice
@@ -21,28 +22,6 @@ def print_result(result: RunResult, advice: Advice, *, as_json: bool) -> None:
         print_json(result_document(result))
     else:
         print_lines(result_lines(result, advice))
-
-
-def result_document(result: RunResult) -> dict[str, object]:
-    import msgspec
-
-    steps = list(result)
-    return {
-        "run_id": result.run_id,
-        "status": result.status,
-        "reason": result.reason,
-        "cost_cents": sum(step.cost_cents for step in steps),
-        "steps": [
-            {
-                "step_id": step.step_id,
-                "code": step.final_code,
-                "attempts": step.attempts,
-                "retries": step.retry_count,
-                "outcome": msgspec.to_builtins(step.outcome),
-            }
-            for step in steps
-        ],
-    }
 
 
 def result_lines(result: RunResult, advice: Advice) -> list[list[Segment]]:

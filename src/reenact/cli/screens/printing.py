@@ -1,4 +1,4 @@
-"""Output for people and for programs."""
+"""Printing: JSON documents, lines with styles, and foreign text made safe for a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run does, while it does it: a bar on a terminal, a line per fact anywhere else. Always on stderr."""
+"""Progress while a run works: a bar on a terminal, a line per fact anywhere else. Always on stderr."""
 
 from __future__ import annotations
 

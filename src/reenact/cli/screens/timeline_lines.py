@@ -1,11 +1,14 @@
-"""The timeline of a run as text."""
+"""The timeline that `reenact show` prints: a run's document as lines."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from reenact.cli.screens.outcome_lines import STATUS_STYLE
 from reenact.cli.screens.printing import Segment, brief, dollars, one_line, plural, short
+
+if TYPE_CHECKING:
+    from reenact.record.document_shape import AttemptDocument, EventDocument, RunDocument, StepDocument
 
 STATE_STYLE = {"COMPLETED": "green", "FAILED": "red", "DENIED": "red"}
 DIM = "dim"
@@ -20,8 +23,8 @@ IN_DOUBT = {
 }
 
 
-def timeline_lines(run: dict[str, Any]) -> list[list[Segment]]:
-    """Every line of a run that `read_timeline` has read: steps and events in the order in which they began."""
+def timeline_lines(run: RunDocument) -> list[list[Segment]]:
+    """Every line of a run that `read_document` has read: steps and events in the order in which they began."""
     lines, events = heading(run), list(run["events"])
     for step in run["steps"]:
         while events and events[0]["ts"] < step["started_at"]:
@@ -31,12 +34,12 @@ def timeline_lines(run: dict[str, Any]) -> list[list[Segment]]:
     return lines
 
 
-def shown_status(run: dict[str, Any]) -> str:
+def shown_status(run: RunDocument) -> str:
     """As `ls` says it: a run that counts as running and that nobody works on is interrupted."""
-    return "interrupted" if run.get("interrupted") else str(run["status"])
+    return "interrupted" if run["interrupted"] else str(run["status"])
 
 
-def heading(run: dict[str, Any]) -> list[list[Segment]]:
+def heading(run: RunDocument) -> list[list[Segment]]:
     status = shown_status(run)
     planned = run["steps_planned"]
     steps = (
@@ -56,12 +59,12 @@ def heading(run: dict[str, Any]) -> list[list[Segment]]:
     return lines
 
 
-def plan_name(run: dict[str, Any]) -> str:
+def plan_name(run: RunDocument) -> str:
     """A session's plan has no name but the run's id."""
     return "session" if run["kind"] == "session" else one_line(run["plan_id"])
 
 
-def step_head(step: dict[str, Any]) -> list[Segment]:
+def step_head(step: StepDocument) -> list[Segment]:
     """The step in one line: where it stands, and with which code it ended."""
     state = step["state"]
     first: list[Segment] = [
@@ -77,7 +80,7 @@ def step_head(step: dict[str, Any]) -> list[Segment]:
     return first
 
 
-def step_lines(step: dict[str, Any], run_status: str) -> list[list[Segment]]:
+def step_lines(step: StepDocument, run_status: str) -> list[list[Segment]]:
     lines = [step_head(step)]
     rationale = None if step["decision"] is None else step["decision"]["rationale"]
     if step["message"] and step["message"] != rationale:
@@ -101,7 +104,7 @@ def step_lines(step: dict[str, Any], run_status: str) -> list[list[Segment]]:
     return [*lines, *value_lines(step)]
 
 
-def value_lines(step: dict[str, Any]) -> list[list[Segment]]:
+def value_lines(step: StepDocument) -> list[list[Segment]]:
     """A call that returned nothing has no output; null is what one returned."""
     lines: list[list[Segment]] = []
     for name in ("parameters", "output"):
@@ -112,7 +115,7 @@ def value_lines(step: dict[str, Any]) -> list[list[Segment]]:
     return lines
 
 
-def attempt_line(attempt: dict[str, Any], width: int) -> list[Segment]:
+def attempt_line(attempt: AttemptDocument, width: int) -> list[Segment]:
     cost = dollars(int(attempt["cost_exact"]))
     digest: Segment = (f"  {short(attempt['digest'])}", DIM)
     if attempt["kind"] == "redispatch":
@@ -130,14 +133,14 @@ def attempt_line(attempt: dict[str, Any], width: int) -> list[Segment]:
     return [*line, digest]
 
 
-def code_text(attempt: dict[str, Any]) -> str:
+def code_text(attempt: AttemptDocument) -> str:
     if attempt["kind"] != "attempt":
         return ""
     status = "" if attempt["http_status"] is None else f" {attempt['http_status']}"
     return f"{attempt['code']}{status}"
 
 
-def duration(attempt: dict[str, Any]) -> int:
+def duration(attempt: AttemptDocument) -> int:
     from reenact.values.clock import parse_ts
 
     if attempt["started_at"] is None or attempt["ended_at"] is None:
@@ -151,7 +154,7 @@ def value_text(value: object) -> str:
     return one_line(msgspec.json.encode(value).decode())
 
 
-def ending(run: dict[str, Any]) -> list[list[Segment]]:
+def ending(run: RunDocument) -> list[list[Segment]]:
     total = f"{dollars(int(run['cost_exact']))}, charged as {plural(run['cost_cents'], 'cent')}"
     lines: list[list[Segment]] = [[("cost  ", DIM), (total, "")]]
     seal = run["seal"]
@@ -159,7 +162,7 @@ def ending(run: dict[str, Any]) -> list[list[Segment]]:
         lines.append(
             [("seal  ", DIM), (f"none yet; {plural(run['commits'], 'commit')}, head {short(run['head'])}", "yellow")]
         )
-        if run.get("next"):
+        if run["next"]:
             lines.append([("next  ", DIM), (one_line(run["next"]), "yellow")])
         return lines
     lines.append([("seal  ", DIM), (seal["seal_digest"], "")])
@@ -168,13 +171,13 @@ def ending(run: dict[str, Any]) -> list[list[Segment]]:
     return lines
 
 
-def event_line(event: dict[str, Any]) -> list[Segment]:
+def event_line(event: EventDocument) -> list[Segment]:
     """One event: what, when, who, about which step, and what was said."""
     parts = [str(event["type"]), event["ts"], event["who"], event["step_id"], said_in(event)]
     return [("event ", "dim"), ("  ".join(one_line(part) for part in parts if part), "")]
 
 
-def said_in(event: dict[str, Any]) -> str:
+def said_in(event: EventDocument) -> str:
     if event.get("erased"):
         return "(what was said is erased)"
     if event["type"] == "verify":
@@ -188,7 +191,7 @@ def said_in(event: dict[str, Any]) -> str:
     return ": ".join(part for part in (word, reason) if part)
 
 
-def vote_text(vote: dict[str, Any]) -> str:
+def vote_text(vote: EventDocument) -> str:
     """A person's vote about a step, in words."""
     text = f"{WORDS[vote['decision']]} by {vote['who']}"
     if vote.get("erased"):

@@ -1,9 +1,9 @@
-"""A run shown while it goes on: redrawn on a terminal, a growing text anywhere else. Nothing is changed by watching."""
+"""`show --watch`: a run shown while it goes on, redrawn on a terminal, growing elsewhere. Changes nothing."""
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -23,19 +23,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
+    from reenact.record.document_shape import RunDocument, StepDocument
     from reenact.store.base import Store
 
-Document = dict[str, Any]
 EVERY_S: Final = 0.2
 STILL: Final = 10
 """After so many looks at which nothing had changed, it is asked whether anybody works on the run."""
-ENDED: Final = ("completed", "failed", "cancelled")
 
 
 def watch_run(store: Store, run_id: str, *, values: bool, as_json: bool) -> int:
     """Show a run until it ends or somebody interrupts; the exit code."""
     screen = choose_screen(as_json=as_json)
-    latest: Document | None = None
+    latest: RunDocument | None = None
     try:
         with screen:
             for told in looks(store, run_id, values=values):
@@ -52,21 +51,22 @@ def watch_run(store: Store, run_id: str, *, values: bool, as_json: bool) -> int:
     return DONE
 
 
-def looks(store: Store, run_id: str, *, values: bool) -> Iterator[Document | str]:
+def looks(store: Store, run_id: str, *, values: bool) -> Iterator[RunDocument | str]:
     """The run each time it has changed, and once in a standstill a remark where nobody works on it."""
-    from reenact.record.document import Timeline
+    from reenact.contracts.records import ENDED
+    from reenact.record.document import DocumentReader
     from reenact.store.doctor.runs import look_at_run
     from reenact.values.clock import SystemDoor
 
     door, pause = SystemDoor(), threading.Event()
-    timeline = Timeline(store, run_id, values=values)
+    reader = DocumentReader(store, run_id, values=values)
     seen: tuple[int, str] | None = None
     still = 0
     while True:
         row = store.find_run(run_id)
         if (row.commits, row.status) != seen:
             seen, still = (row.commits, row.status), 0
-            yield timeline.read(row)
+            yield reader.read(row)
         if row.status in ENDED:
             return
         still += 1
@@ -89,13 +89,13 @@ class Quiet:
     def close(self) -> None:
         """Nothing is drawn after this."""
 
-    def show(self, run: Document) -> None:
+    def show(self, run: RunDocument) -> None:
         """The run has changed."""
 
     def remark(self, text: str) -> None:
         typer.echo(one_line(text), err=True)
 
-    def end(self, run: Document | None) -> None:
+    def end(self, run: RunDocument | None) -> None:
         if run is not None:
             print_json(run)
 
@@ -111,7 +111,7 @@ class Growing(Quiet):
         self._status: str | None = None
         self._told: set[tuple[str, str, str | None]] = set()
 
-    def show(self, run: Document) -> None:
+    def show(self, run: RunDocument) -> None:
         lines: list[list[Segment]] = [] if self._headed else heading(run)
         self._headed = True
         lines += self._new_events(run)
@@ -122,7 +122,7 @@ class Growing(Quiet):
         self._status = run["status"]
         print_lines(lines)
 
-    def _new_lines(self, step: Document) -> list[list[Segment]]:
+    def _new_lines(self, step: StepDocument) -> list[list[Segment]]:
         index, attempts = step["step_index"], step["attempts"]
         if index in self._ended:
             return []
@@ -141,7 +141,7 @@ class Growing(Quiet):
                 lines.append([(f"      {brief(step['message'])}", "red")])
         return lines
 
-    def _new_events(self, run: Document) -> list[list[Segment]]:
+    def _new_events(self, run: RunDocument) -> list[list[Segment]]:
         lines = []
         for event in run["events"]:
             name = (event["type"], event["ts"], event["trace_id"])
@@ -150,7 +150,7 @@ class Growing(Quiet):
                 lines.append(event_line(event))
         return lines
 
-    def end(self, run: Document | None) -> None:
+    def end(self, run: RunDocument | None) -> None:
         if run is not None:
             print_lines([*self._new_events(run), *ending(run)])
 
@@ -172,7 +172,7 @@ class Redrawn(Quiet):
     def close(self) -> None:
         self._live.stop()
 
-    def show(self, run: Document) -> None:
+    def show(self, run: RunDocument) -> None:
         self._remark = []
         self._run = run
         self._draw()
@@ -192,7 +192,7 @@ class Redrawn(Quiet):
         text.no_wrap, text.overflow = True, "ellipsis"
         self._live.update(text, refresh=True)
 
-    def end(self, run: Document | None) -> None:
+    def end(self, run: RunDocument | None) -> None:
         if run is not None:
             print_lines(timeline_lines(run))
 

@@ -1,4 +1,4 @@
-"""What a capture records without being told: the program, the commit and whether it was clean, the machine."""
+"""The environment that a capture records by itself: program, commit, whether the work tree was clean, machine."""
 
 from __future__ import annotations
 

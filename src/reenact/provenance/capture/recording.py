@@ -1,4 +1,4 @@
-"""A context manager around any program that produces a report.
+"""`record_report`: a context manager around any program that produces a report.
 
     with record_report("docs/report.md", "eval-live", inputs={"token": "tokens/swiss.yml"},
                        sampling=ReenactSampling(n=30), models=[ReenactModel("m", "anthropic")]) as recording:

@@ -1,4 +1,4 @@
-"""The id that a provider gave to a request, by which it can be asked about that request later."""
+"""Provider request ids, from a response's headers: by them a provider can be asked about a request later."""
 
 from __future__ import annotations
 

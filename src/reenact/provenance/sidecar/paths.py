@@ -1,4 +1,4 @@
-"""Where a report's sidecar lies."""
+"""The path of a report's sidecar."""
 
 from __future__ import annotations
 

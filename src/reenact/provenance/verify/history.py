@@ -1,4 +1,4 @@
-"""What git's history says about a sidecar: who changed an input, and whether its commit, version and dirtiness fit."""
+"""Checking a sidecar against git's history: who changed an input, whether its commit, version and dirtiness fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One input against its recorded hash: found in its place, found elsewhere, changed, gone, or not to be read."""
+"""Checking one input against its recorded hash: found in its place, elsewhere, changed, gone, or not to be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a verification says: a verdict for each report, from a status for each of its fields."""
+"""The result of a verification: a verdict for each report, from a status for each of its fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Foreign text on its way to a terminal, a log or a page: it can say anything, and do nothing."""
+"""Escaping foreign text for a terminal, a log or a page: it can say anything, and do nothing."""
 
 from __future__ import annotations
 

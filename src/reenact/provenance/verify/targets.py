@@ -1,4 +1,4 @@
-"""What a caller may name: reports, sidecars, folders and globs, and the sidecars that they stand for."""
+"""Resolving what a caller names: reports, sidecars, folders and globs, to the sidecars that they stand for."""
 
 from __future__ import annotations
 

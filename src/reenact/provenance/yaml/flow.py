@@ -1,4 +1,4 @@
-"""Flow collections, and what a node of any kind may start with: properties, aliases, scalars."""
+"""Reading YAML flow collections, and what a node of any kind may start with: properties, aliases, scalars."""
 
 from __future__ import annotations
 

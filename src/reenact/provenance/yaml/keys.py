@@ -1,4 +1,4 @@
-"""A collection as the key of a map: JavaScript objects have string keys, so it prints as flow YAML.
+"""Collections as keys of a map: JavaScript objects have string keys, so they print as flow YAML.
 
 Only what prints on one short line, without comments, tags, anchors or aliases, is decided.
 """

@@ -1,4 +1,4 @@
-"""What a YAML text says before it means anything: nodes with their tags, anchors and places."""
+"""YAML syntax nodes, with their tags, anchors and places: what a text says before it means anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scalars: where each style ends, and what its text means after folding, chomping and escapes."""
+"""Reading YAML scalars: where each style ends, and its text after folding, chomping and escapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What scalars and tags mean: the core schema of YAML 1.2, as the original applies it."""
+"""The YAML 1.2 core schema: what scalars and tags mean, as the original applies it."""
 
 from __future__ import annotations
 

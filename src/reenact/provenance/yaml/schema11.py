@@ -1,4 +1,4 @@
-"""Scalars under `%YAML 1.1`: yes and no, octal and sexagesimal numbers, dates, merge keys."""
+"""The YAML 1.1 schema, under `%YAML 1.1`: yes and no, octal and sexagesimal numbers, dates, merge keys."""
 
 from __future__ import annotations
 

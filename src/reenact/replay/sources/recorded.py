@@ -185,7 +185,7 @@ def recorded_output(recorded: RecordedStep) -> tuple[str | None, object]:
 
 
 def opened(value: object) -> object:
-    """A recorded value as a call is made with it: with the key, what was sealed is open."""
+    """A recorded value as a call is made with it: with the key, what was encrypted is decrypted."""
     return Redactor(Secrets()).decrypt(value)
 
 

@@ -22,7 +22,7 @@ from reenact.policy.retry import should_retry
 from reenact.policy.settle import FREE
 from reenact.record.reader import RecordedStep
 from reenact.record.recording import Recording
-from reenact.runtime.plans.steps import PlannedStep, RunPlan
+from reenact.runtime.plans.steps import Bound, PlannedStep, RunPlan
 from reenact.skills.registry import Registry
 from reenact.skills.schema import Signature
 from reenact.skills.skill import Skill
@@ -95,6 +95,10 @@ class ReplayPlan(RunPlan):
         trace = self._recording.trace(step.step_id)
         turn = None if trace is None else trace.meta("turn")
         return replace(step, turn=turn) if isinstance(turn, int) and turn else step
+
+    def bound(self, step: Step) -> Bound:
+        """Each step for itself: what stands in for a skill decides as in that step."""
+        return self.bind_step(step)
 
     def skill(self, step: Step) -> Skill | None:
         found = super().skill(step)

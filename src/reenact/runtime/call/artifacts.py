@@ -209,6 +209,7 @@ def attempt_call(call: Call, number: int) -> AttemptCall:
         attempt=number,
         idempotency_key=made.idempotency_key,
         context=run.plan.context,
+        plain=call.plain,
     )
 
 

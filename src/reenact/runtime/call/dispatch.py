@@ -14,14 +14,14 @@ from reenact.errors import StoreError
 from reenact.policy.classify import classify
 from reenact.policy.repeat import fate_unknown, may_repeat
 from reenact.policy.retry import calculate_backoff_ms, should_retry
-from reenact.policy.settle import settle
+from reenact.policy.settle import FREE, settle
 from reenact.record.outcomes import with_output
 from reenact.runtime.call import artifacts, doubt, ending, unrecorded
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.ending import Kept
 from reenact.runtime.crash_points import reach
 from reenact.runtime.effects import reports
-from reenact.runtime.effects.source import SAME, AttemptResult
+from reenact.runtime.effects.source import NO_FACTS, SAME, AttemptResult
 from reenact.runtime.gates import budget
 from reenact.runtime.gates.verdict import Refusal
 from reenact.runtime.money import reserved_by
@@ -42,7 +42,9 @@ async def dispatch(call: Call) -> StructuredOutcome:
         number = trace.made  # what is recorded of a doubt is none
         result = await doubt.known_result(call, number) if trace.trace_id in run.in_doubt else None
         if not isinstance(result, AttemptResult):
-            refusal = await doubt.record_doubt(call) or out_of_money(call)
+            may_be_sent_again = not call.is_live or trace.trace_id in run.in_doubt
+            refusal = await doubt.record_doubt(call) if may_be_sent_again else None
+            refusal = refusal or (out_of_money(call) if trace.attempts else None)
             if refusal is not None:
                 return end_without_money(call, refusal)
             said = None if call.is_live else run.source.person_said(trace)
@@ -93,7 +95,7 @@ async def attempt(call: Call, number: int) -> AttemptResult:
 
 
 def code_of(call: Call, result: AttemptResult) -> str:
-    code = classify(result.facts)
+    code = "OK" if result.facts is NO_FACTS else classify(result.facts)
     return call.step.success_code if code == "OK" else code
 
 
@@ -110,9 +112,12 @@ def record(call: Call, result: AttemptResult, code: str, number: int, wait: int 
     if result.response is not SAME or value is not result.output or wait is not None:
         response = book.put(result.output if result.response is SAME else result.response, hints=hints)
     cost = result.cost_exact
-    if cost is None:
-        cost = settle(call.rate, run.money.prices, reserved_by(call.trace), code, result.facts).exact
-    spend(call, cost)
+    if cost is None and result.facts is NO_FACTS and call.step.price == FREE:
+        cost = 0
+    elif cost is None:
+        cost = settle(call.rate, run.plan.prices, reserved_by(call.trace), code, result.facts).exact
+    if cost > 0 and call.is_live:
+        run.money.spend(call.rate.model, cost)  # the agent's other runs count it too; a replay spends nothing
     run.journal.attempt(
         artifacts.attempt(
             call,
@@ -122,7 +127,7 @@ def record(call: Call, result: AttemptResult, code: str, number: int, wait: int 
             code=code,
             cost=cost,
             ended_at=result.ended_at,
-            facts=shown_facts(call, result.facts),
+            facts=result.facts if result.facts is NO_FACTS else shown_facts(call, result.facts),
             request_id=None if result.request_id is None else shown_request_id(call, result.request_id),
             response=response[0],
             retry_after_ms=result.retry_after_ms,
@@ -135,12 +140,6 @@ def record(call: Call, result: AttemptResult, code: str, number: int, wait: int 
         known = {"attempt": number, "code": code, "backoff_ms": wait, "skill_id": call.step.skill_id}
         run.listeners.tell(call.fact("attempt", **known))
     return output
-
-
-def spend(call: Call, exact: int) -> None:
-    """What the agent's other runs count too; a replay spends nothing."""
-    if exact > 0 and call.is_live:
-        call.run.money.spend(call.rate.model, exact)
 
 
 # -- again, or not -----------------------------------------------------------------------------------------------------
@@ -199,7 +198,10 @@ def says_conflict(facts: Facts) -> bool:
 async def wait_for_next(call: Call, wait_ms: int) -> bool:
     """The failed attempt is durable before anybody sleeps. True when the run was cancelled by the end of it."""
     reach("before_attempt_record")
-    await unrecorded.make_durable(call)
+    try:
+        await call.run.journal.flush()
+    except StoreError as error:
+        unrecorded.go_on(call, error)
     reach("after_attempt_record")
     if not call.is_live:
         return False
@@ -246,9 +248,7 @@ def shown_side_effects(call: Call, number: int, result: AttemptResult) -> list[S
 
 def out_of_money(call: Call) -> Refusal | None:
     """Why nothing more may be dispatched; the first dispatch was the gate's business."""
-    if not call.trace.attempts or doubt.ends_by_word(call):
-        return None
-    return budget.no_money_for_attempt(call)
+    return None if doubt.ends_by_word(call) else budget.no_money_for_attempt(call)
 
 
 def end_with_attempt(call: Call, result: AttemptResult, code: str, output: Kept) -> StructuredOutcome:

@@ -108,8 +108,6 @@ async def record_doubt(call: Call) -> Refusal | None:
     """
     run, trace = call.run, call.trace
     in_doubt = trace.trace_id in run.in_doubt
-    if call.is_live and not in_doubt:
-        return None
     for _ in range(run.source.redispatches(trace, in_doubt=in_doubt)):
         reach("before_redispatch_record")
         reserved = reserved_by(trace)

@@ -1,7 +1,7 @@
 """Drive a call: perform the output of its state until the state is terminal. Fresh and crashed alike.
 
-The states and what each does are the Moore table, `reenact.machine`; a fresh call starts in PENDING, a recovered one
-wherever its trace stands.
+The states and what each does are the Moore table, `reenact.journal.machine`; a fresh call starts in PENDING, a
+recovered one wherever its trace stands.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from reenact.contracts.outcome import StructuredOutcome
-from reenact.machine import OUTPUT, Output
+from reenact.errors import StoreError
+from reenact.journal.machine import OUTPUT, Output
 from reenact.record.outcomes import denied_outcome_of, outcome_of, with_output
 from reenact.runtime.call import artifacts, authorize, dispatch, ending, unrecorded
 from reenact.runtime.call.call import Call
@@ -31,7 +32,7 @@ async def drive(call: Call) -> StructuredOutcome:
         if call.gate is not None and call.claim is not None:
             call.gate.release(call.claim)
         raise
-    if run.gates.duplicates is not None:
+    if run.gates.duplicates is not None and call.step.touches:
         remember(call, outcome)
     if run.listeners.any:
         known = {"code": outcome.code, "status": outcome.status, "outcome": call.shown(outcome)}
@@ -59,10 +60,18 @@ async def ask_gates(call: Call) -> StructuredOutcome | None:
             run.gates.external.release(call.trace_id)
 
 
+async def make_durable(call: Call) -> None:
+    """What is staged; a read may go on without that where its host said so."""
+    try:
+        await call.run.journal.flush()
+    except StoreError as error:
+        unrecorded.go_on(call, error)
+
+
 async def execute(call: Call) -> StructuredOutcome:
     """EXECUTING: the call is durable, then it is dispatched."""
     run = call.run
-    await unrecorded.make_durable(call)
+    await make_durable(call)
     if run.cancel_note is not None:
         return ending.refuse(call, "ERR_CANCELLED", "the run was cancelled", holds_key=True)
     if run.listeners.any:

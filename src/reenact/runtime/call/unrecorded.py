@@ -16,14 +16,6 @@ from reenact.runtime.call.call import Call
 log = logging.getLogger("reenact.journal")
 
 
-async def make_durable(call: Call) -> None:
-    """What is staged; a read may go on without that where its host said so."""
-    try:
-        await call.run.journal.flush()
-    except StoreError as error:
-        go_on(call, error)
-
-
 def go_on(call: Call, error: StoreError) -> None:
     """Where the call may go on without a record, say so; raises `error` for anything else."""
     if not may_go_on(call):

@@ -18,7 +18,7 @@ from reenact.runtime.effects import reports
 from reenact.runtime.effects.coroutines import within
 from reenact.runtime.effects.processes import call_in_process
 from reenact.runtime.effects.secrets import Secrets
-from reenact.runtime.effects.source import SAME, AttemptCall, AttemptResult, EffectSource
+from reenact.runtime.effects.source import NO_FACTS, SAME, AttemptCall, AttemptResult, EffectSource
 from reenact.runtime.effects.threads import THREADS, leave_if_forked
 from reenact.runtime.gates.permission import refuse_hosts
 from reenact.runtime.plans.steps import PlannedStep
@@ -27,8 +27,6 @@ from reenact.skills.context import SkillContext
 from reenact.skills.plain import to_plain
 from reenact.skills.skill import Skill
 from reenact.values.clock import Door
-
-NO_FACTS = Facts()
 
 
 class Begun(NamedTuple):
@@ -73,8 +71,7 @@ class LiveSource(EffectSource):
     async def attempt(self, call: AttemptCall) -> AttemptResult:
         skill = call.step.skill
         assert skill is not None, "a call without its skill is refused by the gates"
-        parameters = unescape(call.parameters, self._secrets.get)
-        assert isinstance(parameters, dict)
+        parameters = call.parameters if call.plain else self._opened(call)
         ambient, process = sys.exc_info()[1], os.getpid()
         begun = Begun(self._context(call), self._door.timestamp(), self._door.monotonic())
         output: object = None
@@ -96,6 +93,12 @@ class LiveSource(EffectSource):
         leave_if_forked(process)
         detach(error, ambient)
         return self._result(call, begun, output, error, still_running=still_running)
+
+    def _opened(self, call: AttemptCall) -> dict[str, object]:
+        """The parameters with secrets in their places."""
+        parameters = unescape(call.parameters, self._secrets.get)
+        assert isinstance(parameters, dict)
+        return parameters
 
     async def left_behind(self, call: AttemptCall, wait: bool, /) -> AttemptResult | bool:  # noqa: FBT001
         """What came of a call whose caller gave up on it, in its thread; `wait` no longer than the step may take."""
@@ -141,8 +144,7 @@ class LiveSource(EffectSource):
         assert skill is not None
         hook = skill.reconcile
         assert hook is not None
-        parameters = unescape(call.parameters, self._secrets.get)
-        assert isinstance(parameters, dict)
+        parameters = self._opened(call)
         ctx = self._context(call)
         started_at, began = self._door.timestamp(), self._door.monotonic()
         try:

@@ -19,7 +19,8 @@ class Secrets:
         if bound is not None and not isinstance(bound, Mapping):
             raise UsageError("secrets are given by name, {NAME: value}")
         self._bound = dict(bound or {})
-        self._seen = {value for value in self._bound.values() if value}
+        self.seen = {value for value in self._bound.values() if value}
+        """Values that the host bound or that were looked up; they are never forgotten."""
 
     def get(self, name: str) -> str:
         value = self._bound.get(name) or os.environ.get(name) or self._from_file(name)
@@ -28,7 +29,7 @@ class Secrets:
                 f"secret {name} is not set; put it into the environment or into the file named by {FILE_VARIABLE}, "
                 "then run `reenact resume`"
             )
-        self._seen.add(value)
+        self.seen.add(value)
         return value
 
     def has(self, name: str) -> bool:
@@ -58,11 +59,5 @@ class Secrets:
         return value if isinstance(value, str) else None
 
     @property
-    def count(self) -> int:
-        """How many values are known; they are never forgotten."""
-        return len(self._seen)
-
-    @property
     def known_values(self) -> frozenset[str]:
-        """Values that the host bound or that were looked up."""
-        return frozenset(self._seen)
+        return frozenset(self.seen)

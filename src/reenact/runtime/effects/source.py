@@ -18,6 +18,8 @@ from reenact.policy.budget import Spent
 from reenact.runtime.gates.verdict import Refusal, Verdict
 from reenact.runtime.plans.steps import PlannedStep
 
+NO_FACTS = Facts()
+"""Of a dispatch that returned, and said nothing else."""
 SAME = object()
 """The raw response is the output itself."""
 
@@ -34,6 +36,8 @@ class AttemptCall(Struct, frozen=True, kw_only=True):
     attempt: int
     idempotency_key: str
     context: dict[str, object]
+    plain: bool = False
+    """Nothing in the parameters is a secret or escaped."""
 
 
 class AttemptResult(Struct, frozen=True, kw_only=True):

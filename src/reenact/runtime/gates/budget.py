@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reenact.errors import UnknownPrice
 from reenact.policy.budget import NOTHING, LedgerDecision, Spent, check_ledger
-from reenact.runtime.gates.verdict import Approval, Refusal, Verdict, with_amounts
+from reenact.runtime.gates.verdict import Approval, Refusal, Verdict
 from reenact.runtime.money import reserved_by
 
 if TYPE_CHECKING:
     from reenact.runtime.call.call import Call
 
 
-def estimate(call: Call) -> int | Refusal:
-    """What the call may cost, in picodollars; a model without a price is refused."""
-    skill = call.step.skill
-    assert skill is not None
-    try:
-        return skill.estimate(call.unescaped(), call.run.money.prices)
-    except UnknownPrice as error:
-        return Refusal("budget", "ERR_LLM_INVALID_MODEL", str(error), {"model": error.model})
+async def decide(call: Call, required: int) -> tuple[Verdict, dict[str, str | None]]:
+    """The budget's word, then the supervisor's, and the amounts that it was decided on.
 
-
-async def decide(call: Call, required: int) -> Verdict:
-    """The budget's word, then the supervisor's. While a function is asked others go on: then the budget's again."""
+    While a function is asked others go on: then the budget's word is asked again.
+    """
     run, supervision = call.run, call.run.gates.supervision
     others_go_on = call.is_live and supervision.asks_a_function(call)
     try:
@@ -39,7 +31,7 @@ async def decide(call: Call, required: int) -> Verdict:
         verdict = refusal or verdict
     if decision.alert or decision.warning:
         warn(call, decision)
-    return with_amounts(verdict, decision.meta())
+    return verdict, decision.meta()
 
 
 def of_call(call: Call, required: int) -> tuple[LedgerDecision, Refusal | None]:

@@ -17,7 +17,6 @@ from reenact.contracts.outcome import StructuredOutcome
 from reenact.journal.chain import sha
 from reenact.runtime.gates.verdict import Refusal
 from reenact.runtime.plans.steps import PlannedStep
-from reenact.skills.resources import resources_of
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import hmac_hex
 
@@ -164,7 +163,7 @@ def touched(call: Called) -> tuple[frozenset[str], frozenset[str]]:
     skill = call.step.skill
     if skill is None or not (skill.metadata.resources.reads or skill.metadata.resources.writes):
         return NOTHING, NOTHING
-    declared = resources_of(skill.metadata, call.parameters)
+    declared = skill.resources_of(call.parameters)
     return frozenset(declared.reads), frozenset(declared.writes)
 
 

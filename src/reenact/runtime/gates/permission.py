@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 OUR_OWN = "local"
 
 
+def limits(context: Context) -> bool:
+    """Whether there is anything to check."""
+    return context.allowed_skills is not None or bool(context.tool_registries) or context.profile is not None
+
+
 def check(call: Call) -> Refusal | None:
     """All but the number of external calls, which is counted over the run: see `external`."""
     step, context = call.step, call.run.plan.plan.context

@@ -13,6 +13,8 @@ from reenact.runtime.gates.supervisor import Supervision
 class Gates:
     """One for each run; see `order.ask` for the order in which they are asked."""
 
+    limits_agent: bool
+    """Whether the plan says what this agent may call: else there is no permission to ask for."""
     external: ExternalCalls | None
     supervision: Supervision
     duplicates: DuplicateGate | None = None

@@ -87,9 +87,10 @@ class Supervision:
         served = None if call.is_live else run.source.served_decision(call.step)
         if served is not None:
             return served
-        vote = run.journal.fold.votes.get(call.trace_id)
+        fold, trace_id = run.journal.fold, call.trace.trace_id
+        vote = fold.votes.get(trace_id)
         if vote is None and self.host is None:
-            if call.trace_id in run.journal.fold.parked:
+            if trace_id in fold.parked:
                 # Whoever asked may not be here; the question stands until it is answered.
                 return NeedsApproval(f"a person was asked about step {call.step.step_id} and has not answered")
             if self.mode == "auto":

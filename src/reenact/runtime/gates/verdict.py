@@ -38,8 +38,3 @@ class NeedsApproval:
 
 
 Verdict = Refusal | Approval | NeedsApproval
-
-
-def with_amounts(verdict: Verdict, exact: dict[str, str | None]) -> Verdict:
-    """An approval says what it was decided on."""
-    return Approval(verdict.by, vote=verdict.vote, exact=exact) if isinstance(verdict, Approval) else verdict

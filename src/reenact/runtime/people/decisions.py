@@ -8,13 +8,13 @@ from typing import Literal
 from reenact.contracts.records import ENDED, Event
 from reenact.errors import LockAcquireFailed, RunNotFound, UsageError
 from reenact.journal.fold import TraceFold
+from reenact.record.state import load_fold
 from reenact.runtime.call import ending
 from reenact.runtime.call.call import Call
 from reenact.runtime.engine import Engine
 from reenact.runtime.listeners import Fact
 from reenact.runtime.opening import reopen
 from reenact.runtime.people import votes
-from reenact.runtime.recovery import load_fold
 from reenact.runtime.run import Run
 from reenact.runtime.session import history
 from reenact.runtime.session.reopening import reopen_session

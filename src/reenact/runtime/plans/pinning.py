@@ -54,7 +54,7 @@ def pin_plan(
         "taxonomy": TAXONOMY_VERSION,
         "prices": prices_for(plan, registry, used, door.now_ms()),
         "retry": retry_for(registry, used),
-        "skills": digests_for(registry, used),
+        "skills": registry.digests(f"{skill_id}@{version}" for skill_id, version in used),
         "salt": door.random_bytes(32).hex(),
     }
     if limits_external_calls(plan):
@@ -140,12 +140,6 @@ def with_side_effects(registry: Registry, used: list[tuple[str, str]]) -> list[s
     """Which calls count as external depends on it, also where the skills' code is not at hand."""
     known = [f"{skill_id}@{version}" for skill_id, version in used if f"{skill_id}@{version}" in registry]
     return [name for name in known if registry.resolve(*name.split("@", 1)).metadata.side_effects]
-
-
-def digests_for(registry: Registry, used: list[tuple[str, str]]) -> dict[str, str]:
-    references = [f"{skill_id}@{version}" for skill_id, version in used]
-    known = registry.digests()
-    return {reference: known[reference] for reference in references if reference in known}
 
 
 def prices_for(plan: Plan, registry: Registry, used: list[tuple[str, str]], at_ms: int) -> dict[str, object]:

@@ -8,9 +8,9 @@ import msgspec
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Event, RunStatus
-from reenact.runtime.call import begin, ending, unrecorded
+from reenact.runtime.call import begin, ending
 from reenact.runtime.call.call import Call
-from reenact.runtime.call.drive import drive
+from reenact.runtime.call.drive import drive, make_durable
 from reenact.runtime.crash_points import reach
 from reenact.runtime.gates.duplicate import DuplicateGate
 from reenact.runtime.listeners import Fact
@@ -43,7 +43,7 @@ async def run_plan(run: Run, before_seal: BeforeSeal | None = None) -> RunStatus
         stopped = aborts(step, await drive(call))
         index += 1
         if journal.is_large:
-            await unrecorded.make_durable(call)
+            await make_durable(call)
     status: RunStatus = "failed" if stopped else "completed"
     if run.cancel_note is not None:
         note_cancel(run, run.cancel_note)

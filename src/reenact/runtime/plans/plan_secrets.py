@@ -10,7 +10,6 @@ from reenact.contracts.references import secret_names
 from reenact.errors import PlanError, SkillNotFound, UsageError
 from reenact.policy.literals import literal_secrets
 from reenact.policy.redaction import REDACTED, SecretRules
-from reenact.policy.screen import Screen
 from reenact.runtime.effects.secrets import Secrets
 from reenact.skills.registry import Registry
 from reenact.values.canonical import canonicalize
@@ -24,10 +23,10 @@ def refuse_secrets(
 ) -> None:
     """PlanError with the place of the first secret that stands literally in the plan, and what to write instead."""
     secrets.learn(secret_names([step.parameters for step in plan.steps]))
-    looks = Looks(secrets.known_values, tuple(plan.context.secret_fields), registry)
+    each = RulesBySkill(secrets.known_values, tuple(plan.context.secret_fields), registry)
     for index, step in enumerate(plan.steps):
-        screen, rules = looks.at(step)
-        if looks_plain(step.parameters, screen):
+        rules = each.at(step)
+        if looks_plain(step.parameters, rules):
             continue
         places = literal_secrets(step.parameters, rules)
         if places:
@@ -36,10 +35,10 @@ def refuse_secrets(
                 f'{source}: {where} looks like a secret, and a plan is stored as it is: write {{"$secret": "NAME"}} '
                 "there and put the value into the environment as NAME"
             )
-    around = around_parameters(plan, document)
-    if looks_plain(around, Screen(secrets.known_values)):
+    around, rules = around_parameters(plan, document), SecretRules(secrets.known_values)
+    if looks_plain(around, rules):
         return
-    for place in SecretRules(secrets.known_values).find(around):
+    for place in rules.find(around):
         raise PlanError(
             f"{source}: ${json_path(place)} looks like a secret, and a plan is stored as it is: take it out"
         )
@@ -51,20 +50,19 @@ def refuse_secrets_in_session(agent_id: str, context: Mapping[str, object], secr
         raise UsageError(f"session: {json_path(place)[1:]} looks like a secret, and is stored as it is: take it out")
 
 
-class Looks:
-    """The quick look and the thorough one at the parameters of each skill, made once."""
+class RulesBySkill:
+    """What is secret in the parameters of each skill, made once."""
 
     def __init__(self, known: frozenset[str], fields: tuple[str, ...], registry: Registry) -> None:
         self._known = known
         self._fields = fields
         self._registry = registry
-        self._made: dict[tuple[str, str | None], tuple[Screen, SecretRules]] = {}
+        self._made: dict[tuple[str, str | None], SecretRules] = {}
 
-    def at(self, step: Step) -> tuple[Screen, SecretRules]:
+    def at(self, step: Step) -> SecretRules:
         skill = (step.skill_id, step.skill_version)
         if skill not in self._made:
-            fields = (*self._fields, *self._hints(step))
-            self._made[skill] = (Screen(self._known, fields), SecretRules(self._known, fields))
+            self._made[skill] = SecretRules(self._known, (*self._fields, *self._hints(step)))
         return self._made[skill]
 
     def _hints(self, step: Step) -> tuple[str, ...]:
@@ -74,10 +72,10 @@ class Looks:
             return ()
 
 
-def looks_plain(value: object, screen: Screen) -> bool:
+def looks_plain(value: object, rules: SecretRules) -> bool:
     """Nothing in the value can be a secret, the mark of one, or a reference to another step."""
     content = canonicalize(value)
-    return screen.passes(value, content) and MARK not in content and b"{{" not in content
+    return rules.passes(value, content) and MARK not in content and b"{{" not in content
 
 
 def around_parameters(plan: Plan, document: dict[str, object]) -> dict[str, object]:

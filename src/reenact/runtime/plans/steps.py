@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from msgspec import Struct
 
 from reenact.contracts.artifacts import Resource, RiskLevel, ToolClass
 from reenact.contracts.plan import Plan, Step
-from reenact.contracts.plan_rules import PinnedRetry
-from reenact.contracts.skill import split_skill_id
+from reenact.contracts.plan_rules import PinnedRetry, SkillPrice
+from reenact.contracts.skill import SkillMetadata, split_skill_id
 from reenact.errors import SkillNotFound
+from reenact.policy.cost import PriceTable
 from reenact.policy.retry import RetryPolicy, merge_retry
+from reenact.policy.settle import FREE
 from reenact.skills.registry import Registry
-from reenact.skills.resources import resources_of
 from reenact.skills.skill import Skill
 from reenact.values.ids import project_uuid7
 
@@ -36,15 +38,15 @@ class PlannedStep(Struct, frozen=True, kw_only=True):
     caller_key: str | None
     skill: Skill | None
     definition_digest: str | None
+    reference: str
+    """`id@version`."""
+    success_code: str
+    redact_hints: tuple[str, ...]
+    """The fields that its skill marks secret."""
+    touches: bool
+    """Whether the duplicate gate has to know of it: it may not be repeated, or says what it reads and writes."""
+    price: SkillPrice
     turn: int = 0
-
-    @property
-    def reference(self) -> str:
-        return f"{self.skill_id}@{self.skill_version}"
-
-    @property
-    def redact_hints(self) -> tuple[str, ...]:
-        return () if self.skill is None else self.skill.metadata.redact
 
     def tool_class(self, parameters: Mapping[str, object]) -> ToolClass:
         """A skill that declares no class, or that nobody knows, counts as a write."""
@@ -57,12 +59,8 @@ class PlannedStep(Struct, frozen=True, kw_only=True):
         declared = None if self.skill is None else self.skill.metadata.resources
         if self.skill is None or declared is None or not (declared.reads or declared.writes):
             return [Resource(id=self.skill_id, kind="service")]
-        filled = resources_of(self.skill.metadata, parameters)
+        filled = self.skill.resources_of(parameters)
         return [Resource(id=name, kind="service") for name in sorted({*filled.reads, *filled.writes})]
-
-    @property
-    def success_code(self) -> str:
-        return SUCCESS_CODES.get(self.skill_id, "OK")
 
 
 SUCCESS_CODES = {
@@ -77,10 +75,53 @@ class Bound(Struct, frozen=True, kw_only=True):
 
     server: str
     tool: str
+    reference: str
+    skill: Skill | None
+    definition_digest: str | None
     on_error: str
     retry: RetryPolicy
-    timeout_ms: int | None
-    definition_digest: str | None
+    timeout_ms: int
+    success_code: str
+    redact_hints: tuple[str, ...]
+    touches: bool
+    price: SkillPrice
+
+    def step(
+        self,
+        index: int,
+        step_id: str,
+        skill_id: str,
+        skill_version: str | None,
+        parameters: dict[str, object],
+        *,
+        on_error: str | None = None,
+        retry: RetryPolicy | None = None,
+        timeout_ms: int | None = None,
+        caller_key: str | None = None,
+        turn: int = 0,
+    ) -> PlannedStep:
+        """A call of the skill; what it does not say is as bound."""
+        return PlannedStep(
+            index=index,
+            step_id=step_id,
+            skill_id=skill_id,
+            skill_version=skill_version,
+            server=self.server,
+            tool=self.tool,
+            parameters=parameters,
+            on_error=on_error or self.on_error,
+            retry=retry or self.retry,
+            timeout_ms=timeout_ms or self.timeout_ms,
+            caller_key=caller_key,
+            skill=self.skill,
+            definition_digest=self.definition_digest,
+            reference=self.reference,
+            success_code=self.success_code,
+            redact_hints=self.redact_hints,
+            touches=self.touches,
+            price=self.price,
+            turn=turn,
+        )
 
 
 class RunPlan:
@@ -109,40 +150,57 @@ class RunPlan:
     def __len__(self) -> int:
         return len(self.plan.steps)
 
+    @cached_property
+    def prices(self) -> PriceTable:
+        """Of the models that the plan may ask."""
+        return PriceTable.of(self.pins.prices)
+
     def step(self, number: int) -> PlannedStep:
         step = self.plan.steps[number]
-        skill = self.skill(step)
-        bound = self._bound.get((step.skill_id, step.skill_version)) or self._bind(step)
-        return PlannedStep(
-            index=number,
-            step_id=step.step_id,
-            skill_id=step.skill_id,
-            skill_version=step.skill_version,
-            server=bound.server,
-            tool=bound.tool,
-            parameters=step.parameters,
-            on_error=step.on_error or bound.on_error,
-            retry=bound.retry if step.retry is None else self.retry_policy(step),
-            timeout_ms=step.timeout_ms
-            or bound.timeout_ms
-            or (DEFAULT_TIMEOUT_MS if skill is None else skill.metadata.timeout_ms),
+        return self.bound(step).step(
+            number,
+            step.step_id,
+            step.skill_id,
+            step.skill_version,
+            step.parameters,
+            on_error=step.on_error,
+            retry=None if step.retry is None else self.retry_policy(step),
+            timeout_ms=step.timeout_ms,
             caller_key=step.idempotency_key,
-            skill=skill,
-            definition_digest=bound.definition_digest,
         )
 
-    def _bind(self, step: Step) -> Bound:
+    def bound(self, step: Step) -> Bound:
+        """What the plan says about all calls of the step's skill; made once for each skill."""
+        named = (step.skill_id, step.skill_version)
+        found = self._bound.get(named)
+        if found is None:
+            found = self._bound[named] = self.bind_step(step)
+        return found
+
+    def bind_step(self, step: Step) -> Bound:
+        retry = merge_retry(self.plan.context.retry, self._pinned_retry(step))
+        digest = self.pins.skills.get(f"{step.skill_id}@{step.skill_version}")
+        return self.bind(step.skill_id, step.skill_version, self.skill(step), retry, digest)
+
+    def bind(
+        self, skill_id: str, version: str | None, skill: Skill | None, retry: RetryPolicy, digest: str | None
+    ) -> Bound:
+        server, tool = split_skill_id(skill_id)
         context = self.plan.context
-        server, tool = split_skill_id(step.skill_id)
-        bound = self._bound[step.skill_id, step.skill_version] = Bound(
+        return Bound(
             server=server,
             tool=tool,
+            reference=f"{skill_id}@{version}",
+            skill=skill,
+            definition_digest=digest,
             on_error=context.on_error or "abort",
-            retry=merge_retry(context.retry, self._pinned_retry(step)),
-            timeout_ms=context.timeout_ms,
-            definition_digest=self.pins.skills.get(f"{step.skill_id}@{step.skill_version}"),
+            retry=retry,
+            timeout_ms=context.timeout_ms or (DEFAULT_TIMEOUT_MS if skill is None else skill.metadata.timeout_ms),
+            success_code=SUCCESS_CODES.get(skill_id, "OK"),
+            redact_hints=() if skill is None else skill.metadata.redact,
+            touches=skill is not None and touches(skill.metadata),
+            price=self.pins.prices.skills.get(f"{skill_id}@{version}", FREE),
         )
-        return bound
 
     def skill(self, step: Step) -> Skill | None:
         return None if step.skill_version is None else self.named(step.skill_id, step.skill_version)
@@ -167,6 +225,10 @@ class RunPlan:
     def _pinned_retry(self, step: Step) -> PinnedRetry:
         retry = self.pins.retry
         return retry.get(f"{step.skill_id}@{step.skill_version}") or retry["default"]
+
+
+def touches(metadata: SkillMetadata) -> bool:
+    return metadata.idempotent or bool(metadata.resources.reads or metadata.resources.writes)
 
 
 def context_mapping(document: dict[str, object]) -> dict[str, object]:

@@ -6,17 +6,17 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from reenact.contracts.model_mistakes import UNKNOWN_TOOL, misnamed, unusable
+from reenact.contracts.model_mistakes import unusable
 from reenact.contracts.plan import STEP_ID
 from reenact.contracts.plan_rules import SKILL_ID, VERSION
 from reenact.contracts.references import escape
 from reenact.errors import CanonicalizationError, UsageError
 from reenact.runtime.session.plan import Document
-from reenact.values.canonical import MAX_DEPTH, canonicalize, parse_canonical
+from reenact.values.canonical import canonicalize
+from reenact.values.recorded import as_recorded
 
 POINTER = re.compile(r"(/([^/~]|~[01])*)+\Z")
 LONGEST_KEY = 255
-DEPTH_IN_A_PLAN = 8
 AUTOMATIC = re.compile(r"c[1-9][0-9]*\Z")
 
 
@@ -53,23 +53,14 @@ class Unbindable(Exception):  # it becomes a refusal: whether a place is there d
     """A secret's place is not in the parameters."""
 
 
-def spoken(
-    skill_id: str,
-    version: str | None,
-    parameters: object,
-    secrets: Mapping[str, str],
-    is_writable: Callable[[str], bool],
-) -> tuple[str, str | None, Document]:
-    """(skill id, version, parameters) as they can be recorded, whatever a model made of them.
+def spoken_name(skill_id: object, is_writable: Callable[[str], bool]) -> str | None:
+    """The name of a tool as it can be recorded; None where a model made one up that cannot.
 
     `is_writable` says whether a name may stand in the chain as it is.
     """
     if not isinstance(skill_id, str):
         raise UsageError(f"the name of a tool is a text, not a {type(skill_id).__name__}")
-    recordable = inert(parameters, secrets)
-    if SKILL_ID.match(skill_id) and is_writable(skill_id):
-        return skill_id, version, recordable
-    return UNKNOWN_TOOL, None, misnamed(skill_id, recordable)
+    return skill_id if SKILL_ID.match(skill_id) and is_writable(skill_id) else None
 
 
 def check_arguments(version: object, step_id: object, key: object, secrets: Mapping[str, str]) -> None:
@@ -121,17 +112,17 @@ def is_text(value: str) -> bool:
     return True
 
 
-def inert(parameters: object, secrets: Mapping[str, str]) -> Document:
-    """What a model said, escaped; then the references that the host bound, at their pointers."""
+def spoken_parameters(parameters: object, secrets: Mapping[str, str]) -> Document:
+    """What a model said, as it can be recorded: escaped, with the references that the host bound at their pointers."""
     if parameters is None:
         parameters = {}
     if not isinstance(parameters, Mapping):
         return unusable(f"the parameters of a call are an object, not a {type(parameters).__name__}")
     try:
-        plain = parse_canonical(recordable(parameters), what="parameters")
+        value: object = recordable(parameters)
     except CanonicalizationError as error:
         return unusable(f"the parameters cannot be recorded: {error}")
-    value = escape(plain)
+    value = escape(value)
     assert isinstance(value, dict)
     try:
         for pointer, name in secrets.items():
@@ -141,13 +132,18 @@ def inert(parameters: object, secrets: Mapping[str, str]) -> Document:
     return value
 
 
-def recordable(parameters: Mapping[str, object]) -> bytes:
-    """Canonical, and not so deep that the session's plan, in which they come to stand, could not be written."""
-    plain = dict(parameters)
-    content = canonicalize(plain)
-    if content.count(b"{") + content.count(b"[") > MAX_DEPTH - DEPTH_IN_A_PLAN:
-        canonicalize({"context": {"steps": [{"parameters": plain}]}})
-    return content
+def recordable(parameters: Mapping[str, object]) -> Document:
+    """As a record gives them back, and not so deep that the plan of the session could not be written with them."""
+    value = as_recorded(dict(parameters))
+    assert isinstance(value, dict)
+    if is_deep(value):
+        canonicalize({"context": {"steps": [{"parameters": value}]}})
+    return value
+
+
+def is_deep(value: Document) -> bool:
+    """Whether anything stands in it that holds something else; most arguments are flat."""
+    return any(isinstance(item, dict | list) for item in value.values())
 
 
 def bind_secret(value: Document, pointer: str, name: str) -> None:

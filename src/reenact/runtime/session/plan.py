@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from reenact.contracts.model_mistakes import NAMED
 from reenact.contracts.plan import plan_from_document, plan_hash
 from reenact.contracts.plan_rules import PinnedRetry
-from reenact.contracts.skill import split_skill_id
 from reenact.errors import SkillNotFound
 from reenact.journal.fold import TraceFold
 from reenact.policy.cost import DEFAULT_PRICES
@@ -18,7 +17,7 @@ from reenact.policy.retry import merge_retry, policy_to_dict
 from reenact.policy.taxonomy import TAXONOMY_VERSION
 from reenact.record.reader import RecordedStep
 from reenact.runtime.plans.pinning import limits_external_calls, price_of, price_row
-from reenact.runtime.plans.steps import DEFAULT_TIMEOUT_MS, PlannedStep, RunPlan
+from reenact.runtime.plans.steps import Bound, PlannedStep, RunPlan
 from reenact.skills.registry import Registry
 from reenact.skills.skill import Skill
 from reenact.values.clock import Door
@@ -56,6 +55,8 @@ class SessionPlan(RunPlan):
         self.literal = self.is_session = True
         self.secret_names: set[str] = set()
         """Of the secrets that its calls were bound to."""
+        self.called: dict[tuple[str, str | None], Bound] = {}
+        """By what callers call them, with or without a version: the registry of a session does not change."""
         self._prices = DEFAULT_PRICES.extended(plan.context.prices)
 
     def planned(
@@ -69,29 +70,29 @@ class SessionPlan(RunPlan):
         turn: int,
         caller_key: str | None = None,
     ) -> PlannedStep:
-        skill = None if NAMED in parameters else self.find(skill_id, version)
-        server, tool = split_skill_id(skill_id)
-        version = skill.version if skill is not None else version
-        self.pin(skill, parameters)
-        context = self.plan.context
-        timeout = context.timeout_ms or (skill.metadata.timeout_ms if skill is not None else DEFAULT_TIMEOUT_MS)
-        declared = skill.metadata.retry if skill is not None else None
-        return PlannedStep(
-            index=index,
-            step_id=step_id,
-            skill_id=skill_id,
-            skill_version=version,
-            server=server,
-            tool=tool,
-            parameters=parameters,
-            on_error="continue",
-            retry=merge_retry(context.retry, declared),
-            timeout_ms=timeout,
-            caller_key=caller_key,
-            skill=skill,
-            definition_digest=skill.digest if skill is not None else None,
-            turn=turn,
+        """The step of one call. What a model got wrong about a tool's name is a call of no skill."""
+        bound = self.called.get((skill_id, version)) if NAMED not in parameters else self.unknown(skill_id, version)
+        if bound is None:
+            bound = self.called[skill_id, version] = self.bound_skill(skill_id, version, parameters)
+        if bound.skill is not None:
+            version = bound.skill.metadata.version
+            if bound.skill.metadata.cost_model == "tokens":
+                self.pin(bound.skill, parameters)
+        return bound.step(
+            index, step_id, skill_id, version, parameters, on_error="continue", caller_key=caller_key, turn=turn
         )
+
+    def bound_skill(self, skill_id: str, version: str | None, parameters: Document) -> Bound:
+        """The first call of a skill, which pins it."""
+        skill = self.find(skill_id, version)
+        if skill is None:
+            return self.unknown(skill_id, version)
+        self.pin(skill, parameters)
+        retry = merge_retry(self.plan.context.retry, skill.metadata.retry)
+        return self.bind(skill_id, skill.metadata.version, skill, retry, skill.digest)
+
+    def unknown(self, skill_id: str, version: str | None) -> Bound:
+        return self.bind(skill_id, version, None, merge_retry(self.plan.context.retry), None)
 
     def find(self, skill_id: str, version: str | None) -> Skill | None:
         try:
@@ -120,6 +121,7 @@ class SessionPlan(RunPlan):
             price = price_of(model, self._prices, uuid7_ms(self.plan.plan_id))  # as of its opening
             if price is not None:
                 models[model] = price
+                self.__dict__.pop("prices", None)  # made anew with this one in it
 
     def from_trace(self, trace: TraceFold, parameters: Document, caller_key: str | None) -> PlannedStep:
         """The step behind a trace that was left open."""

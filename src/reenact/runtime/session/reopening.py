@@ -6,10 +6,10 @@ from reenact.contracts.references import secret_names
 from reenact.errors import EvidenceError
 from reenact.journal.run_fold import RunFold
 from reenact.record.payloads import StoredPayloads
+from reenact.record.state import refuse_ended
 from reenact.runtime.engine import Engine
 from reenact.runtime.listeners import Fact
 from reenact.runtime.opening import Interrupted, reopen
-from reenact.runtime.recovery import refuse_ended
 from reenact.runtime.run import Run
 from reenact.runtime.session.history import remembered_gate, session_plan
 from reenact.runtime.session.plan import Document, SessionPlan

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from reenact.contracts.model_mistakes import UNKNOWN_TOOL, misnamed
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Event, EventType, RunStatus
 from reenact.errors import ConcurrentExecution, UsageError, WaitingForPerson
@@ -13,7 +14,7 @@ from reenact.record.reader import RecordedStep, RunReader
 from reenact.runtime.call import begin, unrecorded
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.doubt import keep_late
-from reenact.runtime.call.drive import drive
+from reenact.runtime.call.drive import drive, make_durable
 from reenact.runtime.crash_points import reach
 from reenact.runtime.engine import Engine
 from reenact.runtime.listeners import Fact
@@ -22,7 +23,7 @@ from reenact.runtime.people import votes
 from reenact.runtime.plans.plan_run import note_cancel
 from reenact.runtime.run import Run
 from reenact.runtime.session import checks, history, messages
-from reenact.runtime.session.arguments import StepNames, check_arguments, check_commands, spoken
+from reenact.runtime.session.arguments import StepNames, check_arguments, check_commands, spoken_name, spoken_parameters
 from reenact.runtime.session.plan import Document
 from reenact.runtime.writing.checkpoint_state import fresh_gate
 
@@ -84,15 +85,19 @@ class Session:
     async def _driven(self, call: Call) -> StructuredOutcome:
         """The outcome of a call, durable. While this goes on the call is nobody else's."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._in_flight[call.trace.trace_id] = (ended, asyncio.current_task())
+        driven, trace_id = self._engine.committer.driven, call.trace.trace_id
+        if self._in_flight:
+            driven.add(trace_id)
+        self._in_flight[trace_id] = (ended, asyncio.current_task())
         try:
             outcome = await drive(call)
-            await unrecorded.make_durable(call)
+            await make_durable(call)
         except ConcurrentExecution:
             keep_late(self._run)
             raise
         finally:
-            del self._in_flight[call.trace.trace_id]
+            del self._in_flight[trace_id]
+            driven.discard(trace_id)
             ended.set_result(None)
         return self._handed_over(call, outcome)
 
@@ -113,25 +118,35 @@ class Session:
     ) -> Call:
         """The call with its request staged; where this raises, nothing is. It takes the next index: there is no gap."""
         check_arguments(version, step_id, idempotency_key, secrets)
-        index = self._run.journal.fold.requested
-        name = self._names.automatic(index) if step_id is None else self._names.given(step_id, index)
-        if not self._is_writable(name):
-            raise UsageError("the name of a step looks like a secret, and names are written as they are")
-        self._engine.secrets.learn(secrets.values())
-        self._plan.secret_names.update(secrets.values())
-        named, exact, recordable = spoken(skill_id, version, parameters, secrets, self._is_writable)
-        step = self._plan.planned(
+        run, plan = self._run, self._plan
+        index = run.journal.fold.requested
+        name = f"c{index + 1}" if step_id is None else self._given_name(step_id, index)
+        if secrets:
+            self._engine.secrets.learn(secrets.values())
+            plan.secret_names.update(secrets.values())
+        recordable = spoken_parameters(parameters, secrets)
+        is_known = isinstance(skill_id, str) and (skill_id, version) in plan.called
+        if not is_known and spoken_name(skill_id, self._is_writable) is None:
+            skill_id, version, recordable = UNKNOWN_TOOL, None, misnamed(skill_id, recordable)
+        step = plan.planned(
             index=index,
             step_id=name,
-            skill_id=named,
-            version=exact,
+            skill_id=skill_id,
+            version=version,
             parameters=recordable,
-            turn=self._run.journal.fold.turn,
+            turn=run.journal.fold.turn,
             caller_key=idempotency_key,
         )
-        call = begin.begin(self._run, step)
-        self._names.take(name)
+        call = begin.begin(run, step)
+        if step_id is not None:
+            self._names.take(name)
         return call
+
+    def _given_name(self, step_id: str, index: int) -> str:
+        name = self._names.given(step_id, index)
+        if not self._is_writable(name):
+            raise UsageError("the name of a step looks like a secret, and names are written as they are")
+        return name
 
     def _is_writable(self, name: str) -> bool:
         """Names stand in the chain as they are."""

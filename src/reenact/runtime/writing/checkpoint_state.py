@@ -19,10 +19,10 @@ from reenact.journal import frontier
 from reenact.journal.run_fold import RunFold
 from reenact.record.outcomes import outcome_of
 from reenact.record.reader import RecordedStep, RunReader
+from reenact.record.state import Recovered, restore
 from reenact.record.trace import load_trace
 from reenact.runtime.gates.duplicate import DuplicateGate, Success, touched
 from reenact.runtime.plans.steps import PlannedStep
-from reenact.runtime.recovery import Recovered, restore
 from reenact.runtime.run import Run
 from reenact.store.base import Store
 

@@ -12,7 +12,8 @@ from reenact.contracts.outcome import StructuredOutcome
 from reenact.journal.chain import encode
 from reenact.policy.redaction import REDACTED
 from reenact.runtime.writing.redaction import Redactor
-from reenact.store.base import PAYLOAD_BITS, NewPayload, Store
+from reenact.runtime.writing.staging import Draft, Place
+from reenact.store.base import NewPayload, Store
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import Door
 from reenact.values.digest import sha256_hex
@@ -24,7 +25,7 @@ LARGE = 256
 
 
 class PayloadBook:
-    """Envelopes of one run: those of the commit in the making, and those already in the store."""
+    """Envelopes of one run: those of the commits in the making, and those already in the store."""
 
     def __init__(self, store: Store, run_id: str, door: Door, dedupe_key: bytes, redactor: Redactor) -> None:
         self._store = store
@@ -32,13 +33,14 @@ class PayloadBook:
         self._door = door
         self._dedupe_key = dedupe_key
         self.redactor = redactor
-        self._recent: OrderedDict[bytes, tuple[str, int | None]] = OrderedDict()
-        self.pending: list[NewPayload] = []
-        self.in_flight: list[NewPayload] = []
-        """Of commits that are on their way, or stand in a row for it."""
-        self.shared: list[tuple[str, int]] = []
-        self._named_in_flight: set[bytes] = set()
-        """Content that was named again before it arrived: where it lies is known then."""
+        self._recent: OrderedDict[bytes, tuple[str, Place]] = OrderedDict()
+        """By content: the commitment, and where its envelope lies or will lie."""
+        self.draft = Draft(run_id=run_id)
+        """The commit that takes what is put."""
+        self.in_flight: list[Draft] = []
+        """Commits that take nothing more and are not durable yet, oldest first."""
+        self._named_in_flight: list[tuple[str, Place]] = []
+        """What was named again before it arrived: where it lies is known then."""
 
     def put(self, value: object, *, hints: tuple[str, ...] = ()) -> tuple[str, int]:
         """(commitment, size of the envelope) of a value; equal values of a run share one envelope.
@@ -62,16 +64,12 @@ class PayloadBook:
         size = len(content) + 32
         known = self._known(content_key) if content_key in self._recent or size >= LARGE else None
         if known is not None:
-            commitment, payload_id = known
-            if payload_id is not None:
-                self.shared.append((commitment, payload_id))
-            elif self.in_flight:  # a row too many, where it is not among these, does no harm
-                self._named_in_flight.add(content_key)
-            return commitment, size
+            self._name_again(*known)
+            return known[0], size
         envelope = self._door.random_bytes(32) + content
         commitment = sha256_hex(envelope)
-        self.pending.append(NewPayload(commitment, content_key, envelope))
-        self._remember(content_key, commitment, None)
+        self.draft.payloads.append(NewPayload(commitment, content_key, envelope))
+        self._remember(content_key, commitment, self.draft.place)
         return commitment, size
 
     def put_outcome(self, outcome: StructuredOutcome) -> tuple[str, int]:
@@ -83,52 +81,63 @@ class PayloadBook:
         content = encode(outcome) if outcome.details is None else canonicalize(outcome)
         envelope = self._door.random_bytes(32) + content
         commitment = sha256_hex(envelope)
-        self.pending.append(NewPayload(commitment, b"", envelope))
+        self.draft.payloads.append(NewPayload(commitment, b"", envelope))
         return commitment, len(envelope)
 
-    def _known(self, content_key: bytes) -> tuple[str, int | None] | None:
+    def _known(self, content_key: bytes) -> tuple[str, Place] | None:
         found = self._recent.get(content_key)
         if found is not None:
             self._recent.move_to_end(content_key)
             return found
         stored = self._store.find_content(self._run_id, content_key)
-        if stored is not None:
-            self._remember(content_key, stored[0], stored[1])
-        return stored
+        if stored is None:
+            return None
+        return self._remember(content_key, stored[0], Place(stored[1]))
 
-    def _remember(self, content_key: bytes, commitment: str, payload_id: int | None) -> None:
-        self._recent[content_key] = (commitment, payload_id)
+    def _remember(self, content_key: bytes, commitment: str, place: Place) -> tuple[str, Place]:
+        known = self._recent[content_key] = (commitment, place)
         if len(self._recent) > RECENT:
             self._recent.popitem(last=False)
+        return known
 
-    def take_pending(self) -> tuple[list[NewPayload], list[tuple[str, int]]]:
-        """What the next commit stores, and what it names again of earlier commits."""
-        taken = (self.pending, self.shared)
-        self.in_flight = [*self.in_flight, *self.pending] if self.in_flight else self.pending
-        self.pending, self.shared = [], []
-        return taken
+    def _name_again(self, commitment: str, place: Place) -> None:
+        if place.n:
+            self.draft.shared.append((commitment, place.n))
+        elif place is not self.draft.place:
+            self._named_in_flight.append((commitment, place))
 
-    def give_back(self, payloads: list[NewPayload], shared: list[tuple[str, int]]) -> None:
-        """The only commit on its way failed: its envelopes go with the next one."""
-        self.pending, self.shared, self.in_flight = payloads + self.pending, shared + self.shared, []
-        self._named_in_flight = set()
+    def close_draft(self) -> Draft:
+        """The draft so far is a commit of its own; what is put from here on goes into the next one."""
+        closed = self.draft
+        self.in_flight.append(closed)
+        self.draft = Draft(run_id=self._run_id)
+        return closed
 
-    def committed(self, run_no: int, n: int, payloads: list[NewPayload]) -> None:
-        """These envelopes, the first of those on their way, are durable as those of commit `n`."""
-        recent, named = self._recent, self._named_in_flight
-        for payload_id, (commitment, content_key, _) in enumerate(payloads, (run_no << 24 | n) << PAYLOAD_BITS):
-            if content_key in recent:
-                recent[content_key] = (commitment, payload_id)
-            if content_key in named:
-                named.discard(content_key)
-                self.shared.append((commitment, payload_id))
-        self.in_flight = self.in_flight[len(payloads) :]
+    def reopen(self, closed: Draft) -> None:
+        """The only commit on its way failed: it takes what was staged meanwhile, and is the draft again."""
+        merged = self.draft.place
+        for content_key, (commitment, place) in self._recent.items():
+            if place is merged:
+                self._recent[content_key] = (commitment, closed.place)
+        closed.absorb(self.draft)
+        self.draft, self.in_flight, self._named_in_flight = closed, [], []
+
+    def committed(self, draft: Draft) -> None:
+        """The oldest commit on its way is durable."""
+        draft.place.n = draft.n
+        del self.in_flight[0]
+        if self._named_in_flight:
+            for named in self._named_in_flight[:]:
+                if named[1].n:
+                    self.draft.shared.append((named[0], named[1].n))
+                    self._named_in_flight.remove(named)
 
     def get(self, commitment: str, *, near: int | None = None) -> object:
         """The value behind a commitment; LookupError when its envelope is gone."""
-        for payload in (*self.pending, *self.in_flight):
-            if payload.commitment == commitment:
-                return self.redactor.decrypt(open_envelope(payload.envelope, commitment))
+        for draft in (self.draft, *self.in_flight):
+            for payload in draft.payloads:
+                if payload.commitment == commitment:
+                    return self.redactor.decrypt(open_envelope(payload.envelope, commitment))
         envelope = self._store.payload(self._run_id, commitment, near=near)
         if envelope is None:
             raise LookupError(commitment)

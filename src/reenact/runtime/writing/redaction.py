@@ -15,7 +15,6 @@ from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.references import has_encrypted, is_encrypted
 from reenact.errors import CanonicalizationError, SecretError, SkillError
 from reenact.policy.redaction import REDACTED, SecretRules
-from reenact.policy.screen import Screen
 from reenact.runtime.effects.secrets import Secrets
 from reenact.values.canonical import canonicalize, parse_canonical
 
@@ -25,14 +24,14 @@ DOMAIN = b"reenact.sealed.v1"
 
 
 class Redactor:
-    """Takes secrets out of values before they are written. Without a key they are gone; with one they are sealed."""
+    """Takes secrets out of values before they are written. Without a key they are gone; with one they are encrypted."""
 
     def __init__(self, secrets: Secrets, fields: tuple[str, ...] = ()) -> None:
         self._secrets = secrets
         self._fields = fields
         self._key = encryption_key()
         self._opened: set[str] = set()
-        self._rules: dict[tuple[str, ...], tuple[int, SecretRules, Screen]] = {}
+        self._rules: dict[tuple[str, ...], tuple[int, SecretRules]] = {}
         self._handed_out = (0, SecretRules())
 
     @property
@@ -41,15 +40,12 @@ class Redactor:
 
     def rules(self, hints: tuple[str, ...] = ()) -> SecretRules:
         """The rules for one skill's values; made anew when another secret was handed out, or opened."""
-        return self._known_rules(hints)[1]
-
-    def _known_rules(self, hints: tuple[str, ...]) -> tuple[int, SecretRules, Screen]:
-        count = self._secrets.count + len(self._opened)  # neither ever shrinks
+        count = len(self._secrets.seen) + len(self._opened)  # neither ever shrinks
         cached = self._rules.get(hints)
         if cached is None or cached[0] != count:
-            known, fields = self._secrets.known_values | self._opened, (*self._fields, *hints)
-            cached = self._rules[hints] = (count, SecretRules(known, fields), Screen(known, fields))
-        return cached
+            known = self._secrets.known_values | self._opened
+            cached = self._rules[hints] = (count, SecretRules(known, (*self._fields, *hints)))
+        return cached[1]
 
     def content(self, value: object, hints: tuple[str, ...] = ()) -> tuple[bytes, bool]:
         """Canonical bytes of the value as it may be written, and whether nothing in it looks like a secret."""
@@ -59,23 +55,23 @@ class Redactor:
             except CanonicalizationError:
                 pass  # what cannot be said may be in a secret that is taken out
             else:
-                if self._known_rules(hints)[2].passes(value, content):
+                if self.rules(hints).passes(value, content):
                     return content, True
         return canonicalize(self.redact(value, hints)), False
 
     def redact(self, value: object, hints: tuple[str, ...] = ()) -> object:
-        """The value as it may be written. With a key nothing is lost: a text that holds a secret is sealed whole."""
+        """The value as it may be written. With a key nothing is lost: a text that holds a secret is encrypted whole."""
         if self._key is None:
             return self.rules(hints).apply(value, lambda _: REDACTED)
-        return self.rules(hints).apply(value, self._seal, whole=True)
+        return self.rules(hints).apply(value, self._encrypt, whole=True)
 
     def mark(self, value: object, hints: tuple[str, ...] = ()) -> object:
-        """The value as it may be shown: on a screen, in a log or in the chain nothing is ever sealed."""
+        """The value as it may be shown, on a screen, in a log or in the chain: secrets go, never encrypted."""
         return self.rules(hints).apply(value, lambda _: REDACTED)
 
     def redact_text(self, text: str) -> str:
-        _, rules, screen = self._known_rules(())
-        return text if screen.passes_text(text) else str(rules.apply_text(text, lambda _: REDACTED))
+        rules = self.rules()
+        return text if rules.passes_text(text) else str(rules.apply_text(text, lambda _: REDACTED))
 
     def mark_outcome(self, outcome: StructuredOutcome, hints: tuple[str, ...] = ()) -> StructuredOutcome:
         """The outcome as listeners get it."""
@@ -86,7 +82,7 @@ class Redactor:
 
     def handed_out(self) -> SecretRules:
         """The rules about secrets of the host alone: what a tool returned is the caller's to have."""
-        count = self._secrets.count
+        count = len(self._secrets.seen)
         if self._handed_out[0] != count:
             self._handed_out = (count, SecretRules(self._secrets.known_values))
         return self._handed_out[1]
@@ -97,20 +93,22 @@ class Redactor:
 
     def hide_known(self, outcome: StructuredOutcome) -> StructuredOutcome:
         """The outcome as a caller gets it: a secret that was handed to a skill does not come back through it."""
+        if not self._secrets.seen:
+            return outcome
         rules = self.handed_out()
         message, details = rules.take_out_known(outcome.message), rules.without_known(outcome.details)
         if message is outcome.message and details is outcome.details:
             return outcome
         return replace(outcome, message=message, details=details if isinstance(details, dict) else None)
 
-    def _seal(self, secret: object) -> object:
+    def _encrypt(self, secret: object) -> object:
         assert self._key is not None
-        return {"$sealed": seal(self._key, secret)}
+        return {"$sealed": encrypt_text(self._key, secret)}
 
     def decrypt(self, value: object) -> object:
-        """What `redact` sealed, opened again. Without the key a seal stays shut; SecretError for another key.
+        """What `redact` encrypted, decrypted. Without the key it stays as it is; SecretError for another key.
 
-        What was opened is a secret wherever it goes from here, also under a name that says nothing of it.
+        What was decrypted is a secret wherever it goes from here, also under a name that says nothing of it.
         """
         if self._key is None:
             return value
@@ -128,7 +126,7 @@ class Redactor:
         """As `decrypt`, for a skill that asks: SkillError where the key is not there."""
         found = self.decrypt(value)
         if has_encrypted(found):
-            raise SkillError.of("ERR_SECRET_UNAVAILABLE", f"the value is sealed; set {KEY_VARIABLE}")
+            raise SkillError.of("ERR_SECRET_UNAVAILABLE", f"the value is encrypted; set {KEY_VARIABLE}")
         return found
 
 
@@ -155,28 +153,28 @@ def key_name(key: bytes) -> str:
     return blake2b(b"name", key=key, digest_size=4).hexdigest()
 
 
-def seal(key: bytes, secret: object) -> str:
+def encrypt_text(key: bytes, secret: object) -> str:
     """Equal secrets give equal texts, so that a run stores them once; the nonce is a keyed hash of the content."""
     content = canonicalize(secret)
     nonce = blake2b(content, key=key, digest_size=12).digest()
-    sealed = b64encode(nonce + ChaCha20Poly1305(key).encrypt(nonce, content, DOMAIN)).decode()
-    return f"v1.{key_name(key)}.{sealed}"
+    encrypted = b64encode(nonce + ChaCha20Poly1305(key).encrypt(nonce, content, DOMAIN)).decode()
+    return f"v1.{key_name(key)}.{encrypted}"
 
 
 def decrypt_text(key: bytes, text: str) -> object:
-    """The secret; SecretError when it was sealed with another key, or by nobody."""
+    """The secret; SecretError when it was encrypted with another key, or by nobody."""
     version, _, rest = text.partition(".")
     name, _, body = rest.partition(".")
     if version != "v1":
-        raise SecretError("a sealed value was sealed by another version of reenact, or by nobody")
+        raise SecretError("a value was encrypted by another version of reenact, or by nobody")
     if name != key_name(key):
         raise SecretError(
-            f"a sealed value was sealed with another key ({name[:8]}) than this {KEY_VARIABLE} ({key_name(key)}); "
-            "set the one it was sealed with"
+            f"a value was encrypted with another key ({name[:8]}) than this {KEY_VARIABLE} ({key_name(key)}); "
+            "set the one it was encrypted with"
         )
     try:
         data = b64decode(body, validate=True)
         content = ChaCha20Poly1305(key).decrypt(data[:12], data[12:], DOMAIN)
     except (InvalidTag, ValueError):
-        raise SecretError(f"a sealed value does not open with this {KEY_VARIABLE}: it was changed") from None
-    return parse_canonical(content, what="sealed value")
+        raise SecretError(f"an encrypted value does not open with this {KEY_VARIABLE}: it was changed") from None
+    return parse_canonical(content, what="encrypted value")

@@ -45,28 +45,54 @@ class Connection:
         self._pid = os.getpid()
         self._place = Path(path).absolute()  # wherever the process goes
         self._file = None if path == ":memory:" else file_of(self._place)
-        self._turnstile: Turnstile | None = None
+        self._turnstile = Turnstile(path)
 
-    def transaction(self) -> Transaction:
-        """BEGIN IMMEDIATE … COMMIT; any error rolls back, and a database error becomes a StoreError."""
-        return Transaction(self)
+    def transaction(self) -> Connection:
+        """BEGIN IMMEDIATE … COMMIT, as the context that a connection is."""
+        return self
 
-    def begin(self) -> None:
-        if self._turnstile is None:  # most connections only read
-            self._turnstile = Turnstile(self.path)
-        is_next = self._turnstile.enter()
+    def __enter__(self) -> sqlite3.Connection:
+        """Begin a transaction; any error within rolls back, and a database error becomes a StoreError."""
+        if self._pid != os.getpid():
+            self.check_process()
+        self.lock.acquire()
         try:
-            wait_for(self._begin_immediate)
-        finally:
-            if is_next:
-                self._turnstile.leave()
+            self._turnstile.through(self._begin)
+        except BaseException as error:
+            self.lock.release()
+            if isinstance(error, DATABASE_ERRORS):
+                raise translate(error, self.path) from error
+            raise
+        return self.db
 
-    def _begin_immediate(self) -> None:
-        self.cursor.execute("BEGIN IMMEDIATE")
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        try:
+            try:
+                if kind is None:
+                    self.cursor.execute("COMMIT")
+            finally:
+                if self.db.in_transaction:
+                    self.db.execute("ROLLBACK")
+        except DATABASE_ERRORS as failed:
+            raise translate(failed, self.path) from failed
+        finally:
+            self.lock.release()
+        if isinstance(error, sqlite3.Error):
+            raise translate(error, self.path) from error
+
+    def _begin(self) -> None:
+        try:
+            self.cursor.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):
+                raise
+            wait_for(lambda: self.cursor.execute("BEGIN IMMEDIATE"))
 
     def close(self) -> None:
-        self.db.close()
-        if self._turnstile is not None:
+        with self.lock:  # not in the middle of somebody's transaction
+            self.db.close()
             self._turnstile.close()
 
     def check_process(self) -> None:
@@ -97,46 +123,6 @@ class Connection:
     def _stored(self, payload_id: int) -> bytes | None:
         rows = self.query("SELECT body FROM payloads WHERE id = ?", (payload_id,))
         return blob(rows[0][0], "payloads") if rows else None
-
-
-class Transaction:
-    """One transaction of a connection, as a context. There are several per step of a plan, so it is no generator."""
-
-    __slots__ = ("_connection",)
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def __enter__(self) -> sqlite3.Connection:
-        connection = self._connection
-        connection.check_process()
-        connection.lock.acquire()
-        try:
-            connection.begin()
-        except BaseException as error:
-            connection.lock.release()
-            if isinstance(error, DATABASE_ERRORS):
-                raise translate(error, connection.path) from error
-            raise
-        return connection.db
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        connection = self._connection
-        try:
-            try:
-                if kind is None:
-                    connection.cursor.execute("COMMIT")
-            finally:
-                if connection.db.in_transaction:
-                    connection.db.execute("ROLLBACK")
-        except DATABASE_ERRORS as failed:
-            raise translate(failed, connection.path) from failed
-        finally:
-            connection.lock.release()
-        if isinstance(error, sqlite3.Error):
-            raise translate(error, connection.path) from error
 
 
 def open_database(path: str) -> sqlite3.Connection:

@@ -35,7 +35,7 @@ def acquire(writer: Connection, run_id: str, owner: str, door: Door) -> Lease:
                 f"its lease ends in {left:.0f} s unless renewed",
                 free_in_s=left if is_out_of_sight(holder) and expires <= now_ms + LEASE_MS else None,
             )
-        lease = Lease(run_id, run_no, owner, token + 1, now_ms + LEASE_MS, cancel)
+        lease = Lease(run_id, owner, token + 1, now_ms + LEASE_MS, cancel)
         db.execute(
             "UPDATE runs SET owner = ?, token = ?, expires_ms = ? WHERE run_no = ?",
             (owner, lease.token, lease.expires_ms, run_no),
@@ -51,8 +51,8 @@ def renew(writer: Connection, leases: list[Lease], door: Door) -> list[Lease]:
         expires = door.now_ms() + LEASE_MS
         for lease in leases:
             row = db.execute(
-                "UPDATE runs SET expires_ms = ? WHERE run_no = ? AND token = ? AND owner = ? RETURNING cancel",
-                (expires, lease.run_no, lease.token, lease.owner),
+                "UPDATE runs SET expires_ms = ? WHERE run_id = ? AND token = ? AND owner = ? RETURNING cancel",
+                (expires, lease.run_id, lease.token, lease.owner),
             ).fetchone()
             if row is not None:
                 kept.append(replace(lease, expires_ms=expires, cancel=row[0]))
@@ -64,8 +64,8 @@ def release(writer: Connection, lease: Lease, status: RunStatus | None) -> None:
     with writer.transaction() as db:
         db.execute(
             "UPDATE runs SET owner = NULL, expires_ms = 0, status = coalesce(?, status) "
-            "WHERE run_no = ? AND token = ? AND owner = ?",
-            (status, lease.run_no, lease.token, lease.owner),
+            "WHERE run_id = ? AND token = ? AND owner = ?",
+            (status, lease.run_id, lease.token, lease.owner),
         )
 
 

@@ -16,7 +16,7 @@ from reenact.store.sqlite import leases, money, votes
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.evidence.evidence import SqliteEvidence, copy_of, open_evidence
 from reenact.store.sqlite.key_values import KeyValues
-from reenact.store.sqlite.reading import open_to_read
+from reenact.store.sqlite.read_only import open_to_read
 from reenact.values.clock import Door, SystemDoor
 
 RUN_COLUMNS = (
@@ -224,10 +224,11 @@ class SqliteReader:
                 last = row_id
 
     def find_content(self, run_id: str, content_key: bytes) -> tuple[str, int] | None:
-        """(commitment, payload id) of equal content in the run, for content large enough to be indexed."""
+        """(commitment, commit that stored it) of equal content in the run, for content large enough to be indexed."""
         rows = self._reader().query(
-            "SELECT c.commitment, c.payload_id FROM runs r JOIN contents c ON c.run_no = r.run_no "
-            "JOIN payloads p ON p.id = c.payload_id WHERE r.run_id = ? AND c.content_key = ?",
+            f"SELECT c.commitment, c.payload_id >> {PAYLOAD_BITS} & 16777215 "
+            "FROM runs r JOIN contents c ON c.run_no = r.run_no JOIN payloads p ON p.id = c.payload_id "
+            "WHERE r.run_id = ? AND c.content_key = ?",
             (run_id, content_key),
         )
         return (rows[0][0].hex(), int(rows[0][1])) if rows else None

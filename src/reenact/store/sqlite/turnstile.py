@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 
 try:
     import fcntl
@@ -31,45 +31,51 @@ class Turnstile:
     """One place for the next writer, kept by a lock on a file beside the store. Freed by the system when it dies."""
 
     def __init__(self, path: str) -> None:
+        self._path = path
         self._descriptor: int | None = None
-        if fcntl is not None and path != ":memory:":
-            with suppress(OSError):
-                self._descriptor = os.open(f"{path}-turn", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._is_open = False
 
-    @contextmanager
-    def next(self) -> Iterator[None]:
-        """Inside, this process is the next writer, or has waited long enough to go without."""
-        held = self.enter()
-        try:
-            yield
-        finally:
-            if held:
-                self.leave()
-
-    def enter(self) -> bool:
-        """Become the next writer, which is then to be left; False after having waited long enough to go without."""
-        descriptor = self._descriptor
-        if descriptor is None:
-            return False
-        began = time.monotonic()
-        while True:
+    def through(self, begin: Callable[[], object]) -> None:
+        """Begin to write as the next writer, or after having waited long enough to go without."""
+        if not self._is_open:  # most connections only read
+            self._open()
+        descriptor, held = self._descriptor, None
+        if descriptor is not None:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                held = descriptor
             except BlockingIOError:
-                waited = time.monotonic() - began
-                if waited > PATIENCE_S:
-                    return False
-                time.sleep(max(SHORTEST_PAUSE_S, FIRST_PAUSE_S / (1 + waited / AGING_S)))
+                held = descriptor if became_next(descriptor) else None
             except OSError:
-                return False
-            else:
-                return True
+                pass  # a turn that cannot be had is done without
+        try:
+            begin()
+        finally:
+            if held is not None:
+                fcntl.flock(held, fcntl.LOCK_UN)
 
-    def leave(self) -> None:
-        assert self._descriptor is not None
-        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+    def _open(self) -> None:
+        self._is_open = True
+        if fcntl is not None and self._path != ":memory:":
+            with suppress(OSError):
+                self._descriptor = os.open(f"{self._path}-turn", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def close(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def became_next(descriptor: int) -> bool:
+    """Wait for the place; False after having waited long enough to go without."""
+    began = time.monotonic()
+    while (waited := time.monotonic() - began) <= PATIENCE_S:
+        time.sleep(max(SHORTEST_PAUSE_S, FIRST_PAUSE_S / (1 + waited / AGING_S)))
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        except OSError:
+            return False
+        return True
+    return False

@@ -1,5 +1,4 @@
-"""Through closures, lambdas in variables, partial, map and generators."""
-from functools import partial
+"""Through closures, lambdas in variables, map and generators."""
 
 
 def closure(outcome):
@@ -18,14 +17,6 @@ def in_variable(outcome):
 
 def mapped(outcomes):
     return max(map(lambda outcome: outcome.latency_ms, outcomes))  # expect: RN103
-
-
-def over(limit, ms):
-    return ms > limit
-
-
-def partly(outcome):
-    return partial(over, 3)(outcome.latency_ms, outcome.latency_ms)  # expect: RN102
 
 
 def latencies(outcomes):

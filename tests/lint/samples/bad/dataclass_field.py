@@ -17,7 +17,3 @@ def judge(outcome):
     if sample.elapsed > 100:  # expect: RN101
         return "slow"
     return sample.code
-
-
-def judge_any(sample: Sample):
-    return sample.elapsed > 100  # expect: RN102

@@ -21,10 +21,5 @@ def first(pattern):
     return glob.glob(pattern)[0]  # expect: RN207
 
 
-def walk(folder):
-    for root, folders, files in os.walk(folder):  # expect: RN207
-        print_it(root)
-
-
 def print_it(name):
     return name

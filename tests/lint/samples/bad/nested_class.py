@@ -1,15 +1,4 @@
-"""A class inside a function, and a function inside a method."""
-
-
-def build(outcome):
-    class Box:
-        def __init__(self, text):
-            self.text = text
-
-        def gone(self):
-            return self.text == "gone"  # expect: RN102
-
-    return Box(outcome.message)
+"""A function inside a method."""
 
 
 class Outer:

@@ -27,15 +27,6 @@ def first(names):
     return next(iter(set(names)))  # expect: RN206
 
 
-def popped(names):
-    pending = set(names)
-    return pending.pop()  # expect: RN206
-
-
-def enumerated(names):
-    return {index: name for index, name in enumerate(frozenset(names))}.items()  # expect: RN206
-
-
 def unpacked(pair: frozenset[str]):
     left, right = pair  # expect: RN206
     return left

@@ -49,13 +49,13 @@ def round_trip(fields: dict[str, Any], report: str) -> None:
     assert read.command == rendered.command
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(sidecars(ours=True), REPORTS)
 def test_our_own_block_survives_any_values_in_any_report(fields: dict[str, Any], report: str) -> None:
     round_trip(fields, report)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(sidecars(ours=False))
 def test_the_originals_block_survives_any_values_or_is_refused(fields: dict[str, Any]) -> None:
     values = json.dumps(fields)
@@ -65,7 +65,7 @@ def test_the_originals_block_survives_any_values_or_is_refused(fields: dict[str,
         assert "\\n" in values or "\\r" in values
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(sidecars(ours=True), st.sampled_from(["program", "version", "runtime", "platform"]), FILLED)
 def test_a_field_that_was_changed_in_the_sidecar_shows_in_the_comparison(
     fields: dict[str, Any], name: str, value: str

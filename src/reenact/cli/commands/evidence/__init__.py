@@ -1,1 +1,4 @@
-"""TODO."""
+"""Commands about what a store holds: `export`, `verify`, `erase`, `doctor`, `metrics`.
+
+They take a run or an exported folder, or the whole store, and run no skill. Begin with `verify`.
+"""

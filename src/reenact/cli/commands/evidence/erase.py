@@ -6,15 +6,14 @@ from typing import Annotated
 
 import typer
 
-from reenact.cli.commands.people.people_options import Reason, Who
-from reenact.cli.options import JsonOption, RunArgument, StoreOption
+from reenact.cli.options import JsonOption, ReasonOption, RunArgument, StoreOption, WhoOption
 
 
 def erase(
     run: RunArgument,
     step: Annotated[str | None, typer.Argument(help="The step whose values go; without one, the whole run's.")] = None,
-    reason: Reason = "",
-    who: Who = None,
+    reason: ReasonOption = "",
+    who: WhoOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
@@ -26,15 +25,14 @@ def erase(
 
     Exit codes: 0 erased, 2 not possible yet or not confirmed, 3 the store cannot be used.
     """
-    from reenact.cli.options import existing_store
+    from reenact.cli.options import existing_store, require_reason
     from reenact.cli.screens.printing import plural, print_json
     from reenact.errors import UsageError
     from reenact.record.erase import copies_of
     from reenact.record.erase import erase as erase_values
     from reenact.runtime.people.decisions import whoami
 
-    if not reason:
-        raise UsageError("say why, with --reason: it is recorded beside your name")
+    require_reason(reason)
     opened = existing_store(store, to_write=True)
     run_id = opened.find_run(run).run_id
     about = f"step {step} of run {run_id}" if step else f"run {run_id} with its plan"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reenact.cli.options import JsonOption, StoreOption
+from reenact.cli.options import JsonOption, StoreOption, TargetArgument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,9 +28,7 @@ class Proof(StrEnum):
 
 
 def verify(
-    target: Annotated[
-        str, typer.Argument(metavar="RUN|DIR", help="A run (id, beginning of one, `last`), or an exported folder.")
-    ],
+    target: TargetArgument,
     require: Annotated[
         list[Proof] | None, typer.Option("--require", help="Fail when this is absent; repeatable.")
     ] = None,
@@ -61,6 +59,7 @@ def check(target: str, store: str | None, keys: Path | None) -> tuple[Report, Se
     """The report, and for a run of a store what its derived tables say otherwise."""
     from reenact.cli.options import existing_evidence
     from reenact.errors import UsageError
+    from reenact.record.bundle import is_folder
     from reenact.store.checks.verification import verify_evidence
     from reenact.verify.verifier import verify_bundle
 
@@ -73,22 +72,15 @@ def check(target: str, store: str | None, keys: Path | None) -> tuple[Report, Se
     return verified.report, verified.differences
 
 
-def is_folder(target: str) -> bool:
-    """A path by its look, or a folder that is there; run ids hold no slash."""
-    return "/" in target or "\\" in target or target in (".", "..") or Path(target).is_dir()
-
-
 def read_keys(path: Path) -> dict[str, str]:
-    from reenact.errors import StoreUnavailable, UsageError
-    from reenact.values.canonical import parse_json
+    from reenact.cli.options import read_object
+    from reenact.errors import UsageError
 
-    try:
-        document = parse_json(path.read_bytes(), what=str(path))
-    except OSError as error:
-        raise StoreUnavailable(f"{path}: {error.strerror}") from None
-    if not isinstance(document, dict) or not all(isinstance(value, str) for value in document.values()):
-        raise UsageError(f"{path}: keys are one JSON object, {{kid: base64url of the public key}}")
-    return {key: str(value) for key, value in document.items()}
+    says = "keys are one JSON object, {kid: base64url of the public key}"
+    keys = read_object(path, says)
+    if not all(isinstance(value, str) for value in keys.values()):
+        raise UsageError(f"{path}: {says}")
+    return keys
 
 
 def absent_proofs(report: Report, required: Sequence[Proof]) -> list[str]:

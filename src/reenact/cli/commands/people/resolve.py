@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from reenact.cli.commands.people.people_options import Reason, Who
-from reenact.cli.options import JsonOption, RunArgument, SkillsOption, StoreOption
+from reenact.cli.options import JsonOption, ReasonOption, RunArgument, SkillsOption, StoreOption, WhoOption
 
 
 def resolve(
@@ -17,8 +16,8 @@ def resolve(
     failed: Annotated[bool, typer.Option("--failed", help="It did not happen, and is given up.")] = False,
     redispatch: Annotated[bool, typer.Option("--redispatch", help="Send it again, with the same key.")] = False,
     output: Annotated[str | None, typer.Option("--output", help="With --succeeded: what it returned, as JSON.")] = None,
-    reason: Reason = "",
-    who: Who = None,
+    reason: ReasonOption = "",
+    who: WhoOption = None,
     store: StoreOption = None,
     skills: SkillsOption = None,
     as_json: JsonOption = False,
@@ -27,7 +26,7 @@ def resolve(
     import asyncio
 
     from reenact.cli.advice import Advice
-    from reenact.cli.options import existing_store, open_runtime
+    from reenact.cli.options import existing_store, open_runtime, require_reason
     from reenact.cli.screens.printing import print_json
     from reenact.errors import UsageError
     from reenact.runtime.people.decisions import resolve as resolve_call
@@ -38,8 +37,7 @@ def resolve(
     ]
     if len(chosen) != 1:
         raise UsageError("say one of --succeeded, --failed or --redispatch")
-    if not reason:
-        raise UsageError("say why, with --reason: it is recorded beside your name")
+    require_reason(reason)
     if output is not None and not succeeded:
         raise UsageError(f"--output is what a call returned that succeeded; it does not go with --{chosen[0]}")
     value = None if output is None else parse_json(output, what="--output")

@@ -1,1 +1,4 @@
-"""TODO."""
+"""Commands before a run: make a plan, pin it, simulate it; list and describe skills; lint code.
+
+`plan_file` reads a plan and tells a mistake with its line, `plan_output` prints a pinned one. Begin with `pin`.
+"""

@@ -79,14 +79,13 @@ def _rendered(report: object, form: Format, threshold: object) -> str:
 
 
 def _about_rules(wanted: str | None) -> str:
-    from reenact.lint.reference import explain
     from reenact.lint.rules import RULES
 
     if wanted is None:
         return "\n".join(f"{rule.id}  {rule.severity.word:8}{rule.name:28}{rule.summary}" for rule in RULES.values())
     if wanted not in RULES:
         raise UsageError(f"there is no rule {wanted!a}; `reenact lint --rules` lists them")
-    return explain(RULES[wanted])
+    return RULES[wanted].text
 
 
 def _split(values: list[str] | None) -> tuple[str, ...]:

@@ -25,12 +25,9 @@ def pin(
 
     Exit codes: 0 pinned, 2 the plan or the skills cannot be used, 3 the file cannot be written.
     """
-    import msgspec
-
     from reenact.cli.commands.plans.plan_file import read_plan
+    from reenact.cli.commands.plans.plan_output import print_plan
     from reenact.cli.options import load_registry
-    from reenact.cli.screens.printing import print_json
-    from reenact.contracts.plan import plan_hash
     from reenact.runtime.effects.secrets import Secrets
     from reenact.runtime.plans.pinning import pin_document
     from reenact.runtime.plans.plan_secrets import refuse_secrets
@@ -39,26 +36,6 @@ def pin(
 
     file, registry, tools = read_plan(plan), load_registry(skills), load_registries(tool_registry or ())
     whole = file.located(lambda: with_registries(file.document, tools, source=str(plan)))
-    found = file.located(lambda: pin_document(whole, registry, SystemDoor(), source=str(plan)))
-    file.located(lambda: refuse_secrets(*found, registry, Secrets(), source=str(plan)))
-    pinned = found.document
-    digest = plan_hash(pinned)
-    text = msgspec.json.format(msgspec.json.encode(pinned), indent=2) + b"\n"
-    if output is not None:
-        write(output, text)
-    if as_json:
-        print_json({"plan_hash": digest, "output": None if output is None else str(output), "plan": pinned})
-    elif output is None:
-        typer.echo(text, nl=False)
-        typer.echo(digest, err=True)
-    else:
-        typer.echo(f"{output} {digest}")
-
-
-def write(path: Path, data: bytes) -> None:
-    from reenact.errors import StoreUnavailable
-
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise StoreUnavailable(f"{path}: cannot be written: {error.strerror}") from None
+    pinned = file.located(lambda: pin_document(whole, registry, SystemDoor(), source=str(plan)))
+    file.located(lambda: refuse_secrets(*pinned, registry, Secrets(), source=str(plan)))
+    print_plan(pinned.document, output, as_json=as_json)

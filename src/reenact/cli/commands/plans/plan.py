@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -47,13 +47,13 @@ def plan(
 
     Exit codes: 0 written, 1 no plan came of it, 2 usage, 3 a file cannot be read or written.
     """
-    from reenact.cli.commands.plans.plan_output import pinned_plan, print_plan, read_context, refuse
-    from reenact.cli.options import load_registry
+    from reenact.cli.commands.plans.plan_output import pinned_plan, print_plan, refuse, warn_of_unpriced
+    from reenact.cli.options import load_registry, read_object
     from reenact.planners.choosing import planner_for
     from reenact.planners.manifest import Manifest
     from reenact.planners.planner import PlannerError
 
-    settings: dict[str, Any] = read_context(context)
+    settings = {} if context is None else read_object(context, "a context is a JSON object")
     if budget is not None:
         settings["budget_cents"] = budget
     if agent is not None:
@@ -66,8 +66,10 @@ def plan(
     made = chosen.plan(goal, settings, Manifest.of(registry, settings))
     if isinstance(made, PlannerError):
         refuse(made, as_json=as_json)
-    else:
-        print_plan(pinned_plan(made, registry, chosen.planner_id), output, chosen, as_json=as_json)
+    document = pinned_plan(made, registry, chosen.planner_id)
+    print_plan(document, output, as_json=as_json, planner=chosen)
+    if not as_json:
+        warn_of_unpriced(document)
 
 
 def offered(secrets: list[str] | None) -> dict[str, list[str] | None]:

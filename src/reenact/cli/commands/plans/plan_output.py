@@ -1,4 +1,4 @@
-"""What comes of planning: the pinned plan in a file or on stdout, or one line that says why there is none."""
+"""Output of `plan` and `pin`: the pinned plan in a file or on stdout, or one line that says why there is none."""
 
 from __future__ import annotations
 
@@ -12,21 +12,6 @@ if TYPE_CHECKING:
     from reenact.skills.registry import Registry
 
 Document = dict[str, Any]
-
-
-def read_context(path: Path | None) -> Document:
-    from reenact.errors import StoreUnavailable, UsageError
-    from reenact.values.canonical import parse_json
-
-    if path is None:
-        return {}
-    try:
-        context = parse_json(path.read_bytes(), what=str(path))
-    except OSError as error:
-        raise StoreUnavailable(f"{path}: {error.strerror or 'cannot be read'}; name a file with a context") from None
-    if not isinstance(context, dict):
-        raise UsageError(f"{path}: a context is a JSON object")
-    return context
 
 
 def pinned_plan(made: Document, registry: Registry, planner_id: str) -> Document:
@@ -43,10 +28,10 @@ def pinned_plan(made: Document, registry: Registry, planner_id: str) -> Document
     return pinned.document
 
 
-def print_plan(document: Document, output: Path | None, planner: Planner, *, as_json: bool) -> None:
+def print_plan(document: Document, output: Path | None, *, as_json: bool, planner: Planner | None = None) -> None:
+    """A pinned plan, in a file or on stdout, with its hash; and who made it, where somebody did."""
     import msgspec
 
-    from reenact.cli.commands.plans.pin import write
     from reenact.cli.screens.printing import print_json
     from reenact.contracts.plan import plan_hash
 
@@ -54,21 +39,37 @@ def print_plan(document: Document, output: Path | None, planner: Planner, *, as_
     text = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
     if output is not None:
         write(output, text)
-    usage = getattr(planner, "usage", None)
     if as_json:
-        maker = {
-            "planner_id": planner.planner_id,
-            "version": planner.version,
-            "determinism": planner.determinism,
-            "usage": msgspec.to_builtins(usage),
-        }
-        print_json({"plan_hash": digest, "output": str(output) if output else None, "planner": maker, "plan": document})
-        return
-    if output is None:
+        maker = {} if planner is None else {"planner": maker_of(planner)}
+        print_json({"plan_hash": digest, "output": None if output is None else str(output), **maker, "plan": document})
+    elif output is None:
         typer.echo(text, nl=False)
         typer.echo(digest, err=True)
     else:
         typer.echo(f"{output} {digest}")
+
+
+def write(path: Path, data: bytes) -> None:
+    from reenact.errors import StoreUnavailable
+
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise StoreUnavailable(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def maker_of(planner: Planner) -> Document:
+    import msgspec
+
+    return {
+        "planner_id": planner.planner_id,
+        "version": planner.version,
+        "determinism": planner.determinism,
+        "usage": msgspec.to_builtins(getattr(planner, "usage", None)),
+    }
+
+
+def warn_of_unpriced(document: Document) -> None:
     for model in unpriced(document):
         typer.echo(f"no price is known for {model}: put one into the plan's context.prices, or it is refused", err=True)
 

@@ -1,1 +1,5 @@
-"""TODO."""
+"""Commands that make runs, go on with them, look at them and replay them.
+
+`run`, `resume` and `recover` call the runtime; `ls`, `show` and `diff` read the record; `replay` and `fork` run a
+recording again. Begin with `run`.
+"""

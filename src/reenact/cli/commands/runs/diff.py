@@ -23,7 +23,8 @@ def diff(
 
     from reenact.cli.options import existing_store
     from reenact.cli.screens.printing import one_line, print_json
-    from reenact.replay.api import is_folder, load
+    from reenact.record.bundle import is_folder
+    from reenact.replay.api import load
     from reenact.replay.compare.sides import side_by_side, text_lines
     from reenact.store.open import in_memory
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from reenact.cli.commands.runs.replay import BreakersOption, TargetArgument
-from reenact.cli.options import JsonOption, SkillsOption, StoreOption
+from reenact.cli.commands.runs.replay import BreakersOption
+from reenact.cli.options import JsonOption, SkillsOption, StoreOption, TargetArgument
 
 
 def fork(
@@ -43,9 +43,10 @@ def fork(
     from reenact.cli.advice import Advice
     from reenact.cli.commands.runs.replay import show
     from reenact.cli.interrupting import conduct
-    from reenact.cli.options import existing_store, open_runtime
+    from reenact.cli.options import existing_store, open_runtime, read_object
     from reenact.cli.screens.progress import choose_progress
-    from reenact.replay.api import is_folder, load
+    from reenact.record.bundle import is_folder
+    from reenact.replay.api import load
     from reenact.replay.modes.changes import apply_changes, parse_set
 
     if not is_folder(run):
@@ -53,7 +54,8 @@ def fork(
     progress = choose_progress(as_json=as_json)
     runtime = open_runtime(store, skills, (progress,))
     recording = load(runtime, run)
-    changes = apply_changes(recording, dict(parse_set(item) for item in change or ()), read_policy(policy))
+    fields = None if policy is None else read_object(policy, "a policy is a JSON object, fields of a plan's context")
+    changes = apply_changes(recording, dict(parse_set(item) for item in change or ()), fields)
     result = conduct(
         lambda: runtime.fork(run, at, changes=changes, live=live, allow_breakers=allow_breakers),
         progress,
@@ -61,18 +63,3 @@ def fork(
     )
     show(result, as_json=as_json)
     raise typer.Exit(result.exit_code)
-
-
-def read_policy(path: Path | None) -> dict[str, object] | None:
-    from reenact.errors import StoreUnavailable, UsageError
-    from reenact.values.canonical import parse_json
-
-    if path is None:
-        return None
-    try:
-        document = parse_json(path.read_bytes(), what=str(path))
-    except OSError as error:
-        raise StoreUnavailable(f"{path}: {error.strerror}") from None
-    if not isinstance(document, dict):
-        raise UsageError(f"{path}: a policy is a JSON object with fields of a plan's context")
-    return document

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
@@ -12,20 +11,6 @@ from reenact.cli.options import JsonOption, SkillsOption, StoreOption, Unrecorde
 if TYPE_CHECKING:
     from reenact.cli.advice import Advice
     from reenact.record.result import RunResult
-    from reenact.replay.runtime import Runtime
-    from reenact.store.base import RunRow
-
-
-@dataclass(frozen=True)
-class Recovered:
-    """One run, and what became of it: a result, or why it was left as it is."""
-
-    run_id: str
-    status: str
-    result: RunResult | None = None
-    error: str | None = None
-    exit_code: int = 0
-    free_in_s: float | None = None
 
 
 def recover(
@@ -46,73 +31,54 @@ def recover(
     from reenact.cli.interrupting import conduct
     from reenact.cli.options import open_runtime
     from reenact.cli.screens.progress import choose_progress
-    from reenact.contracts.records import UNFINISHED
     from reenact.store.open import missing
 
     advice = Advice(store, skills or ())
-    recovered: list[Recovered] = []
+    recovered: list[RunResult] = []
     place = missing(store)
     if place is not None:
         typer.echo(f"there is no store at {place} yet", err=True)
     else:
         progress = choose_progress(as_json=as_json)
         runtime = open_runtime(store, skills, (progress,), unrecorded_reads=unrecorded_reads)
-        rows = list(reversed(runtime.store.runs(status=UNFINISHED)))
-        recovered = conduct(lambda: recover_all(runtime, rows), progress, advice)
+        recovered = conduct(lambda: runtime.recover(on_wait=say_how_long), progress, advice)
     show(recovered, advice, as_json=as_json)
-    raise typer.Exit(worst(item.exit_code for item in recovered))
+    raise typer.Exit(worst(result_code(result) for result in recovered))
 
 
-def recover_all(runtime: Runtime, rows: list[RunRow]) -> list[Recovered]:
-    """Each of them, and once more those of a process elsewhere whose lease ends while we wait: it does not live."""
-    import asyncio
-
-    from reenact.runtime.conduct import LAPSED_S
-
-    recovered = [recover_one(runtime, row) for row in rows]
-    waits = [item.free_in_s for item in recovered if item.free_in_s is not None]
-    if not waits:
-        return recovered
-    typer.echo(f"{max(waits):.0f} s until it is known whether other hosts or containers still work", err=True)
-    asyncio.run(runtime.door.sleep(max(waits) + LAPSED_S))
-    return [
-        item if item.free_in_s is None else recover_one(runtime, row) for row, item in zip(rows, recovered, strict=True)
-    ]
+def say_how_long(seconds: float) -> None:
+    typer.echo(f"{seconds:.0f} s until it is known whether other hosts or containers still work", err=True)
 
 
-def recover_one(runtime: Runtime, row: RunRow) -> Recovered:
-    """Go on with one run; only trouble with the store itself ends the command."""
+def result_code(result: RunResult) -> int:
+    """A run that somebody else works on is none of ours."""
     from reenact.cli.exits import DONE, exit_code
-    from reenact.errors import LockAcquireFailed, ReenactError, StoreError
+    from reenact.errors import LockAcquireFailed
 
-    try:
-        result = runtime.resume(row.run_id)
-    except LockAcquireFailed as error:
-        return Recovered(row.run_id, row.status, error=str(error), exit_code=DONE, free_in_s=error.free_in_s)
-    except StoreError:
-        raise
-    except ReenactError as error:
-        return Recovered(row.run_id, row.status, error=str(error), exit_code=error.exit_code)
-    return Recovered(row.run_id, result.status, result, exit_code=exit_code(result.status))
+    if result.error is None:
+        return exit_code(result.status)
+    return DONE if isinstance(result.error, LockAcquireFailed) else result.error.exit_code
 
 
-def show(recovered: list[Recovered], advice: Advice, *, as_json: bool) -> None:
-    from reenact.cli.screens.outcome_lines import result_document, result_lines
+def show(recovered: list[RunResult], advice: Advice, *, as_json: bool) -> None:
+    from reenact.cli.screens.outcome_lines import result_lines
     from reenact.cli.screens.printing import Segment, one_line, print_json, print_lines
 
     if as_json:
-        print_json(
-            [
-                {**(result_document(item.result) if item.result else {"run_id": item.run_id, "status": item.status}),
-                 "error": item.error}
-                for item in recovered
-            ]
-        )  # fmt: skip
+        print_json([as_document(result) for result in recovered])
         return
     lines: list[list[Segment]] = []
-    for item in recovered:
-        if item.result is not None:
-            lines += result_lines(item.result, advice)
+    for result in recovered:
+        if result.error is None:
+            lines += result_lines(result, advice)
         else:
-            lines.append([(f"run {item.run_id} left as it is: {one_line(item.error or '')}", "yellow")])
+            lines.append([(f"run {result.run_id} left as it is: {one_line(str(result.error))}", "yellow")])
     print_lines(lines or [[("nothing to recover", "")]])
+
+
+def as_document(result: RunResult) -> dict[str, object]:
+    from reenact.record.result import result_document
+
+    if result.error is None:
+        return {**result_document(result), "error": None}
+    return {"run_id": result.run_id, "status": result.status, "error": str(result.error)}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reenact.cli.options import JsonOption, SkillsOption, StoreOption
+from reenact.cli.options import JsonOption, SkillsOption, StoreOption, TargetArgument
 
 if TYPE_CHECKING:
     from reenact.replay.result import ReplayResult
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from reenact.runtime.listeners import Listener
     from reenact.store.base import Store
 
-TargetArgument = Annotated[
-    str, typer.Argument(metavar="RUN|DIR", help="A run (id, beginning of one, `last`), or an exported folder.")
-]
 BreakersOption = Annotated[
     bool, typer.Option("--allow-breakers", help="Go on although a skill, a policy or the taxonomy changed.")
 ]
@@ -90,7 +87,7 @@ def place(
 ) -> Runtime | Store:
     """Where the run lies, and where a new one is written; a folder that is only looked at needs no store."""
     from reenact.cli.options import existing_store, open_runtime
-    from reenact.replay.api import is_folder
+    from reenact.record.bundle import is_folder
     from reenact.store.open import in_memory, open_store
 
     if mode == "full_replay":

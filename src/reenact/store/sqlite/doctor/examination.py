@@ -19,7 +19,7 @@ from reenact.store.sqlite.doctor.surroundings import LOG, MEGABYTE, log_was_take
 from reenact.store.sqlite.evidence.run_evidence import SqliteRunEvidence
 from reenact.store.sqlite.leases import OPEN_RUN
 from reenact.store.sqlite.migrations import latest, refuse_ancient, refuse_foreign, version_of
-from reenact.store.sqlite.reading import open_read_only
+from reenact.store.sqlite.read_only import open_read_only
 
 FORGOTTEN_RUNS = """
 WITH RECURSIVE number(n) AS (

@@ -9,7 +9,7 @@ from reenact.store.evidence import DamagedCells, ErasureRow, KeyCells, LateRow
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.evidence.run_evidence import KEY_COLUMNS, SqliteRunEvidence
 from reenact.store.sqlite.migrations import guards
-from reenact.store.sqlite.reading import open_to_read
+from reenact.store.sqlite.read_only import open_to_read
 
 
 class SqliteEvidence:

@@ -13,7 +13,7 @@ from reenact.errors import ConcurrentExecution, SecretError
 from reenact.record.export import export_run
 from reenact.replay import replay
 from reenact.runtime.people.decisions import vote
-from reenact.runtime.writing.redaction import decrypt_text, encryption_key, seal
+from reenact.runtime.writing.redaction import decrypt_text, encrypt_text, encryption_key
 from tests.cli.harness import Command
 from tests.crash.harness import KILLED, in_child
 from tests.runtime.running import Bench, plan, step
@@ -21,8 +21,8 @@ from tests.secrets.leaky_skills import losing_its_lease
 from tests.secrets.planting import leaks_in_files, leaks_in_store
 
 TOKEN = "sk-live0Tk0nABCDEFGHIJKLMNOP"  # planted, so that the search knows it
-KEY = "the first seal key, long enough"
-OTHER_KEY = "another seal key, long enough"
+KEY = "the first secret key, long enough"
+OTHER_KEY = "another secret key, long enough"
 
 
 @skill("log_in", version="1.0.0", tool_class="read")
@@ -129,7 +129,7 @@ def check_held_until_the_key_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyP
     clean(tmp_path)
 
 
-def test_a_step_that_reads_a_sealed_value_is_held_before_it_is_requested(
+def test_a_step_that_reads_an_encrypted_value_is_held_before_it_is_requested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run stops between two steps; the one before was made without the key, and is not made again."""
@@ -152,7 +152,7 @@ def test_a_step_that_reads_a_sealed_value_is_held_before_it_is_requested(
     for _ in range(2):
         held = Bench(tmp_path, *skills).runtime.resume(waiting.run_id)
         assert (held.status, made) == ("held", [1])
-        assert "step s2 needs a value that is sealed: set REENACT_SEAL_KEY" in str(held.reason)
+        assert "step s2 needs a value that is encrypted: set REENACT_SEAL_KEY" in str(held.reason)
     monkeypatch.setenv("REENACT_SEAL_KEY", KEY)
     bench = Bench(tmp_path, *skills)
     done = bench.runtime.resume(waiting.run_id)
@@ -182,7 +182,7 @@ def test_a_key_hit_serves_the_opened_value(tmp_path: Path) -> None:
     clean(tmp_path)
 
 
-def test_kept_values_are_sealed_and_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kept_values_are_encrypted_and_decrypted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(tmp_path)
     get = {"operation": "get", "key": "k"}
     with bench.runtime.session() as session:
@@ -252,16 +252,16 @@ def test_values_are_shown_opened_only_when_asked(reenact: Command) -> None:
         assert TOKEN not in refused.err + refused.out
 
 
-def test_a_seal_opens_with_its_own_key_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_encrypted_opens_with_its_own_key_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     first = encryption_key()
     monkeypatch.setenv("REENACT_SEAL_KEY", OTHER_KEY)
     second = encryption_key()
     assert first is not None
     assert second is not None
-    text = seal(first, {"a": TOKEN})
-    assert text == seal(first, {"a": TOKEN}), "equal secrets are stored once"
+    text = encrypt_text(first, {"a": TOKEN})
+    assert text == encrypt_text(first, {"a": TOKEN}), "equal secrets are stored once"
     assert decrypt_text(first, text) == {"a": TOKEN}
-    with pytest.raises(SecretError, match="sealed with another key"):
+    with pytest.raises(SecretError, match="encrypted with another key"):
         decrypt_text(second, text)
     for changed in (text[:-4] + "AAAA", text[:20], "v1", "", text.replace("v1.", "v2.")):
         with pytest.raises(SecretError):

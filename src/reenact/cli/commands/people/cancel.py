@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from reenact.cli.commands.people.people_options import Reason, Who
-from reenact.cli.options import JsonOption, RunArgument, StoreOption
+from reenact.cli.options import JsonOption, ReasonOption, RunArgument, StoreOption, WhoOption
 
 
 def cancel(
     run: RunArgument,
-    reason: Reason = "",
-    who: Who = None,
+    reason: ReasonOption = "",
+    who: WhoOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -18,13 +17,11 @@ def cancel(
 
     import typer
 
-    from reenact.cli.options import existing_store, open_runtime
+    from reenact.cli.options import existing_store, open_runtime, require_reason
     from reenact.cli.screens.printing import print_json
-    from reenact.errors import UsageError
     from reenact.runtime.people.decisions import cancel as cancel_run
 
-    if not reason:
-        raise UsageError("say why, with --reason: it is recorded beside your name")
+    require_reason(reason)
     existing_store(store).close()
     runtime = open_runtime(store, None)
     run_id = runtime.store.find_run(run).run_id

@@ -1,11 +1,14 @@
-"""The reference page, made from the rules, so that it cannot say anything else than the code does."""
+"""Write `docs/reference/lint.md` from the rules and the fields that lint itself reads: `python -m tools.lint_page`."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from reenact.contracts.stability import FORBIDDEN_FIELDS
-from reenact.lint.rules import RULES, Rule
+from reenact.lint.rules import RULES
+
+PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "reference" / "lint.md"
 
 _HEAD: Final = """\
 # `reenact lint`
@@ -38,12 +41,24 @@ reenact lint PATH…
 
 ## What is followed
 
-A field's value is followed from where it is read to where it decides: through local variables, attributes, items,
-`get`, unpacking, the walrus, comprehensions, lambdas, closures, f-strings and other text, arithmetic, lists and
-dicts, fields of dataclasses, and through functions and methods of the same package, by their parameters and by what
-they return. To log, return, store or pass on such a value is fine; so is to ask whether it is there at all (`is
-None`, `in` for a key, `isinstance`). Where a helper decides with what it is given, the call that passes a forbidden
-field is reported.
+Each file is checked alone. A field's value is followed from where it is read to where it decides: through local
+variables, attributes, items, `get`, unpacking, the walrus, comprehensions, lambdas, closures, f-strings and other text,
+arithmetic, lists and dicts, and fields of records made in the same function. A call of a function or method of the same
+file is looked into, three calls deep: what it returns is followed, and where it decides with what it is given, the
+call that passes a forbidden field is reported. A function of another file gives back something made from its arguments.
+To log, return, store or pass on such a value is fine; so is to ask whether it is there at all (`is None`, `in` for a
+key, `isinstance`).
+
+Not followed, and so not found:
+
+- into other files: what a helper there returns of an outcome, or decides with an argument
+- through objects: what one method or a constructor stores on one and another method reads, inherited methods, a
+  record's fields from one function to another, a named tuple taken apart, what hangs on an object of another known type
+- through globals that functions change
+- through `*args`, `**kwargs`, `functools.partial`, and a default that is the name of a field
+- an error's text out of its function
+- orders: of a dict made from a set, of `set.pop`, of `os.walk`
+- `id()`, but where it is handed on as a function (`key=id`) or written into text
 
 The severity is **error** where the value is known to come from an outcome: by its type (`StructuredOutcome`), by
 the call that returned it, by the name `outcome`, or by a class with an outcome's fields. It is **warning** where
@@ -79,11 +94,10 @@ repos:
         files: ^skills/
 ```
 
-The same hook is in this repository's `.pre-commit-hooks.yaml`. It gets the names of changed files; the modules of
-their packages that they import are read too, so that helpers are known."""
+The same hook is in this repository's `.pre-commit-hooks.yaml`. It gets the names of changed files."""
 
 
-def reference() -> str:
+def render() -> str:
     """The whole page."""
     fields = [f"| `{row.field}` | {row.reason} |" for row in FORBIDDEN_FIELDS]
     table = ["## Forbidden fields", "", "| field | reason |", "|---|---|", *fields]
@@ -92,12 +106,9 @@ def reference() -> str:
         f"| [{rule.id}](#{rule.id.lower()}-{rule.name}) | {rule.name} | {rule.severity.word} | {rule.summary} |"
         for rule in RULES.values()
     ]
-    return "\n\n".join([_HEAD.rstrip(), "\n".join(table), "\n".join(index), *map(explain, RULES.values())]) + "\n"
+    sections = [_HEAD.rstrip(), "\n".join(table), "\n".join(index), *(rule.text for rule in RULES.values())]
+    return "\n\n".join(sections) + "\n"
 
 
-def explain(rule: Rule) -> str:
-    """What the page says about one rule."""
-    parts = [f"### {rule.id} {rule.name}", rule.summary, rule.why]
-    if rule.bad:
-        parts += [f"Bad:\n\n```python\n{rule.bad.rstrip()}\n```", f"Good:\n\n```python\n{rule.good.rstrip()}\n```"]
-    return "\n\n".join(parts)
+if __name__ == "__main__":
+    PAGE.write_text(render(), encoding="utf-8")

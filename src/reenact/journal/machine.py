@@ -31,8 +31,3 @@ OUTPUT: Final[dict[State, Output]] = {
 
 ALLOWED: Final = frozenset((made_by == "action_request", *pair, made_by) for pair, made_by in TRANSITIONS.items())
 """(whether it is the first entry, from, to, artifact) of every entry that there may be."""
-
-
-def allowed(sequence: int, from_state: State, to_state: State, artifact_type: ArtifactType) -> bool:
-    """True when entry `sequence`, from 1, may make this transition with this artifact."""
-    return sequence >= 1 and (sequence == 1, from_state, to_state, artifact_type) in ALLOWED

@@ -1,8 +1,10 @@
-"""`docs/error_taxonomy.md`, made from the tables that the code itself reads."""
+"""Write `docs/error_taxonomy.md` from the tables that the code itself reads: `python -m tools.taxonomy_page`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
 
 from reenact.policy.exception_rules import (
     FINISH_REASON,
@@ -14,10 +16,12 @@ from reenact.policy.exception_rules import (
 )
 from reenact.policy.taxonomy import ALIASES, CHANGELOG, TAXONOMY, TAXONOMY_VERSION, ErrorCode
 
-_INTRODUCTION = f"""# Error taxonomy {TAXONOMY_VERSION}
+PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "error_taxonomy.md"
+
+_INTRODUCTION: Final = f"""# Error taxonomy {TAXONOMY_VERSION}
 
 <!-- Generated from src/reenact/policy. To change it, change the tables there, then run
-     python -c "from reenact.policy.taxonomy_page import render; print(render(), end='')" > docs/error_taxonomy.md -->
+     python -m tools.taxonomy_page -->
 
 Every outcome carries one of these codes, one that a skill of yours
 [names itself](howto/declare_a_skill.md#how-a-failure-gets-its-code), or, where a registry refused a tool, one of
@@ -26,7 +30,7 @@ a failure is retried depends on its code alone, and on the plan's retry policy, 
 version of the taxonomy that it was made with.
 """
 
-_CLASSIFICATION = """
+_CLASSIFICATION: Final = """
 ## From an attempt to a code
 
 An attempt leaves *facts*: an HTTP status, the types and errnos of a chain of exceptions, how a model ended. The code is
@@ -107,3 +111,7 @@ def _listed(rule: Rule) -> str:
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [head, tuple("---" for _ in head), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render(), encoding="utf-8")

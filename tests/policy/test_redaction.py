@@ -1,4 +1,4 @@
-"""What the screen lets pass, redaction gives back untouched."""
+"""Redaction's quick look: what it lets pass is given back untouched."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reenact.policy.redaction import INTRODUCED, REDACTED, SECRET_NAMES, SHAPES, SecretRules
-from reenact.policy.screen import SUSPECT, Screen
+from reenact.policy.redaction import INTRODUCED, REDACTED, SECRET_NAMES, SHAPES, SUSPECT, SecretRules
 from reenact.values.canonical import canonicalize
 
 KNOWN = ("hunter2secret", 'quo"ted\\pass', "häßlich-geheim", "4711", "1234567", " padded key ")
@@ -35,16 +34,17 @@ values = st.recursive(
 @example({"count": 4711})
 @example({"note": 'said quo"ted\\pass aloud'})
 def test_what_passes_is_what_redaction_leaves_alone(value: object) -> None:
-    rules, screen = SecretRules(KNOWN, FIELDS), Screen(KNOWN, FIELDS)
-    if screen.passes(value, canonicalize(value)):
+    rules = SecretRules(KNOWN, FIELDS)
+    if rules.passes(value, canonicalize(value)):
         assert rules.apply(value, lambda _: REDACTED) is value
         assert all(REDACTED in str(value) for _ in rules.find(value))
 
 
 @given(texts)
 def test_a_text_that_passes_is_left_alone(text: str) -> None:
-    if Screen(KNOWN).passes_text(text):
-        assert SecretRules(KNOWN).apply_text(text, lambda _: REDACTED) is text
+    rules = SecretRules(KNOWN)
+    if rules.passes_text(text):
+        assert rules.apply_text(text, lambda _: REDACTED) is text
 
 
 @given(st.from_regex(SHAPES, fullmatch=True) | st.from_regex(INTRODUCED, fullmatch=True))
@@ -54,15 +54,15 @@ def test_every_shape_of_a_secret_is_suspect(secret: str) -> None:
 
 @pytest.mark.parametrize("value", [{"text": "hello", "count": 3}, ["a", {"b": None}], "plain words", None, 5])
 def test_what_most_steps_say_passes(value: object) -> None:
-    assert Screen(KNOWN, FIELDS).passes(value, canonicalize(value))
+    assert SecretRules(KNOWN, FIELDS).passes(value, canonicalize(value))
 
 
 @pytest.mark.parametrize("name", ["password", "API_KEY", "x-internal", "S_S_N"])
 def test_a_secret_field_does_not_pass_the_first_time_nor_later(name: str) -> None:
-    screen, value = Screen((), FIELDS), {"outer": [{name: 1}]}
-    assert not screen.passes(value, canonicalize(value))
-    assert not screen.passes(value, canonicalize(value))
+    rules, value = SecretRules((), FIELDS), {"outer": [{name: 1}]}
+    assert not rules.passes(value, canonicalize(value))
+    assert not rules.passes(value, canonicalize(value))
 
 
 def test_where_fields_are_secret_by_their_place_everything_is_looked_at() -> None:
-    assert not Screen((), ("/a/b",)).passes({"x": 1}, b'{"x":1}')
+    assert not SecretRules((), ("/a/b",)).passes({"x": 1}, b'{"x":1}')

@@ -1,4 +1,4 @@
-"""Bring a run's state back: from the last run checkpoint when there is a good one, else from the beginning."""
+"""Reading a run's state: from its last checkpoint when there is a good one, else from the beginning."""
 
 from __future__ import annotations
 

@@ -1,0 +1,202 @@
+"""What is known of a value: what it is, which forbidden fields it was made from, what stands in it. Immutable."""
+
+from __future__ import annotations
+
+import ast
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import reduce
+from typing import Final, NamedTuple
+
+EACH: Final = "*"  # the key of an element when nobody knows which
+ERROR_TEXT: Final = "an error's text"
+MAX_SOURCES: Final = 8
+MAX_PARTS: Final = 20
+MAX_DEPTH: Final = 2
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+Names = ChainMap[str, "Value"]  # the names of a scope, or of a branch in it, over those around it
+
+
+class Kind(Enum):
+    """What a value is, as far as that matters for a decision."""
+
+    UNKNOWN = "unknown"
+    CONSTANT = "a constant"
+    OUTCOME = "an outcome, or an object inside one"
+    OTHER = "something of a known type that is no outcome"
+    SESSION = "a session, whose calls return outcomes"
+    ERROR = "an exception"
+    SET = "a set"
+    VIEW = "the keys, values or items of a dict"
+    DICT = "a dict"
+    LIST = "a list or tuple"
+    NAMED = "a module, function or class of another file"
+    FUNCTION = "a function or lambda of this file"
+    CLASS = "a class of this file"
+    GETTER = "a function that reads fields by name"
+
+
+class Source(NamedTuple):
+    """A forbidden field, or an error's text, that was read. `sure`: from what is known to be an outcome."""
+
+    line: int
+    name: str
+    sure: bool
+
+
+class Order(NamedTuple):
+    """An order that may differ between two runs: the rule that speaks about it, and where it arose."""
+
+    rule: str
+    node: ast.AST
+    what: str
+
+
+class Code(NamedTuple):
+    """A function or lambda of the file, the names around it, and the class that it is a method of."""
+
+    node: FunctionNode | ast.Lambda
+    names: Names
+    owner: str = ""
+
+    @property
+    def name(self) -> str:
+        return "lambda" if isinstance(self.node, ast.Lambda) else self.node.name
+
+    @property
+    def decorators(self) -> set[str]:
+        return {dotted(node).rsplit(".", 1)[-1] for node in getattr(self.node, "decorator_list", ())}
+
+    def parameters(self) -> list[ast.arg]:
+        arguments = self.node.args
+        return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What is known of one value. `parts` are what its known keys, attributes and indices hold."""
+
+    kind: Kind = Kind.UNKNOWN
+    name: str = ""  # dotted name of something in another file, or the class of an object
+    sources: frozenset[Source] = frozenset()
+    parts: Mapping[str, Value] = field(default_factory=dict)
+    texts: frozenset[str] = frozenset()  # the constants that it may be
+    order: Order | None = None
+    code: Code | None = None
+
+    @staticmethod
+    def of(sources: Iterable[Source]) -> Value:
+        """Something made from these sources, of which nothing else is known."""
+        kept = limited(frozenset(sources))
+        return Value(sources=kept) if kept else UNKNOWN
+
+    @staticmethod
+    def many(items: Iterable[Value], order: Order | None = None) -> Value:
+        """A list of which only its elements are known, not their places."""
+        return Value(Kind.LIST, parts={EACH: Value.either(items)}, order=order)
+
+    @staticmethod
+    def either(values: Iterable[Value]) -> Value:
+        """What holds for a value that is one of these."""
+        first, *rest = [*values] or [UNKNOWN]
+        return reduce(join, rest, first)
+
+    def within(self, depth: int = 0) -> frozenset[Source]:
+        """The sources of the value and of all that is known to stand in it."""
+        if not self.parts or depth > MAX_DEPTH:
+            return self.sources
+        return limited(self.sources.union(*(part.within(depth + 1) for part in self.parts.values())))
+
+    def orders(self, depth: int = 0) -> Iterator[Order]:
+        """The orders that go along when the value goes where nothing is known. A dict keeps none."""
+        if self.order is not None:
+            yield self.order
+        if depth <= MAX_DEPTH:
+            for part in self.parts.values():
+                yield from part.orders(depth + 1)
+
+    def part(self, key: str) -> Value:
+        """What stands under a key. Of a forbidden field every part is forbidden."""
+        found = self.parts.get(key) or self.parts.get(EACH, UNKNOWN)
+        return found.plus(self.sources)
+
+    def element(self) -> Value:
+        """Some element, when nobody knows which."""
+        return Value.either(self.parts.values()) if self.parts else Value.of(self.sources)
+
+    def plus(self, sources: frozenset[Source]) -> Value:
+        return replace(self, sources=limited(self.sources | sources)) if sources else self
+
+    def declared(self, type_: Value) -> Value:
+        """The value after an annotation said what it is; what is seen of it weighs more."""
+        if self.kind not in (Kind.UNKNOWN, Kind.CONSTANT):
+            return self
+        return replace(self, kind=type_.kind, name=type_.name, parts=self.parts or type_.parts)
+
+    def holding(self, key: str, value: Value) -> Value:
+        """The value after something was stored in it; of very many parts the first are known."""
+        if key == EACH and EACH in self.parts:
+            value = join(self.parts[EACH], value)
+        elif key not in self.parts and len(self.parts) >= MAX_PARTS:
+            return self
+        return replace(self, parts={**self.parts, key: value})
+
+    def shallow(self, depth: int = 0) -> Value:
+        """The value as a name holds it: a bound on the work with structures that are built to be deep."""
+        if not self.parts:
+            return self
+        if depth >= MAX_DEPTH:
+            return replace(self, sources=self.within(), parts={})
+        parts = {key: part.shallow(depth + 1) for key, part in self.parts.items()}
+        changed = any(parts[key] is not part for key, part in self.parts.items())
+        return replace(self, parts=parts) if changed else self  # what is one and the same is joined at once
+
+
+UNKNOWN: Final = Value()
+CONSTANT: Final = Value(Kind.CONSTANT)
+OUTCOME: Final = Value(Kind.OUTCOME)
+
+
+def limited(sources: frozenset[Source]) -> frozenset[Source]:
+    """A bound on the work: what is read first is enough to report."""
+    return sources if len(sources) <= MAX_SOURCES else frozenset(sorted(sources)[:MAX_SOURCES])
+
+
+def join(first: Value, second: Value, depth: int = 0) -> Value:
+    """What holds for a value that is one of the two. A constant beside something else is a starting value."""
+    if first is second:
+        return first
+    if depth > MAX_DEPTH:
+        return first.plus(second.within())
+    for one, other in ((first, second), (second, first)):
+        if one.kind is Kind.CONSTANT and other.kind is not Kind.CONSTANT and not one.sources:
+            return other
+    same = first.kind is second.kind and first.name == second.name
+    texts = first.texts | second.texts
+    keys = dict.fromkeys([*first.parts, *second.parts])
+    parts = {
+        key: join(first.parts.get(key) or second.parts[key], second.parts.get(key) or first.parts[key], depth + 1)
+        for key in list(keys)[:MAX_PARTS]
+    }
+    return Value(
+        first.kind if same else Kind.UNKNOWN,
+        first.name if same else "",
+        limited(first.sources | second.sources),
+        parts,
+        texts if len(texts) <= MAX_PARTS else frozenset(),
+        first.order or second.order,
+        first.code if first.code == second.code else None,
+    )
+
+
+def dotted(node: ast.AST) -> str:
+    """`a.b.c` for a chain of names, else nothing. `List[int]` counts as `List`."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        if isinstance(node, ast.Attribute):
+            parts.insert(0, node.attr)
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return ".".join([node.id, *parts]) if isinstance(node, ast.Name) else ""

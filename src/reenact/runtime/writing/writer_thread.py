@@ -1,0 +1,134 @@
+"""The writer thread: writes for loops that have other work.
+
+What the runs of a loop have ready in one turn of it goes into one transaction, and so does what came meanwhile. It is
+handed over at the end of the turn: a transaction is many short calls, and as long as the loop is at work the thread has
+to win the interpreter back from it after each of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+
+from msgspec import Struct
+
+from reenact.store.base import Lease, Store, Unit
+
+IDLE_S = 2.0
+"""A thread that has nothing to do for so long ends; the next commit starts another."""
+WAITING = object()
+
+Append = tuple[Unit, Lease | None, str]
+"""A unit, the lease that it is written under, and whose that is."""
+Act = Callable[[], object]
+"""Another transaction of the store."""
+
+
+class Order(Struct, eq=False):
+    """What is to be written, and what became of it, which is known in the loop that waits for it."""
+
+    work: Append | Act
+    loop: asyncio.AbstractEventLoop
+    result: object = WAITING
+    wake: asyncio.Future[None] | None = None
+
+
+class WriterThread:
+    """Writes to a store while there is something to write. It never keeps a process from ending."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._forget()
+
+    def _forget(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._ready: dict[asyncio.AbstractEventLoop, list[Order]] = {}
+        """Of the turn that each loop is in."""
+        self._orders: SimpleQueue[list[Order]] = SimpleQueue()
+        self._is_running = False
+
+    def take(self, order: Order) -> None:
+        """In the loop of the order, which learns of its result in a later turn."""
+        if self._process != os.getpid():  # of a parent's threads a forked child has none
+            self._forget()
+        ready = self._ready.get(order.loop)
+        if ready is None:
+            ready = self._ready[order.loop] = []
+            order.loop.call_soon(self._hand_over, order.loop)
+        ready.append(order)
+
+    def close(self) -> None:
+        """End the thread once it has done what it was given."""
+        self._orders.put([])
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            self._orders.put(self._ready.pop(loop))
+            if not self._is_running:
+                self._is_running = True
+                threading.Thread(target=self._work, daemon=True, name="reenact-writer").start()
+
+    def _work(self) -> None:
+        while batch := self._next():
+            done = self._done(batch)
+            for loop in {order.loop for order in batch}:
+                tell(loop, [(order, result) for order, result in done if order.loop is loop])
+            del batch, done  # nothing is held while it waits
+
+    def _next(self) -> list[Order]:
+        """All that waits; nothing when the thread is to end."""
+        batch: list[Order] = []
+        while not batch:
+            with suppress(Empty):
+                batch += self._orders.get(timeout=IDLE_S)
+            while not self._orders.empty():
+                batch += self._orders.get()
+            with self._lock:
+                if not batch and self._orders.empty():
+                    self._is_running = False
+                    break
+        return batch
+
+    def _done(self, batch: list[Order]) -> list[tuple[Order, object]]:
+        """What became of each: one transaction for all units, in which one is refused alone; then the other acts."""
+        units = [(order, order.work) for order in batch if isinstance(order.work, tuple)]
+        acts = [(order, order.work) for order in batch if not isinstance(order.work, tuple)]
+        results = self._appended([unit for _, unit in units]) if units else []
+        done = [(order, result) for (order, _), result in zip(units, results, strict=True)]
+        return [*done, *((order, outcome(act)) for order, act in acts)]
+
+    def _appended(self, units: list[Append]) -> Sequence[object]:
+        try:
+            if len(units) > 1:
+                return self._store.append_many(units)
+            unit, lease, owner = units[0]
+            return [self._store.append(unit, lease, owner=owner)]
+        except Exception as error:  # noqa: BLE001  # whatever failed, every run that waits hears of it
+            return [error] * len(units)
+
+
+def outcome(act: Act) -> object:
+    try:
+        return act()
+    except Exception as error:  # noqa: BLE001  # as above
+        return error
+
+
+def tell(loop: asyncio.AbstractEventLoop, done: list[tuple[Order, object]]) -> None:
+    """In the loop that waits for them."""
+
+    def deliver() -> None:
+        for order, result in done:
+            order.result = result
+            if order.wake is not None and not order.wake.done():
+                order.wake.set_result(None)
+
+    try:
+        loop.call_soon_threadsafe(deliver)
+    except RuntimeError:
+        return  # the loop is closed: nobody waits any more

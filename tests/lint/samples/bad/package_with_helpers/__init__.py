@@ -1,1 +1,0 @@
-"""A package whose planner decides through its helpers."""

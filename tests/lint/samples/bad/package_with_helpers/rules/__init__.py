@@ -1,5 +1,0 @@
-"""Rules."""
-
-from ..timing import exceeds as too_long
-
-__all__ = ["too_long"]

@@ -1,0 +1,12 @@
+"""A list made from a set has the order of the set."""
+
+
+def later(names):
+    ordered = list(set(names))  # expect: RN206
+    return ordered[0]
+
+
+def extended(names):
+    result = ["first"]
+    result.extend(set(names))  # expect: RN206
+    return result
