@@ -36,7 +36,7 @@ from reenact.runtime.plans.plan_run import run_plan
 from reenact.runtime.plans.steps import PlannedStep, RunPlan
 from reenact.skills.registry import Registry
 from reenact.store.base import Store
-from reenact.store.sqlite.store import SqliteStore
+from reenact.store.open import in_memory
 from reenact.values.clock import Door, SystemDoor
 
 
@@ -140,7 +140,7 @@ async def dry_run(recording: Recording, registry: Registry, *, door: Door | None
 async def run_dry(source: DrySource, day_spent: Mapping[str, int] | None = None) -> DryRun:
     """Run the source's plan in memory. `day_spent` is what its agent has spent today, by model."""
     plan, original = source.plan, None if source.recording is None else source.recording.run_id
-    engine = Engine(SqliteStore(":memory:"), skills=plan.registry, supervisor=nobody, door=InstantDoor(source.door))
+    engine = Engine(in_memory(), skills=plan.registry, supervisor=nobody, door=InstantDoor(source.door))
     run = begin(engine, plan, source, mode="dry_run", parent_run=original)
     source.money = run.money
     for model, exact in (day_spent or {}).items():

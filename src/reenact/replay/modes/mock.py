@@ -21,7 +21,7 @@ from reenact.runtime.parked import Parked
 from reenact.runtime.plans.plan_run import run_plan
 from reenact.runtime.run import Run
 from reenact.skills.registry import Registry
-from reenact.store.sqlite.store import SqliteStore
+from reenact.store.open import in_memory
 from reenact.values.clock import Door, SystemDoor
 
 
@@ -39,7 +39,7 @@ async def mock_replay(
     candidate = recording.document if document is None else document
     breakers = tuple(mock_breakers(recording, candidate, registry))
     plan = ReplayPlan(recording, candidate, registry)
-    engine = Engine(SqliteStore(":memory:"), skills=registry, supervisor=nobody, door=InstantDoor(door or SystemDoor()))
+    engine = Engine(in_memory(), skills=registry, supervisor=nobody, door=InstantDoor(door or SystemDoor()))
     source = RecordedSource(recording, plan.plan.context.supervisor)
     run = begin(
         engine, plan, source, mode="mock_replay", parent_run=recording.run_id, original_run_id=recording.seed_run_id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import threading
@@ -14,8 +15,8 @@ from typing import Any, TypeVar
 
 from reenact.errors import DamagedRecord, StoreBusy, StoreError, StoreUnavailable
 from reenact.store.compression import Codec
-from reenact.store.damage import blob, no_text
-from reenact.store.deltas import DEEPEST, SALT, base_of, put_together
+from reenact.store.damage import NO_BLOB, blob
+from reenact.store.deltas import put_together
 from reenact.store.sqlite.migrations import migrate, refuse_foreign
 from reenact.store.sqlite.turnstile import Turnstile
 
@@ -117,16 +118,11 @@ class Connection:
 
     def envelope(self, stored: bytes) -> bytes:
         """An envelope as it was given, whatever rows it has to be put together from."""
-        chain = [blob(stored, "payloads")]
-        while (base := base_of(chain[-1])) is not None:
-            rows = self.query("SELECT body FROM payloads WHERE id = ?", (base,))
-            if not rows or len(chain) > DEEPEST + 1:
-                raise DamagedRecord(f"stored bytes build on payload {base}, which is not there")
-            chain.append(blob(rows[0][0], "payloads"))
-        envelope = self.codec.unpack(chain.pop())
-        while chain:
-            envelope = put_together(self.codec, chain.pop(), envelope[SALT:])
-        return envelope
+        return put_together(self.codec, blob(stored, "payloads"), self._stored)
+
+    def _stored(self, payload_id: int) -> bytes | None:
+        rows = self.query("SELECT body FROM payloads WHERE id = ?", (payload_id,))
+        return blob(rows[0][0], "payloads") if rows else None
 
 
 def open_database(path: str) -> sqlite3.Connection:
@@ -238,6 +234,9 @@ ADVICE = {
 }
 
 
+NO_TEXT = re.compile(r"Could not decode to UTF-8 column '(\w+)'")
+
+
 def is_only_readable(path: str) -> bool:
     """The file can be read, and the log that it needs beside it cannot be made."""
     return os.access(path, os.R_OK) and not os.access(Path(path).absolute().parent, os.W_OK)
@@ -248,6 +247,12 @@ def is_on_a_full_disk(path: str) -> bool:
         return shutil.disk_usage(Path(path).absolute().parent).free < LEAST_ROOM
     except OSError:
         return False
+
+
+def no_text(error: Exception, path: str) -> DamagedRecord | None:
+    """What to say of bytes that were put into a cell as text; None for any other error."""
+    found = NO_TEXT.match(str(error))
+    return None if found is None else DamagedRecord(f"{path}: {found[1]}: {NO_BLOB}; `reenact verify RUN` tells more")
 
 
 def translate(error: sqlite3.Error | UnicodeDecodeError, path: str) -> StoreError:
