@@ -95,11 +95,10 @@ def test_parts_that_stand_alone_import_only_what_they_may() -> None:
 
 def test_of_what_writes_the_journal_only_derived_tables_are_checked_with_it() -> None:
     """What recovery starts from is the writer's own state, and is folded again as the writer does; evidence is not."""
-    checking = [
-        "naming.py",
-        "sqlite/evidence.py",
-        *(f"checks/{path.name}" for path in (SRC / "store" / "checks").glob("*.py")),
-    ]
+    store = SRC / "store"
+    checking = ["naming.py", "evidence.py", "envelopes.py"]
+    for folder in ("checks", "sqlite/evidence"):
+        checking += [f"{folder}/{path.name}" for path in (store / folder).glob("*.py")]
     using = {
         name
         for name in checking
@@ -109,13 +108,56 @@ def test_of_what_writes_the_journal_only_derived_tables_are_checked_with_it() ->
     assert using == {"checks/derived.py"}
 
 
+DATABASES = ("sqlite3", "psycopg")
+ENGINES = ("sqlite", "postgres")
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Every module that a file names in an import, anywhere in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def test_only_an_engine_names_its_database_and_only_store_open_names_an_engine() -> None:
+    wrong = []
+    for path in sources():
+        here = path.relative_to(SRC).as_posix()
+        engine = here.split("/")[1] if here.startswith(tuple(f"store/{name}/" for name in ENGINES)) else None
+        for name in sorted(imported_modules(path)):
+            if engine is None and name.split(".")[0] in DATABASES:
+                wrong.append(f"{here} imports {name}")
+            named = name.split(".")[2] if name.startswith("reenact.store.") else None
+            if named in ENGINES and named != engine and here != "store/open.py":
+                wrong.append(f"{here} imports {name}")
+    assert wrong == []
+
+
+SQL = re.compile(r"\b(SELECT \w.* FROM|INSERT (OR \w+ )?INTO|DELETE FROM|UPDATE \w+ SET|CREATE TABLE|PRAGMA) ")
+
+
+def test_what_the_engines_share_holds_no_sql() -> None:
+    wrong = [
+        f"{path.relative_to(SRC)}:{node.lineno}"
+        for path in sources()
+        if not path.relative_to(SRC).as_posix().startswith(tuple(f"store/{name}/" for name in ENGINES))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and SQL.search(node.value)
+    ]
+    assert wrong == []
+
+
 def module_name(path: Path) -> str:
     parts = ["reenact", *path.relative_to(SRC).with_suffix("").parts]
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imported_modules(path: Path, modules: set[str]) -> set[str]:
-    """Modules of reenact that a file imports anywhere: under TYPE_CHECKING and inside functions too."""
+def fan_out(path: Path, modules: set[str]) -> set[str]:
+    """Other modules of reenact that a file imports anywhere: under TYPE_CHECKING and inside functions too."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -130,7 +172,7 @@ def imported_modules(path: Path, modules: set[str]) -> set[str]:
 
 def test_no_module_imports_more_than_20_others() -> None:
     modules = {module_name(path) for path in sources()}
-    imported = {module_name(path): len(imported_modules(path, modules)) for path in sources()}
+    imported = {module_name(path): len(fan_out(path, modules)) for path in sources()}
     assert {name: count for name, count in imported.items() if count > 20} == {}
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from reenact.errors import DamagedRecord, RunNotFound, StoreUnavailable, UsageError
 from reenact.record.export import export_run
-from reenact.store.sqlite.evidence import Evidence
+from reenact.store.open import open_evidence
 from reenact.verify.verifier import verify_bundle
 from tests.store.checks.store_file import StoreFile, run_plan, tamper
 
@@ -41,8 +41,8 @@ def test_the_manifest_names_every_file_with_its_digest_and_fits_its_schema(
     assert names(folder) == {*manifest["files"], "manifest.json"}
     for name, digest in manifest["files"].items():
         assert sha256((folder / name).read_bytes()).hexdigest() == digest
-    with Evidence(str(original.path)) as evidence:
-        bodies = b"".join(row.body or b"" for row in evidence.commits(original.number(original.first)))
+    with open_evidence(str(original.path)) as evidence:
+        bodies = b"".join(row.body or b"" for row in evidence.run(original.number(original.first)).commits())
     assert (folder / "journal.jsonl").read_bytes() == bodies
 
 

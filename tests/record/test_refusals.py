@@ -41,54 +41,54 @@ def stored() -> tuple[SqliteStore, str]:
     run_id = asyncio.run(record(runtime, PLAN))
     store = runtime.store
     assert isinstance(store, SqliteStore)
-    for (name,) in store.writer.db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-        store.writer.db.execute(f"DROP TRIGGER {name}")
+    for (name,) in store._writer.db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        store._writer.db.execute(f"DROP TRIGGER {name}")
     return store, run_id
 
 
 def last_commit_removed(store: SqliteStore, _: str) -> None:
-    store.writer.db.execute("DELETE FROM commits WHERE id = (SELECT max(id) FROM commits)")
+    store._writer.db.execute("DELETE FROM commits WHERE id = (SELECT max(id) FROM commits)")
 
 
 def middle_commit_removed(store: SqliteStore, _: str) -> None:
-    store.writer.db.execute("DELETE FROM commits WHERE id = (SELECT min(id) + 1 FROM commits)")
+    store._writer.db.execute("DELETE FROM commits WHERE id = (SELECT min(id) + 1 FROM commits)")
 
 
 def first_commit_removed(store: SqliteStore, _: str) -> None:
-    store.writer.db.execute("DELETE FROM commits WHERE id = (SELECT min(id) FROM commits)")
+    store._writer.db.execute("DELETE FROM commits WHERE id = (SELECT min(id) FROM commits)")
 
 
 def all_commits_removed(store: SqliteStore, _: str) -> None:
-    store.writer.db.execute("DELETE FROM commits")
+    store._writer.db.execute("DELETE FROM commits")
 
 
 def rewrite(change: Callable[[bytes], bytes], *, which: str = "max") -> Tamper:
     def tamper(store: SqliteStore, _: str) -> None:
-        row_id, packed = store.writer.db.execute(
+        row_id, packed = store._writer.db.execute(
             f"SELECT id, body FROM commits WHERE id = (SELECT {which}(id) FROM commits)"
         ).fetchone()
-        body = store.writer.codec.pack_body(change(store.writer.codec.unpack(packed)))
-        store.writer.db.execute("UPDATE commits SET body = ? WHERE id = ?", (body, row_id))
+        body = store._writer.codec.pack_body(change(store._writer.codec.unpack(packed)))
+        store._writer.db.execute("UPDATE commits SET body = ? WHERE id = ?", (body, row_id))
 
     return tamper
 
 
 def payload_lost(store: SqliteStore, _: str) -> None:
-    store.writer.db.execute("DELETE FROM payloads WHERE id = (SELECT max(id) FROM payloads)")
+    store._writer.db.execute("DELETE FROM payloads WHERE id = (SELECT max(id) FROM payloads)")
 
 
 def payload_edited(store: SqliteStore, _: str) -> None:
-    row_id, packed = store.writer.db.execute("SELECT id, body FROM payloads ORDER BY id DESC LIMIT 1").fetchone()
-    envelope = store.writer.codec.unpack(packed)
-    edited = store.writer.codec.pack_envelope(envelope.replace(b"two", b"too"))
-    store.writer.db.execute("UPDATE payloads SET body = ? WHERE id = ?", (edited, row_id))
+    row_id, packed = store._writer.db.execute("SELECT id, body FROM payloads ORDER BY id DESC LIMIT 1").fetchone()
+    envelope = store._writer.codec.unpack(packed)
+    edited = store._writer.codec.pack_envelope(envelope.replace(b"two", b"too"))
+    store._writer.db.execute("UPDATE payloads SET body = ? WHERE id = ?", (edited, row_id))
 
 
 def another_runs_journal(store: SqliteStore, run_id: str) -> None:
     """The run's row names the commits of another one."""
     other = Runtime(store, skills=registry())
     other_id = asyncio.run(record(other, {**PLAN, "plan_id": "other"}))
-    db = store.writer.db
+    db = store._writer.db
     db.execute("UPDATE runs SET run_id = 'aside' WHERE run_id = ?", (run_id,))
     db.execute("UPDATE runs SET run_id = ? WHERE run_id = ?", (run_id, other_id))
 
@@ -147,7 +147,7 @@ def test_a_recording_of_a_newer_release_is_refused_although_its_format_is_known(
 def test_a_run_that_has_not_ended_is_refused_with_the_way_to_end_it() -> None:
     store, run_id = stored()
     last_commit_removed(store, run_id)
-    store.writer.db.execute("UPDATE runs SET status = 'running'")
+    store._writer.db.execute("UPDATE runs SET status = 'running'")
 
     with pytest.raises(UnsealedRecording, match=f"reenact resume {run_id}") as caught:
         replay(store, run_id)

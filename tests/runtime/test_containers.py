@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from reenact import Runtime
+from reenact.store.base import LEASE_MS
 from reenact.store.owner import is_out_of_sight, owner_name
-from reenact.store.sqlite.appending import LEASE_MS
 from reenact.values.clock import SystemDoor
 from tests.cli.harness import Command
 from tests.crash.harness import KILLED, SKILLS, Stage, in_child

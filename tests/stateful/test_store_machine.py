@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from reenact.errors import ConcurrentExecution, KeyTaken, LockAcquireFailed
-from reenact.store.base import Appended, LateEffect, Lease, NewPayload, Unit
-from reenact.store.sqlite.appending import LEASE_MS
+from reenact.store.base import LEASE_MS, Appended, LateEffect, Lease, NewPayload, Unit
 from reenact.values.clock import FixedDoor
 from tests.store.units import Run, completion, open_store, payload, reservation
 

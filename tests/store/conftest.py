@@ -1,5 +1,39 @@
-"""Stores and worlds, as the crash tests have them."""
+"""Stores and worlds, as the crash tests have them; and every back-end that the contract holds for."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reenact.store.base import Store
+from reenact.values.clock import FixedDoor
 from tests.crash.conftest import stage
+from tests.store.backends import BACKENDS, DURABLE, Backend
+from tests.store.checks.conftest import original
 
-__all__ = ["stage"]
+__all__ = ["original", "stage"]
+
+
+@pytest.fixture
+def door() -> FixedDoor:
+    return FixedDoor()
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    return BACKENDS[request.param](tmp_path)
+
+
+@pytest.fixture(params=DURABLE)
+def durable(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    """Those that can be opened again."""
+    return BACKENDS[request.param](tmp_path)
+
+
+@pytest.fixture
+def store(backend: Backend, door: FixedDoor) -> Iterator[Store]:
+    store = backend.open(door)
+    yield store
+    store.close()

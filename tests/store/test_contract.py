@@ -1,11 +1,9 @@
-"""What a store must do, one promise at a time."""
+"""What a store must do, one promise at a time, on every back-end."""
 
 from __future__ import annotations
 
 import os
 import platform
-import sqlite3
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,29 +11,17 @@ import pytest
 
 from reenact.errors import ConcurrentExecution, KeyTaken, LockAcquireFailed, RunNotFound, StoreError, UsageError
 from reenact.journal.chain import sha
-from reenact.store.base import Appended, LateEffect, Lease, NewTrace
+from reenact.store.base import LEASE_MS, Appended, LateEffect, Lease, NewTrace, Store
+from reenact.store.evidence import find_run
 from reenact.store.owner import owner_is_gone, owner_name, process_started
-from reenact.store.sqlite.appending import LEASE_MS
-from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedDoor
 from reenact.values.digest import ZERO_DIGEST
 from tests.crash.harness import in_child
-from tests.store.units import Run, completion, open_store, payload, reservation
+from tests.store.backends import EVIDENCE, Backend
+from tests.store.units import Run, completion, payload, reservation
 
 
-@pytest.fixture
-def door() -> FixedDoor:
-    return FixedDoor()
-
-
-@pytest.fixture
-def store(tmp_path: Path, door: FixedDoor) -> Iterator[SqliteStore]:
-    store = open_store(tmp_path, door)
-    yield store
-    store.close()
-
-
-def begin(store: SqliteStore, run_id: str = "run-1", owner: str = "a") -> tuple[Run, Lease]:
+def begin(store: Store, run_id: str = "run-1", owner: str = "a") -> tuple[Run, Lease]:
     run = Run(run_id)
     unit, taken = run.unit()
     done = store.append(unit, None, owner=owner)
@@ -43,19 +29,20 @@ def begin(store: SqliteStore, run_id: str = "run-1", owner: str = "a") -> tuple[
     return run, done.lease
 
 
-def append(store: SqliteStore, run: Run, lease: Lease, **parts: object) -> Lease:
+def append(store: Store, run: Run, lease: Lease, **parts: object) -> Lease:
     unit, taken = run.unit(**parts)  # type: ignore[arg-type]
     done = store.append(unit, lease)
     taken(done)
     return done.lease
 
 
-def test_what_was_appended_is_given_back_byte_by_byte_after_opening_again(store: SqliteStore, tmp_path: Path) -> None:
+def test_what_was_appended_is_given_back_byte_by_byte_after_opening_again(durable: Backend) -> None:
+    store = durable.open()
     run, lease = begin(store)
     for number in range(70):  # more than one batch of the reader
         append(store, run, lease, note=str(number))
     store.close()
-    again = open_store(tmp_path)
+    again = durable.open()
     assert list(again.bodies(run.run_id)) == run.bodies
     assert list(again.bodies(run.run_id, after=69)) == run.bodies[69:]
     assert [again.body(run.run_id, n) for n in (1, 71, 72)] == [run.bodies[0], run.bodies[70], None]
@@ -63,19 +50,19 @@ def test_what_was_appended_is_given_back_byte_by_byte_after_opening_again(store:
     again.close()
 
 
-def test_a_commit_is_durable_when_append_returns(tmp_path: Path) -> None:
+def test_a_commit_is_durable_when_append_returns(durable: Backend) -> None:
     """The process dies at once; another one reads what it wrote."""
 
     def write_and_die() -> None:
-        begin(open_store(tmp_path))
+        begin(durable.open())
         os.kill(os.getpid(), 9)
 
     assert in_child(write_and_die) == 9
-    assert len(list(open_store(tmp_path).bodies("run-1"))) == 1
+    assert len(list(durable.open().bodies("run-1"))) == 1
 
 
 @pytest.mark.parametrize("n", [1, 2, 4, 9])
-def test_a_commit_that_is_not_the_next_is_refused_and_nothing_of_it_is_written(store: SqliteStore, n: int) -> None:
+def test_a_commit_that_is_not_the_next_is_refused_and_nothing_of_it_is_written(store: Store, n: int) -> None:
     run, lease = begin(store)
     append(store, run, lease)
     unit, _ = run.unit(n=n, new=False, payloads=[payload(b"lost")], reservations=[reservation("k")])
@@ -86,7 +73,7 @@ def test_a_commit_that_is_not_the_next_is_refused_and_nothing_of_it_is_written(s
     assert store.key_record("local", "mail", "k") is None
 
 
-def test_an_append_behind_a_taken_lease_is_refused(store: SqliteStore, door: FixedDoor) -> None:
+def test_an_append_behind_a_taken_lease_is_refused(store: Store, door: FixedDoor) -> None:
     run, old = begin(store)
     door.advance(LEASE_MS / 1000)
     new = store.acquire(run.run_id, "b")
@@ -97,13 +84,13 @@ def test_an_append_behind_a_taken_lease_is_refused(store: SqliteStore, door: Fix
     assert list(store.bodies(run.run_id)) == run.bodies
 
 
-def test_a_run_id_is_used_once(store: SqliteStore) -> None:
+def test_a_run_id_is_used_once(store: Store) -> None:
     begin(store)
     with pytest.raises(UsageError, match="run-1"):
         begin(store)
 
 
-def test_a_refused_unit_is_taken_out_of_its_group_and_the_others_are_kept(store: SqliteStore, door: FixedDoor) -> None:
+def test_a_refused_unit_is_taken_out_of_its_group_and_the_others_are_kept(store: Store, door: FixedDoor) -> None:
     first, lease_1 = begin(store, "run-1")
     second, lease_2 = begin(store, "run-2")
     third, lease_3 = begin(store, "run-3")
@@ -123,7 +110,7 @@ def test_a_refused_unit_is_taken_out_of_its_group_and_the_others_are_kept(store:
         assert list(store.bodies(run.run_id)) == run.bodies
 
 
-def test_each_seal_of_a_group_names_the_one_before_it_and_never_one_that_was_refused(store: SqliteStore) -> None:
+def test_each_seal_of_a_group_names_the_one_before_it_and_never_one_that_was_refused(store: Store) -> None:
     runs = [begin(store, f"run-{number}") for number in range(4)]
     units = [run.unit(n=9 if index == 1 else None, new=False, sealed=True) for index, (run, _) in enumerate(runs)]
     results = store.append_many([(unit, lease, "a") for (unit, _), (_, lease) in zip(units, runs, strict=True)])
@@ -140,18 +127,20 @@ def test_each_seal_of_a_group_names_the_one_before_it_and_never_one_that_was_ref
             last = str(result.seal.seal_digest)
 
 
-def test_a_payload_that_a_later_commit_names_again_is_found_near_that_one(store: SqliteStore) -> None:
+def test_a_payload_that_a_later_commit_names_again_is_found_near_that_one(store: Store) -> None:
     run, lease = begin(store)
     kept, gone = payload(b"kept", 1), payload(b"gone", 2)
     append(store, run, lease, payloads=[kept])
     unit, taken = run.unit()
     unit.shared = [(kept.commitment, 2), (gone.commitment, 2)]
     taken(store.append(unit, lease))
-    assert store.writer.query("SELECT lower(hex(commitment)) FROM shared_payloads") == [(kept.commitment,)]
+    with store.evidence() as evidence:
+        shared = find_run(evidence, run.run_id)[0].shared_payloads()
+    assert [row.commitment for row in shared] == [bytes.fromhex(kept.commitment)]
     assert store.payload(run.run_id, kept.commitment, near=3) == kept.envelope
 
 
-def test_more_payloads_than_a_commit_can_number_are_refused(store: SqliteStore) -> None:
+def test_more_payloads_than_a_commit_can_number_are_refused(store: Store) -> None:
     run, lease = begin(store)
     with pytest.raises(StoreError, match="payloads"):
         append(store, run, lease, payloads=[payload(b"%d" % number) for number in range(4096)])
@@ -159,35 +148,30 @@ def test_more_payloads_than_a_commit_can_number_are_refused(store: SqliteStore) 
     assert len(list(store.payloads(run.run_id))) == 4095
 
 
-@pytest.mark.parametrize("table", ["commits", "erasures", "late_effects", "keys"])
-def test_the_database_itself_refuses_to_change_evidence(store: SqliteStore, tmp_path: Path, table: str) -> None:
+@pytest.mark.parametrize("table", EVIDENCE)
+def test_the_database_itself_refuses_to_change_evidence(store: Store, backend: Backend, table: str) -> None:
     begin(store)
     assert store.signing_key.kid
     store.add_late_effect("run-1", LateEffect("t", b"{}"))
-    db = sqlite3.connect(store.path)
-    db.execute("INSERT INTO erasures VALUES (1, 1, x'00')")
-    db.commit()
-    (column,) = [row[1] for row in db.execute(f"PRAGMA table_info({table})")][-1:]
-    for statement in (f"UPDATE {table} SET {column} = x'01'", f"DELETE FROM {table}"):
-        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
-            db.execute(statement)
-    db.close()
+    backend.put_erasure(store, "run-1", b"\0")
+    for change in (backend.update, backend.delete):
+        with pytest.raises(backend.refusal, match="append-only"):
+            change(store, table)
 
 
-def test_payloads_may_be_deleted_and_never_changed(store: SqliteStore) -> None:
+def test_payloads_may_be_deleted_and_never_changed(store: Store, backend: Backend) -> None:
     run, lease = begin(store)
     append(store, run, lease, payloads=[payload(b"x")])
-    db = sqlite3.connect(store.path)
-    with pytest.raises(sqlite3.IntegrityError):
-        db.execute("UPDATE payloads SET body = x'00'")
-    db.execute("DELETE FROM payloads")
-    db.close()
+    with pytest.raises(backend.refusal):
+        backend.update(store, "payloads")
+    backend.delete(store, "payloads")
+    assert list(store.payloads("run-1")) == []
 
 
 # -- leases --------------------------------------------------------------------------------------------------------
 
 
-def test_a_lease_is_not_given_twice_and_a_failed_try_leaves_the_holder_alone(store: SqliteStore) -> None:
+def test_a_lease_is_not_given_twice_and_a_failed_try_leaves_the_holder_alone(store: Store) -> None:
     run, lease = begin(store)
     with pytest.raises(LockAcquireFailed) as refused:
         store.acquire(run.run_id, "b")
@@ -197,7 +181,7 @@ def test_a_lease_is_not_given_twice_and_a_failed_try_leaves_the_holder_alone(sto
 
 
 def test_a_heartbeat_keeps_a_lease_and_a_lapsed_one_can_still_be_renewed_until_it_is_taken(
-    store: SqliteStore, door: FixedDoor
+    store: Store, door: FixedDoor
 ) -> None:
     run, lease = begin(store)
     for _ in range(5):
@@ -212,7 +196,7 @@ def test_a_heartbeat_keeps_a_lease_and_a_lapsed_one_can_still_be_renewed_until_i
     assert store.renew([lease]) == []
 
 
-def test_only_the_owner_releases(store: SqliteStore, door: FixedDoor) -> None:
+def test_only_the_owner_releases(store: Store, door: FixedDoor) -> None:
     run, old = begin(store)
     door.advance(LEASE_MS / 1000)
     new = store.acquire(run.run_id, "b")
@@ -225,13 +209,32 @@ def test_only_the_owner_releases(store: SqliteStore, door: FixedDoor) -> None:
     assert store.acquire(run.run_id, "c").token == new.token + 1
 
 
-def test_a_dead_owner_on_this_host_counts_as_lapsed_at_once(store: SqliteStore, tmp_path: Path) -> None:
+def test_a_dead_owner_on_this_host_counts_as_lapsed_at_once(durable: Backend) -> None:
     def begin_and_die() -> None:
-        begin(open_store(tmp_path), owner=owner_name("x"))
+        begin(durable.open(FixedDoor()), owner=owner_name("x"))
         os.kill(os.getpid(), 9)
 
     assert in_child(begin_and_die) == 9
+    store = durable.open(FixedDoor())
+    assert store.unattended() == {"run-1"}
     assert store.acquire("run-1", "b").token == 2
+    store.close()
+
+
+def test_a_run_is_unattended_while_nobody_holds_it_and_open_until_it_ends(store: Store, door: FixedDoor) -> None:
+    run, lease = begin(store, owner="somebody")
+    row = store.open_run("run-1")
+    assert row is not None
+    assert (row.kind, row.status, row.owner, row.expires_ms) == ("plan", "running", "somebody", lease.expires_ms)
+    assert store.unattended() == frozenset()
+    door.advance(LEASE_MS / 1000)
+    assert store.unattended() == {"run-1"}
+    lease = store.acquire("run-1", "b")
+    append(store, run, lease, sealed=True, status="completed")
+    store.release(lease)
+    assert store.unattended() == frozenset()
+    assert store.open_run("run-1") is None
+    assert store.open_run("run-2") is None
 
 
 def test_an_owner_is_gone_only_when_it_surely_is() -> None:
@@ -271,7 +274,7 @@ def test_a_process_that_is_only_hidden_is_not_gone(monkeypatch: pytest.MonkeyPat
 # -- keys, payloads, late effects ----------------------------------------------------------------------------------
 
 
-def test_a_key_is_reserved_once_completed_once_and_free_again_after_a_failure(store: SqliteStore) -> None:
+def test_a_key_is_reserved_once_completed_once_and_free_again_after_a_failure(store: Store) -> None:
     first, lease_1 = begin(store, "run-1")
     second, lease_2 = begin(store, "run-2")
     append(store, first, lease_1, reservations=[reservation("k", "t1")])
@@ -291,7 +294,7 @@ def test_a_key_is_reserved_once_completed_once_and_free_again_after_a_failure(st
         append(store, first, lease_1, reservations=[reservation("k", "t3")])
 
 
-def test_a_key_in_doubt_goes_only_to_a_call_that_follows_the_one_in_doubt(store: SqliteStore) -> None:
+def test_a_key_in_doubt_goes_only_to_a_call_that_follows_the_one_in_doubt(store: Store) -> None:
     first, lease_1 = begin(store, "run-1")
     second, lease_2 = begin(store, "run-2")
     append(store, first, lease_1, reservations=[reservation("k", "t1")])
@@ -307,7 +310,7 @@ def test_a_key_in_doubt_goes_only_to_a_call_that_follows_the_one_in_doubt(store:
         append(store, first, lease_1, reservations=[replace(reservation("k", "t3"), after="t1")])
 
 
-def test_a_request_to_cancel_is_heard_by_whoever_takes_or_renews_the_lease(store: SqliteStore) -> None:
+def test_a_request_to_cancel_is_heard_by_whoever_takes_or_renews_the_lease(store: Store) -> None:
     run, lease = begin(store, "run-1")
     assert store.cancel_request("run-1") is None
     store.request_cancel("run-1", "{}")
@@ -318,14 +321,14 @@ def test_a_request_to_cancel_is_heard_by_whoever_takes_or_renews_the_lease(store
     assert store.acquire(run.run_id, "another").cancel == "{}"
 
 
-def test_a_unit_whose_key_is_taken_is_refused_alone(store: SqliteStore) -> None:
+def test_a_unit_whose_key_is_taken_is_refused_alone(store: Store) -> None:
     runs = [begin(store, f"run-{number}") for number in range(3)]
     units = [run.unit(reservations=[reservation("k", run.run_id)]) for run, _ in runs]
     results = store.append_many([(unit, lease, "a") for (unit, _), (_, lease) in zip(units, runs, strict=True)])
     assert [type(result) for result in results] == [Appended, KeyTaken, KeyTaken]
 
 
-def test_large_content_is_found_again_and_every_envelope_is_given_back(store: SqliteStore) -> None:
+def test_large_content_is_found_again_and_every_envelope_is_given_back(store: Store) -> None:
     run, lease = begin(store)
     small, large = payload(b"small", key=b"s" * 16), payload(b"large" * 100, key=b"l" * 16)
     append(store, run, lease, payloads=[small, large])
@@ -339,7 +342,7 @@ def test_large_content_is_found_again_and_every_envelope_is_given_back(store: Sq
     assert store.payload(run.run_id, "00" * 32) is None
 
 
-def test_a_ballot_needs_no_fence_is_cast_once_and_goes_with_the_seal(store: SqliteStore) -> None:
+def test_a_ballot_needs_no_fence_is_cast_once_and_goes_with_the_seal(store: Store) -> None:
     run, lease = begin(store)
     append(store, run, lease, status="waiting")
     assert store.cast_vote("run-1", "t", b"yes", settles=False)
@@ -356,7 +359,7 @@ def test_a_ballot_needs_no_fence_is_cast_once_and_goes_with_the_seal(store: Sqli
         store.cast_vote("run-3", "t", b"yes", settles=False)
 
 
-def test_late_effects_need_no_fence_and_keep_their_order(store: SqliteStore, door: FixedDoor) -> None:
+def test_late_effects_need_no_fence_and_keep_their_order(store: Store, door: FixedDoor) -> None:
     begin(store)
     door.advance(LEASE_MS / 1000)
     store.acquire("run-1", "b")
@@ -366,7 +369,7 @@ def test_late_effects_need_no_fence_and_keep_their_order(store: SqliteStore, doo
     assert store.late_effects("run-1", "other") == []
 
 
-def test_traces_are_found_by_id_and_by_step(store: SqliteStore) -> None:
+def test_traces_are_found_by_id_and_by_step(store: Store) -> None:
     run, lease = begin(store)
     append(store, run, lease, traces=[NewTrace("t0", 0, "first"), NewTrace("t1", 1, "second")])
     row = store.trace("t1", run_id="run-1")
@@ -376,7 +379,7 @@ def test_traces_are_found_by_id_and_by_step(store: SqliteStore) -> None:
     assert store.trace("t9") is None
 
 
-def test_a_run_is_found_by_the_beginning_of_its_id(store: SqliteStore) -> None:
+def test_a_run_is_found_by_the_beginning_of_its_id(store: Store) -> None:
     begin(store, "abc-1")
     begin(store, "abd-2")
     assert store.find_run("abc").run_id == "abc-1"
@@ -386,7 +389,8 @@ def test_a_run_is_found_by_the_beginning_of_its_id(store: SqliteStore) -> None:
             store.find_run(prefix)
 
 
-def test_a_connection_is_of_no_use_in_a_forked_child(store: SqliteStore) -> None:
+def test_a_connection_is_of_no_use_in_a_forked_child(durable: Backend) -> None:
+    store = durable.open()
     begin(store)
     assert store.find_run("run-1").commits == 1
 

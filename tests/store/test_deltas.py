@@ -28,7 +28,7 @@ CLASH = [NewTrace("t", 7, "s"), NewTrace("t", 7, "s")]
 
 
 def differences(store: SqliteStore) -> int:
-    return int(store.writer.query("SELECT count(*) FROM payloads WHERE hex(substr(body, 1, 1)) = '03'")[0][0])
+    return int(store._writer.query("SELECT count(*) FROM payloads WHERE hex(substr(body, 1, 1)) = '03'")[0][0])
 
 
 def reads_back(store: SqliteStore, run: Run, stored: list[NewPayload]) -> None:
@@ -51,12 +51,12 @@ def test_a_value_whose_commit_failed_is_whole_when_it_is_committed_again(tmp_pat
     store, run = open_store(tmp_path), Run("r1")
     lease = begun(store, run)
     large = payload(os.urandom(100_000), 1)
-    most = store.writer.query("PRAGMA max_page_count")[0][0]
-    store.writer.query(f"PRAGMA max_page_count = {store.writer.query('PRAGMA page_count')[0][0]}")
+    most = store._writer.query("PRAGMA max_page_count")[0][0]
+    store._writer.query(f"PRAGMA max_page_count = {store._writer.query('PRAGMA page_count')[0][0]}")
     unit, taken = run.unit(payloads=[large])
     with pytest.raises(StoreUnavailable, match="the disk is full"):
         store.append(unit, lease)
-    store.writer.query(f"PRAGMA max_page_count = {most}")
+    store._writer.query(f"PRAGMA max_page_count = {most}")
     taken(store.append(unit, lease))
     reads_back(store, run, [large])
     store.close()
@@ -79,7 +79,7 @@ class FailingCommit:
 
 def fail_to_commit(store: SqliteStore, unit: Unit, lease: Lease | None) -> None:
     with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(store.writer, "cursor", FailingCommit(store.writer.cursor))
+        broken.setattr(store._writer, "cursor", FailingCommit(store._writer.cursor))
         with pytest.raises(StoreError, match="disk I/O error"):
             store.append(unit, lease, owner="h|1|x")
 

@@ -162,8 +162,8 @@ def test_a_damaged_run_is_told_and_the_others_still_count() -> None:
     runtime.run(PLAN)
     store = runtime.store
     assert isinstance(store, SqliteStore)
-    store.writer.db.execute("DROP TRIGGER commits_are_not_deleted")
-    store.writer.db.execute("DELETE FROM commits WHERE id = (SELECT min(id) + 1 FROM commits)")
+    store._writer.db.execute("DROP TRIGGER commits_are_not_deleted")
+    store._writer.db.execute("DELETE FROM commits WHERE id = (SELECT min(id) + 1 FROM commits)")
     found = samples(exposition(store))
 
     assert found["reenact_runs_unreadable"] == 1

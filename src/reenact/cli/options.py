@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from reenact.replay.runtime import Runtime
     from reenact.runtime.listeners import Listener
     from reenact.skills.registry import Registry
-    from reenact.store.sqlite.store import SqliteStore
+    from reenact.store.base import Store
+    from reenact.store.evidence import Evidence
 
 StoreOption = Annotated[
     str | None,
@@ -121,21 +122,26 @@ def read_object(path: Path, what: str) -> dict[str, Any]:
     return document
 
 
-def existing_store(url: str | None, *, to_write: bool = False) -> SqliteStore:
+def existing_store(url: str | None, *, to_write: bool = False) -> Store:
     """The store to read from, also where nothing can be written; asking for what was recorded never makes a store."""
+    from reenact.store.open import open_store
+
+    refuse_missing(url)
+    return open_store(url, to_read=not to_write)
+
+
+def existing_evidence(url: str | None) -> Evidence:
+    """What lies in a store that is there, to be verified or exported."""
+    from reenact.store.open import open_evidence
+
+    refuse_missing(url)
+    return open_evidence(url)
+
+
+def refuse_missing(url: str | None) -> None:
     from reenact.errors import StoreUnavailable
-    from reenact.store.sqlite.store import SqliteStore
+    from reenact.store.open import missing
 
-    path = missing_store(url)
-    if path is not None:
-        raise StoreUnavailable(f"there is no store at {path}; `reenact run` makes one, --store names another")
-    return SqliteStore(url, to_read=not to_write)
-
-
-def missing_store(url: str | None) -> str | None:
-    """The path of a store that is not there; None when there is something to open, if only a log without its file."""
-    from reenact.store.location import sqlite_path
-
-    path = sqlite_path(url)
-    is_there = path == ":memory:" or Path(path).exists() or Path(f"{path}-wal").exists()
-    return None if is_there else path
+    place = missing(url)
+    if place is not None:
+        raise StoreUnavailable(f"there is no store at {place}; `reenact run` makes one, --store names another")

@@ -9,9 +9,9 @@ from reenact.contracts.records import RunRecord
 from reenact.errors import EvidenceError, UnsealedRecording, UsageError
 from reenact.journal.lines import decode_line, split_body
 from reenact.record.recording import Recording, read_recording, refuse_broken
-from reenact.store.base import NewPayload, NewRun, NewTrace, Unit
+from reenact.store.base import NewPayload, NewRun, NewTrace, Store, Unit
 from reenact.store.naming import named_by, read_lines
-from reenact.store.sqlite.store import SqliteStore
+from reenact.store.open import in_memory
 from reenact.verify.report import Report
 from reenact.verify.verifier import verify_bundle
 
@@ -33,17 +33,17 @@ def load_bundle(folder: Path) -> Recording:
     return read_recording(store, str(report.run_id))
 
 
-def read_bundle(folder: Path, *, wish: str = "replayed") -> tuple[SqliteStore, Report]:
+def read_bundle(folder: Path, *, wish: str = "replayed") -> tuple[Store, Report]:
     """The run in an exported folder as it would lie in a store, with what verifying it said. Refused when broken."""
     report = verify_bundle(folder)
     refuse_broken(report, str(folder), wish=wish)
-    store = SqliteStore(":memory:")
+    store = in_memory()
     assert report.run_id is not None
     fill(store, report.run_id, folder)
     return store, report
 
 
-def fill(store: SqliteStore, run_id: str, folder: Path) -> None:
+def fill(store: Store, run_id: str, folder: Path) -> None:
     """Put the commits and envelopes of a verified folder into an empty store, as they are."""
     lease = None
     seen: set[str] = set()

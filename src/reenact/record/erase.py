@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-import msgspec
-
-from reenact.contracts.records import Erasure
-from reenact.errors import RunNotFound, StoreBusy, UsageError
-from reenact.journal.chain import encode, with_digest
+from reenact.contracts.records import ENDED
+from reenact.errors import RunNotFound, UsageError
 from reenact.journal.fold import TraceFold
 from reenact.journal.lines import Line
 from reenact.journal.run_fold import RunFold
-from reenact.store.base import PAYLOAD_BITS, RunRow
-from reenact.store.compression import Codec
-from reenact.store.deltas import base_of
+from reenact.store.base import Erasing, Store
 from reenact.store.owner import owner_name
-from reenact.store.sqlite.connection import Connection
-from reenact.store.sqlite.store import SqliteStore
-from reenact.values.digest import ZERO_DIGEST
+from reenact.values.clock import Door, SystemDoor
 
-ENDED = ("completed", "failed", "cancelled")
 LONGEST_NAME = 255
 LONGEST_REASON = 1000
 
@@ -29,7 +20,7 @@ LONGEST_REASON = 1000
 class Named:
     """Which payloads a run's lines name: by trace, and by the run itself."""
 
-    def __init__(self, store: SqliteStore, run_id: str) -> None:
+    def __init__(self, store: Store, run_id: str) -> None:
         self.by_trace: dict[str, set[str]] = {}
         self.by_run: set[str] = set()
         self.step_of: dict[str, str] = {}
@@ -101,7 +92,7 @@ def named_by(trace: TraceFold) -> Iterator[str]:
         yield from (document.hash for document in trace.effect.document_hashes)
 
 
-def erase(store: SqliteStore, run_id: str, step_id: str | None, *, who: str, reason: str) -> int:
+def erase(store: Store, run_id: str, step_id: str | None, *, who: str, reason: str, door: Door | None = None) -> int:
     """Erase the values of a step, or of a whole run with its plan. Gives how many envelopes are gone.
 
     A run that has not ended is erased from only while nobody works on it (`LockAcquireFailed`): whoever did would go
@@ -111,90 +102,27 @@ def erase(store: SqliteStore, run_id: str, step_id: str | None, *, who: str, rea
         if len(said) > longest:
             raise UsageError(f"{what} stands in the record, with at most {longest} characters; this has {len(said)}")
     row = store.find_run(run_id)
-    owner = owner_name(store.door.random_bytes(8).hex())
+    owner = owner_name((door or SystemDoor()).random_bytes(8).hex())
     lease = None if row.status in ENDED else store.acquire(row.run_id, owner)
     try:
         commitments, traces = Named(store, row.run_id).chosen(step_id)
-        count = take_out(store, row, commitments, traces, who=who, reason=reason, whole=step_id is None)
+        count = store.erase(
+            Erasing(
+                run_id=row.run_id,
+                commitments=frozenset(commitments),
+                traces=frozenset(traces),
+                whole=step_id is None,
+                who=who,
+                reason=reason,
+            )
+        )
     finally:
         if lease is not None:
             store.release(lease)
-    empty_log(store.writer)
+    store.scrub()
     return count
 
 
-def copies_of(store: SqliteStore, run_id: str) -> list[str]:
+def copies_of(store: Store, run_id: str) -> list[str]:
     """Other runs that hold values of this one, because they replayed it."""
     return [row.run_id for row in store.runs() if row.parent_run == run_id and row.mode != "mock_replay"]
-
-
-def take_out(
-    store: SqliteStore, row: RunRow, commitments: set[str], traces: set[str], *, who: str, reason: str, whole: bool
-) -> int:
-    connection, run_no = store.writer, row.run_no
-    with connection.transaction() as db:
-        rows = payload_rows(db, run_no, commitments)
-        stand_alone(db, connection.codec, connection.envelope, run_no, {row_id for row_id, _ in rows})
-        for row_id, commitment in rows:
-            db.execute("DELETE FROM payloads WHERE id = ?", (row_id,))
-            db.execute("DELETE FROM contents WHERE run_no = ? AND payload_id = ?", (run_no, row_id))
-            db.execute("DELETE FROM shared_payloads WHERE run_no = ? AND commitment = ?", (run_no, commitment))
-            append_record(db, run_no, row.run_id, commitment.hex(), who, reason, store.door.timestamp())
-        if db.execute("SELECT 1 FROM erasures WHERE run_no = ?", (run_no,)).fetchone() is not None:
-            for trace_id in sorted(traces):  # also what came in after an earlier erasure
-                db.execute("DELETE FROM late_effects WHERE run_no = ? AND trace_id = ?", (run_no, trace_id))
-                db.execute("DELETE FROM ballots WHERE run_no = ? AND trace_id = ?", (run_no, trace_id))
-        if whole:
-            db.execute("UPDATE runs SET cancel = NULL WHERE run_no = ?", (run_no,))
-    return len(rows)
-
-
-def empty_log(connection: Connection) -> None:
-    """The write-ahead log still holds the pages as they were; StoreBusy while a reader keeps it from being emptied."""
-    ((busy, _, _),) = connection.query("PRAGMA wal_checkpoint(TRUNCATE)")
-    if busy:
-        raise StoreBusy(
-            f"the values are erased, but their bytes stay in {connection.path}-wal while another process reads there; "
-            "erase again when it has ended"
-        )
-
-
-def payload_rows(db: sqlite3.Connection, run_no: int, chosen: set[str]) -> list[tuple[int, bytes]]:
-    low = run_no << 24 + PAYLOAD_BITS
-    rows = db.execute(
-        "SELECT id, commitment FROM payloads WHERE id >= ? AND id < ? ORDER BY id",
-        (low, low + (1 << 24 + PAYLOAD_BITS)),
-    )
-    return [(row_id, commitment) for row_id, commitment in rows if commitment.hex() in chosen]
-
-
-def stand_alone(
-    db: sqlite3.Connection, codec: Codec, envelope_of: Callable[[bytes], bytes], run_no: int, going: set[int]
-) -> None:
-    """Envelopes that stay but build on one that goes are stored whole first."""
-    low = run_no << 24 + PAYLOAD_BITS
-    rows = db.execute(
-        "SELECT id, commitment, body FROM payloads WHERE id >= ? AND id < ?", (low, low + (1 << 24 + PAYLOAD_BITS))
-    ).fetchall()
-    whole = [
-        (row_id, commitment, codec.pack_envelope(envelope_of(stored)))
-        for row_id, commitment, stored in rows
-        if base_of(stored) in going and row_id not in going
-    ]
-    for row in whole:
-        db.execute("DELETE FROM payloads WHERE id = ?", row[:1])
-        db.execute("INSERT INTO payloads VALUES (?, ?, ?)", row)
-
-
-def append_record(
-    db: sqlite3.Connection, run_no: int, run_id: str, commitment: str, who: str, reason: str, ts: str
-) -> None:
-    """Append-only, and chained over the whole store."""
-    row = db.execute("SELECT body FROM erasures ORDER BY id DESC LIMIT 1").fetchone()
-    prev = last_digest(row[0]) if row is not None else ZERO_DIGEST
-    record = with_digest(Erasure(commitment=commitment, prev=prev, reason=reason, run_id=run_id, ts=ts, who=who))
-    db.execute("INSERT INTO erasures (run_no, body) VALUES (?, ?)", (run_no, encode(record)))
-
-
-def last_digest(body: bytes) -> str:
-    return str(msgspec.json.decode(body, type=Erasure).digest)

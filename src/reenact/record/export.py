@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from reenact.errors import DamagedRecord, StoreUnavailable, UsageError
+from reenact.store.envelopes import StoredEnvelopes
+from reenact.store.evidence import Evidence, RunEvidence, find_run
 from reenact.store.naming import named_by, part, read_lines
-from reenact.store.sqlite.evidence import Evidence, StoredEnvelopes
+from reenact.store.open import open_evidence
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import digest
 from reenact.version import __version__
@@ -34,26 +36,32 @@ class Exported:
     lost: int
 
 
-def export_run(path: str, run: str, folder: Path, *, payloads: PayloadMode = "full") -> Exported:
-    """Write the bundle of the run whose id begins with `run` in the store file `path`.
+def export_run(url: str | None, run: str, folder: Path, *, payloads: PayloadMode = "full") -> Exported:
+    """Write the bundle of the run whose id begins with `run` in the store at `url`.
 
     The folder must be new or empty; it appears complete or not at all.
     """
     check_target(folder)
-    with Evidence(path) as evidence:
-        run_no, run_id = evidence.find(run)
+    with open_evidence(url) as evidence:
+        return export_evidence(evidence, run, folder, payloads=payloads)
+
+
+def export_evidence(evidence: Evidence, run: str, folder: Path, *, payloads: PayloadMode = "full") -> Exported:
+    """The same, from a store that is open for it."""
+    check_target(folder)
+    found, run_id = find_run(evidence, run)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
         try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-            try:
-                exported = _Bundle(evidence, run_no, run_id, draft, payloads).write(folder)
-                draft.chmod(0o777 & ~current_umask())
-                draft.replace(folder)
-            except BaseException:
-                shutil.rmtree(draft, ignore_errors=True)
-                raise
-        except OSError as error:
-            raise StoreUnavailable(f"{folder}: cannot be written: {error.strerror}") from None
+            exported = _Bundle(evidence, found, run_id, draft, payloads).write(folder)
+            draft.chmod(0o777 & ~current_umask())
+            draft.replace(folder)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise StoreUnavailable(f"{folder}: cannot be written: {error.strerror}") from None
     return exported
 
 
@@ -78,13 +86,13 @@ def current_umask() -> int:
 class _Bundle:
     """One bundle being written."""
 
-    def __init__(self, evidence: Evidence, run_no: int, run_id: str, folder: Path, mode: PayloadMode) -> None:
+    def __init__(self, evidence: Evidence, run: RunEvidence, run_id: str, folder: Path, mode: PayloadMode) -> None:
         self.evidence = evidence
-        self.run_no = run_no
+        self.run = run
         self.run_id = run_id
         self.folder = folder
         self.mode = mode
-        self.envelopes = StoredEnvelopes(evidence, run_no)
+        self.envelopes = StoredEnvelopes(run)
         self.files: dict[str, str] = {}
         self.named: dict[str, None] = {}
         self.plan: str | None = None
@@ -126,7 +134,7 @@ class _Bundle:
     def write_journal(self) -> None:
         whole = sha256()
         with (self.folder / "journal.jsonl").open("wb") as file:
-            for row in self.evidence.commits(self.run_no):
+            for row in self.run.commits():
                 if row.body is None:
                     raise DamagedRecord(
                         f"run {self.run_id}, commit {row.n}: {row.problem}; see `reenact verify {self.run_id}`"

@@ -1,4 +1,9 @@
-"""Facts made again: the same drive over the recording, the world, or a simulation, and what it comes to."""
+"""Replays: recorded runs made again by the same engine, over the recording, the world or a simulation, and compared.
+
+In: a run of a store or an exported folder. Out: a `ReplayResult`, a value that tells "failed" from "differed". Begin to
+read with `api.py` and `modes/mock.py`; where effects come from is `sources/`, how runs are compared `compare/`, what a
+plan would do before it runs `forecast/`. `runtime.py` is `reenact.Runtime`, the public face of the engine.
+"""
 
 from __future__ import annotations
 

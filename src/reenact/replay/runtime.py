@@ -16,7 +16,7 @@ from reenact.runtime import conduct
 from reenact.runtime.effects.coroutines import run_sync
 from reenact.runtime.engine import Engine
 from reenact.runtime.mode import Mode
-from reenact.runtime.plans.prepare import PlanLike, prepare, prepare_document
+from reenact.runtime.plans.prepare import PlanLike, prepare
 from reenact.runtime.session.opening import SessionOpening
 
 if TYPE_CHECKING:
@@ -69,10 +69,6 @@ class Runtime(Engine):
     def pinned(self, plan: PlanLike) -> dict[str, object]:
         """The plan's document with everything pinned; a path is read, a mapping is taken as it is."""
         return prepare(self, plan).document
-
-    def pin(self, document: dict[str, object], *, source: str) -> dict[str, object]:
-        """As `pinned`, for a document that was read from `source`."""
-        return prepare_document(self, document, source=source).document
 
     # -- sessions --------------------------------------------------------------------------------------------------
 

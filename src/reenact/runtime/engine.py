@@ -22,8 +22,8 @@ from reenact.runtime.writing.heartbeat import Heartbeat
 from reenact.skills.registry import Registry, default_registry, register_all
 from reenact.skills.skill import Skill
 from reenact.store.base import Store
+from reenact.store.open import open_store
 from reenact.store.owner import owner_name
-from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import Door, SystemDoor
 
 
@@ -55,7 +55,7 @@ class Engine:
             )
         registries = load_registries(tool_registries)
         self.door: Door = door or SystemDoor()
-        self.store: Store = open_store(store, self.door)
+        self.store: Store = chosen_store(store, self.door)
         self.registry = skills if isinstance(skills, Registry) else default_registry()
         if not isinstance(skills, Registry):
             register_all(self.registry, skills)
@@ -88,7 +88,7 @@ class Engine:
         self.store.close()
 
 
-def open_store(store: Store | str | Path | None, door: Door) -> Store:
+def chosen_store(store: Store | str | Path | None, door: Door) -> Store:
     if store is None or isinstance(store, str | Path):
-        return SqliteStore(None if store is None else str(store), door=door)
+        return open_store(store, door=door)
     return store

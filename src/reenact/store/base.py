@@ -8,14 +8,16 @@ A store MUST
  4. give back the bytes it was given;
  5. never let an error of the database reach a caller as anything but a `StoreError`;
  6. give no lease of a run whose last commits, as far as it can tell, are gone or not what was written
-    (`DamagedRecord`).
+    (`DamagedRecord`);
+ 7. erase a value and append its record, chained to the last one of the store, in one transaction;
+ 8. give its rows as they lie there to whoever checks them (`evidence`), in one snapshot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -23,11 +25,17 @@ from reenact.contracts.records import RunKind, RunMode, RunStatus, Seal
 from reenact.skills.services import KeyValueService
 from reenact.store.signing import SigningKey
 
+if TYPE_CHECKING:
+    from reenact.store.evidence import Evidence
+
 Guard = Callable[[object], object]
 """What a value goes through on its way into the store, or out of it."""
 
 PAYLOAD_BITS = 12
 """A commit holds up to 4,095 payloads."""
+INDEXED_CONTENT = 256
+"""Envelopes from this size on are found again by content after any number of others; smaller ones only while recent."""
+LEASE_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +173,6 @@ class Appended(Struct, frozen=True):
 @dataclass(frozen=True, slots=True)
 class RunRow:
     run_id: str
-    run_no: int
     kind: RunKind
     mode: RunMode
     status: RunStatus
@@ -194,6 +201,30 @@ class LateEffect:
     """Canonical JSON of the attempt as it ended, with its values."""
 
 
+class OpenRun(NamedTuple):
+    """A run that has not ended, and who holds its lease, if anybody."""
+
+    run_id: str
+    kind: RunKind
+    status: RunStatus
+    owner: str | None
+    expires_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Erasing:
+    """Which values of a run go, and who says so."""
+
+    run_id: str
+    commitments: frozenset[str]
+    traces: frozenset[str]
+    """Calls of which what was left late, and votes that nobody took up, go too."""
+    whole: bool
+    """The whole run is erased, with what was said when it was to be cancelled."""
+    who: str
+    reason: str
+
+
 class Store(Protocol):
     """Where runs are kept. Methods may be called from any thread."""
 
@@ -206,7 +237,7 @@ class Store(Protocol):
     def append(self, unit: Unit, lease: Lease | None, *, owner: str = "") -> Appended: ...
     def append_many(self, units: list[tuple[Unit, Lease | None, str]]) -> list[Appended | Exception]: ...
     def acquire(self, run_id: str, owner: str) -> Lease: ...
-    def renew(self, leases: list[Lease]) -> list[Lease]: ...
+    def renew(self, held: list[Lease]) -> list[Lease]: ...
     def release(self, lease: Lease, status: RunStatus | None = None) -> None: ...
 
     def request_cancel(self, run_id: str, note: str) -> None: ...
@@ -216,6 +247,8 @@ class Store(Protocol):
 
     def find_run(self, prefix: str) -> RunRow: ...
     def runs(self, *, status: tuple[RunStatus, ...] | None = None, limit: int | None = None) -> list[RunRow]: ...
+    def unattended(self) -> frozenset[str]: ...
+    def open_run(self, run_id: str) -> OpenRun | None: ...
     def bodies(self, run_id: str, *, after: int = 0) -> Iterator[bytes]: ...
     def latest_frontier(self, run_id: str) -> tuple[int, bytes] | None: ...
     def trace(self, trace_id: str, *, run_id: str | None = None) -> TraceRow | None: ...
@@ -237,4 +270,7 @@ class Store(Protocol):
     def key_values(self, agent_id: str, redact: Guard, decrypt: Guard) -> KeyValueService: ...
     def public_keys(self) -> dict[str, str]: ...
     def erasures(self) -> list[bytes]: ...
+    def erase(self, erasing: Erasing) -> int: ...
+    def scrub(self) -> None: ...
+    def evidence(self) -> Evidence: ...
     def close(self) -> None: ...

@@ -6,9 +6,9 @@ row it builds on, how many bytes of beginning and end they share, its own salt, 
 
 from __future__ import annotations
 
-import sqlite3
 import struct
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from reenact.errors import DamagedRecord
@@ -30,6 +30,8 @@ RUNS = 16
 HEAD = struct.Struct(">BQII")
 Row = tuple[int, bytes, bytes]
 """A payload as it is stored: id, commitment, body."""
+Kept = Callable[[int], bytes | None]
+"""The commitment under which the transaction at hand finds a payload; None where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class DeltaBases:
         self._runs: OrderedDict[int, deque[Base]] = OrderedDict()
 
     def pack(
-        self, db: sqlite3.Cursor, codec: Codec, rows: list[Row], payload_id: int, commitment: bytes, envelope: bytes
+        self, kept: Kept, codec: Codec, rows: list[Row], payload_id: int, commitment: bytes, envelope: bytes
     ) -> bytes:
         """The envelope as it is stored. `rows` come before it in the same transaction and are not inserted yet."""
         if not SMALLEST <= len(envelope) - SALT <= LARGEST_BASE:
@@ -67,7 +69,7 @@ class DeltaBases:
         prefix = 0 if base is None else common(content, base.content)
         if base is not None and (prefix * 2 < len(base.content) or base.depth >= DEEPEST):
             base = None
-        if base is not None and not is_there(db, rows, base):
+        if base is not None and not is_there(kept, rows, base):
             del self._runs[run_no]
             base = None
         if base is None:
@@ -96,12 +98,11 @@ class DeltaBases:
             self._runs.popitem(last=False)
 
 
-def is_there(db: sqlite3.Cursor, rows: list[Row], base: Base) -> bool:
+def is_there(kept: Kept, rows: list[Row], base: Base) -> bool:
     """Ids are given again after a failure; a commitment stands for one salted content."""
     if any(row[0] == base.payload_id and row[1] == base.commitment for row in rows):
         return True
-    row = db.execute("SELECT commitment FROM payloads WHERE id = ?", (base.payload_id,)).fetchone()
-    return row is not None and row[0] == base.commitment
+    return kept(base.payload_id) == base.commitment
 
 
 def common(left: bytes, right: bytes) -> int:
@@ -126,7 +127,21 @@ def base_of(stored: bytes) -> int | None:
     return base
 
 
-def put_together(codec: Codec, stored: bytes, base_content: bytes) -> bytes:
+def put_together(codec: Codec, stored: bytes, stored_at: Callable[[int], bytes | None]) -> bytes:
+    """The envelope from all the rows that it is built on; DamagedRecord where one of them is not there."""
+    chain = [stored]
+    while (base := base_of(chain[-1])) is not None:
+        under = stored_at(base)
+        if under is None or len(chain) > DEEPEST + 1:
+            raise DamagedRecord(f"stored bytes build on payload {base}, which is not there")
+        chain.append(under)
+    envelope = codec.unpack(chain.pop())
+    while chain:
+        envelope = built_on(codec, chain.pop(), envelope[SALT:])
+    return envelope
+
+
+def built_on(codec: Codec, stored: bytes, base_content: bytes) -> bytes:
     """The envelope, given the content it builds on."""
     _, _, prefix, suffix = HEAD.unpack_from(stored, 1)
     if prefix + suffix > len(base_content):
@@ -135,3 +150,13 @@ def put_together(codec: Codec, stored: bytes, base_content: bytes) -> bytes:
     middle = codec.unpack(stored[start + SALT :])
     end = base_content[len(base_content) - suffix :] if suffix else b""
     return stored[start : start + SALT] + base_content[:prefix] + middle + end
+
+
+def is_repacked(codec: Codec, stored: bytes, envelope: bytes) -> bool:
+    """Whether an envelope is packed in another way than this version packs it."""
+    if base_of(stored) is None:
+        return codec.pack_envelope(envelope) != stored
+    # Which other envelope it builds on was chosen by what was at hand; only what is its own is packed again.
+    _, _, prefix, suffix = HEAD.unpack_from(stored, 1)
+    own = envelope[SALT + prefix : len(envelope) - suffix]
+    return codec.pack_envelope(own) != stored[1 + HEAD.size + SALT :]

@@ -20,7 +20,6 @@ from reenact.record.document import read_document
 from reenact.record.document_shape import StepDocument
 from reenact.replay.modes.saving import saved_traces
 from reenact.store.base import RunRow, Store
-from reenact.store.sqlite.store import SqliteStore
 from reenact.telemetry.metrics import MATCH, MISMATCH, aspect_label
 
 
@@ -104,7 +103,7 @@ class StoreCollector(Collector):
             (MISMATCH, "Replays in which an aspect differed.", "aspect", totals.mismatch),
         ):
             yield counter(name, text, [label], {(k,): v for k, v in values.items()})
-        gone = self._store.unattended() if isinstance(self._store, SqliteStore) else frozenset()
+        gone = self._store.unattended()
         unfinished = Counter(
             "interrupted" if row.run_id in gone else row.status
             for row in rows

@@ -17,7 +17,7 @@ from reenact.replay.sources.instant import InstantDoor
 from reenact.runtime.gates.supervisor import SupervisorFunction
 from reenact.skills.registry import Registry, default_registry
 from reenact.skills.skill import Skill
-from reenact.store.sqlite.store import SqliteStore
+from reenact.store.open import in_memory
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import Door, SystemDoor
 from reenact.values.digest import sha256_hex
@@ -51,7 +51,7 @@ def execute(
     """Run the plan in memory, without waiting for back-offs. What it called is real unless it is mocked."""
     registry = registry_of(skills)
     runtime = Runtime(
-        SqliteStore(":memory:"),
+        in_memory(),
         skills=registry,
         secrets=secrets,
         supervisor=supervisor,

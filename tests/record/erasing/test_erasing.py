@@ -262,7 +262,7 @@ def test_a_conversation_that_is_stored_as_what_it_adds_survives_the_loss_of_any_
             sent.append([*said[:number], *([draft] if number == 20 else [])])
             assert session.call("echo", {"text": {"messages": sent[-1]}}).ok
             session.turn()
-    deltas = bench.store.writer.query("SELECT count(*) FROM payloads WHERE hex(substr(body, 1, 1)) = '03'")[0][0]
+    deltas = bench.store._writer.query("SELECT count(*) FROM payloads WHERE hex(substr(body, 1, 1)) = '03'")[0][0]
     assert deltas > 30, "they are stored as differences"
     assert is_there(bench)
     for number in (20, 1, 40, 7, 33):
@@ -281,7 +281,7 @@ def test_a_conversation_that_is_stored_as_what_it_adds_survives_the_loss_of_any_
 
 def test_a_reader_that_keeps_the_log_alive_is_told(bench: Bench) -> None:
     result = bench.run(step(echo, {"text": GOING}))
-    bench.store.writer.db.execute("PRAGMA busy_timeout = 50")
+    bench.store._writer.db.execute("PRAGMA busy_timeout = 50")
     with closing(sqlite3.connect(bench.path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM payloads").fetchone()

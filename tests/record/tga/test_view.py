@@ -16,7 +16,7 @@ from reenact.contracts.artifacts import ActionRequest, LogEntry, Proposal, Resou
 from reenact.errors import ConcurrentExecution, LockAcquireFailed, StateError, UsageError
 from reenact.journal import chain
 from reenact.record.tga_view import TgaStateStore
-from reenact.store.sqlite.appending import LEASE_MS
+from reenact.store.base import LEASE_MS
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedDoor
 from tests.record.tga.traces import ZERO, Linked, linked

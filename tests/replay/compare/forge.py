@@ -146,7 +146,7 @@ class Forge:
     def store(self) -> SqliteStore:
         """A store with the changed run in it."""
         store = SqliteStore(":memory:")
-        with store.writer.transaction() as db:
+        with store._writer.transaction() as db:
             for kid, key in self.keys.items():
                 db.execute("INSERT OR IGNORE INTO keys VALUES (?, ?)", (kid, key))
         fold, heads, lease = RunFold(self.run_id), {}, None

@@ -269,7 +269,7 @@ def test_a_run_that_ends_over_an_open_call_sets_nothing_apart_any_more(tmp_path:
     bench = Bench(tmp_path, *SKILLS)
     run_id = bench.store.runs()[-1].run_id
     assert asyncio.run(people.cancel(bench.runtime, run_id, who="ada", reason="no longer wanted"))
-    assert bench.store.writer.query("SELECT count(*) FROM earmarks") == [(0,)]
+    assert bench.store._writer.query("SELECT count(*) FROM earmarks") == [(0,)]
     bench.check(run_id)
 
 

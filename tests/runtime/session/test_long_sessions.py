@@ -152,7 +152,7 @@ def test_duplicates_that_are_not_those_of_the_checkpoint_are_noticed(left: tuple
     earlier, _ = frontier.unpack(run_id, data)
     kept = DECODE(frontier.kept_beside(data))
     fewer = ENCODE(replace(kept, done=kept.done[1:]))
-    with store.writer.transaction() as db:
+    with store._writer.transaction() as db:
         ((row_id,),) = db.execute("SELECT max(id) FROM run_checkpoints").fetchall()
         forged = sign_frontier(store.signing_key, row_id, frontier.pack(earlier, fewer))
         db.execute("UPDATE run_checkpoints SET frontier = ? WHERE id = ?", (forged, row_id))

@@ -38,10 +38,10 @@ class SlowCommits:
     """The cursor of a store whose disk takes 200 ms for a COMMIT."""
 
     def __init__(self, store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._cursor = store.writer.cursor
+        self._cursor = store._writer.cursor
         self.made: list[tuple[float, float, str]] = []
         """From when, until when, and in which thread."""
-        monkeypatch.setattr(store.writer, "cursor", self)
+        monkeypatch.setattr(store._writer, "cursor", self)
 
     def execute(self, sql: str, *values: object) -> sqlite3.Cursor:
         if sql != "COMMIT":
@@ -131,7 +131,7 @@ def test_calls_side_by_side_in_a_session_of_threads_do_not_wait_for_each_others_
 def test_fifty_runs_in_flight_share_their_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(tmp_path, echo)
     commits: list[str] = []
-    real = bench.store.writer.cursor
+    real = bench.store._writer.cursor
 
     class Counting:
         def execute(self, sql: str, *values: object) -> sqlite3.Cursor:
@@ -141,7 +141,7 @@ def test_fifty_runs_in_flight_share_their_commits(tmp_path: Path, monkeypatch: p
         def __getattr__(self, name: str) -> object:
             return getattr(real, name)
 
-    monkeypatch.setattr(bench.store.writer, "cursor", Counting())
+    monkeypatch.setattr(bench.store._writer, "cursor", Counting())
     steps = [{"skill_id": "echo", "parameters": {"text": str(number)}} for number in range(4)]
     results = bench.gather(*[plan(*steps)] * 50)
     assert all(result.ok for result in results)

@@ -1,5 +1,5 @@
-"""A command on a fresh store."""
+"""A command on a fresh store, and on one that was recorded into."""
 
-from tests.cli.conftest import reenact
+from tests.cli.conftest import recorded, reenact
 
-__all__ = ["reenact"]
+__all__ = ["recorded", "reenact"]

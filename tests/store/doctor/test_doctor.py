@@ -293,7 +293,7 @@ def test_thousands_of_runs_that_nobody_works_on_are_counted_and_a_few_are_named(
 
 
 def test_a_clock_that_is_behind_the_last_commit_is_told(ill: Command) -> None:
-    from reenact.store.doctor.examination import examine
+    from reenact.store.doctor.examine import examine
 
     late = FixedDoor(start_ms=1_000_000_000_000)
     findings = {finding.subject: finding for finding in examine(str(ill.store), late)}
@@ -360,7 +360,7 @@ def test_a_folder_that_may_not_be_entered_is_trouble(ill: Command, tmp_path: Pat
 def test_a_disk_that_is_nearly_full_is_told(
     ill: Command, monkeypatch: pytest.MonkeyPatch, free: int, code: int, verdict: str
 ) -> None:
-    from reenact.store.doctor import surroundings
+    from reenact.store.sqlite.doctor import surroundings
 
     usage = shutil.disk_usage(ill.folder)._replace(free=free)
     monkeypatch.setattr(surroundings.shutil, "disk_usage", lambda _: usage)
@@ -370,7 +370,7 @@ def test_a_disk_that_is_nearly_full_is_told(
 
 
 def test_a_store_on_a_network_file_system_is_told(tmp_path: Path) -> None:
-    from reenact.store.doctor.surroundings import network
+    from reenact.store.sqlite.doctor.surroundings import network
 
     mounts = tmp_path / "mountinfo"
     mounts.write_text(

@@ -12,7 +12,7 @@ from types import SimpleNamespace as Namespace
 import pytest
 
 from reenact.errors import ReenactError, StoreError, StoreUnavailable, StoreVersionError, UsageError
-from reenact.store.doctor.examination import examine
+from reenact.store.doctor.examine import examine
 from reenact.store.sqlite.connection import translate
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import SystemDoor

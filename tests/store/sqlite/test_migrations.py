@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import resource
 import signal
@@ -14,9 +15,16 @@ import pytest
 
 from reenact import Registry, Runtime, skill
 from reenact.errors import StoreError, StoreUnavailable, StoreVersionError
+from reenact.store.checks.verification import verify_run
+from reenact.store.doctor.examine import examine
 from reenact.store.sqlite import migrations
+from reenact.store.sqlite.read_only import refuse_other_schema
 from reenact.store.sqlite.store import SqliteStore
+from reenact.values.clock import SystemDoor
 from tests.crash.harness import in_child
+from tests.store.checks.store_file import REGISTRY
+
+TODAY = Path(__file__).with_name("today.db.gz")
 
 
 @skill("look", version="1.0.0", tool_class="read")
@@ -27,15 +35,31 @@ async def look(q: str) -> str:
 PLAN = {"plan_id": "p", "agent_id": "a", "steps": [{"step_id": "s", "skill_id": "look", "parameters": {"q": "x"}}]}
 
 
+LATER = "CREATE TABLE later (x TEXT);\n"
+
+
+@pytest.fixture
+def newer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version of reenact with one schema more than this one has."""
+    known = migrations.migrations()
+    monkeypatch.setattr(migrations, "migrations", lambda: [*known, (known[-1][0] + 1, LATER)])
+
+
+def made(path: Path) -> str:
+    """A store with one run; its id."""
+    runtime = Runtime(str(path), skills=Registry([look]))
+    run_id = runtime.run(PLAN).run_id
+    runtime.close()
+    return run_id
+
+
 def test_an_upgrade_keeps_a_backup_that_still_opens_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "store.db"
-    runtime = Runtime(str(path), skills=Registry([look]))
-    run_id = runtime.run(PLAN).run_id
-    runtime.close()
+    run_id = made(path)
     known = migrations.migrations()
-    newer = [*known, (known[-1][0] + 1, "CREATE TABLE later (x TEXT);\n")]
+    newer = [*known, (known[-1][0] + 1, LATER)]
     with monkeypatch.context() as patched:
         patched.setattr(migrations, "migrations", lambda: newer)
         upgraded = SqliteStore(str(path))
@@ -51,8 +75,40 @@ def test_an_upgrade_keeps_a_backup_that_still_opens_and_loses_nothing(
 
 def test_the_schema_is_the_sum_of_its_numbered_migrations() -> None:
     numbers = [number for number, _ in migrations.migrations()]
-    assert numbers == list(range(1, len(numbers) + 1))
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
     assert migrations.latest() == numbers[-1]
+
+
+def test_a_store_that_was_made_before_the_schema_was_one_file_is_used_as_it_is(tmp_path: Path) -> None:
+    """`today.db.gz` was made when the schema was the sum of seven files: a run that is sealed, of which a step was
+    erased, and one that was killed before its seal."""
+    path = tmp_path / "store.db"
+    path.write_bytes(gzip.decompress(TODAY.read_bytes()))
+    killed, sealed = (row.run_id for row in SqliteStore(str(path)).runs())
+    assert not list(tmp_path.glob("*.backup"))
+    assert verify_run(str(path), sealed).exit_code == 0
+    assert verify_run(str(path), killed).exit_code == 4
+    findings = examine(str(path), SystemDoor())
+    assert ("ok", f"version {migrations.latest()}") in {(found.verdict, found.says) for found in findings}
+    runtime = Runtime(str(path), skills=REGISTRY)
+    assert runtime.resume(killed).status == "completed"
+    runtime.close()
+    assert verify_run(str(path), killed).exit_code == 0
+
+
+def test_a_schema_of_before_the_first_release_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    made(path)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 3")
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    before = path.read_bytes()
+    with pytest.raises(StoreVersionError, match="has schema 3"):
+        SqliteStore(str(path))
+    assert [found.says for found in examine(str(path), SystemDoor()) if found.verdict == "trouble"] == [
+        f"{path} has schema 3, and this version of reenact reads {migrations.latest()} and later"
+    ]
+    assert path.read_bytes() == before
 
 
 def foreign(path: Path, *pragmas: str) -> bytes:
@@ -94,27 +150,11 @@ def test_an_empty_database_with_the_mark_of_something_else_is_refused(tmp_path: 
         SqliteStore(str(path))
 
 
-def older(path: Path, version: int) -> None:
-    """A store as it was made when this schema was the newest."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        for number, script in migrations.migrations()[:version]:
-            db.executescript(f"{script}\nPRAGMA user_version = {number};")
-
-
-@pytest.mark.parametrize("version", [number for number, _ in migrations.migrations()[:-1]])
-def test_a_store_of_every_earlier_schema_becomes_one_of_this(tmp_path: Path, version: int) -> None:
+def test_a_backup_is_its_owners_alone_and_is_not_replaced_by_one_of_what_came_after(
+    tmp_path: Path, newer: None
+) -> None:
     path = tmp_path / "store.db"
-    older(path, version)
-    SqliteStore(str(path)).close()
-    with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (migrations.latest(),)
-        assert db.execute("PRAGMA application_id").fetchone() == (migrations.APPLICATION_ID,)
-    assert (tmp_path / f"store.db.schema-{version}.backup").exists()
-
-
-def test_a_backup_is_its_owners_alone_and_is_not_replaced_by_one_of_what_came_after(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    older(path, 1)
+    version = older(path)
     path.chmod(0o600)
     before = os.umask(0)
     try:
@@ -125,11 +165,20 @@ def test_a_backup_is_its_owners_alone_and_is_not_replaced_by_one_of_what_came_af
         slow.close()
     finally:
         os.umask(before)
-    backup = tmp_path / "store.db.schema-1.backup"
+    backup = tmp_path / f"store.db.schema-{version}.backup"
     assert backup.stat().st_mode & 0o777 == 0o600
     with closing(sqlite3.connect(backup)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (1,)
+        assert db.execute("PRAGMA user_version").fetchone() == (version,)
     assert sorted(item.name for item in tmp_path.iterdir() if "backup" in item.name) == [backup.name]
+
+
+def older(path: Path) -> int:
+    """A store as it was made when the schema before was the newest; its version."""
+    with pytest.MonkeyPatch.context() as patched:
+        known = migrations.migrations()[:-1]
+        patched.setattr(migrations, "migrations", lambda: known)
+        SqliteStore(str(path)).close()
+    return known[-1][0]
 
 
 def faster(path: Path, version_of: Callable[[sqlite3.Connection], int]) -> Callable[[sqlite3.Connection], int]:
@@ -146,9 +195,9 @@ def faster(path: Path, version_of: Callable[[sqlite3.Connection], int]) -> Calla
     return looked
 
 
-def test_an_upgrade_without_room_for_its_backup_changes_nothing(tmp_path: Path) -> None:
+def test_an_upgrade_without_room_for_its_backup_changes_nothing(tmp_path: Path, newer: None) -> None:
     path = tmp_path / "store.db"
-    older(path, 1)
+    version = older(path)
 
     def upgrade() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -158,5 +207,15 @@ def test_an_upgrade_without_room_for_its_backup_changes_nothing(tmp_path: Path) 
 
     assert in_child(upgrade) == 0
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (1,)
+        assert db.execute("PRAGMA user_version").fetchone() == (version,)
     assert not [item.name for item in tmp_path.iterdir() if "backup" in item.name], "half a backup is none"
+
+
+def test_an_older_schema_is_not_read_where_it_cannot_be_brought_up_to_date(tmp_path: Path, newer: None) -> None:
+    path = tmp_path / "store.db"
+    version = older(path)
+    with (
+        closing(sqlite3.connect(path)) as db,
+        pytest.raises(StoreVersionError, match=f"cannot be brought to {version + 1} where nothing can be written"),
+    ):
+        refuse_other_schema(db, str(path))

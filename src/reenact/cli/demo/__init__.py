@@ -1,5 +1,5 @@
 """`reenact demo`: a plan that is run, killed, recovered, replayed, exported, verified and tampered with.
 
-`command` is the command, `acts` what it does and claims, `workshop` the folder and processes that it works with,
+Begin with `command`; `acts` is what it does and claims, `workshop` the folder and processes that it works with,
 `service` the flaky HTTP server on loopback that the plan calls. Every claim is checked before it is printed.
 """

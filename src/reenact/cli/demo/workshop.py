@@ -19,7 +19,7 @@ from reenact.record.document import read_document
 from reenact.record.document_shape import RunDocument
 from reenact.store.base import RunRow
 from reenact.store.checks.verification import verify_run
-from reenact.store.sqlite.store import SqliteStore
+from reenact.store.open import open_store
 
 SKILLS = "reenact.cli.demo.skills"
 COMMAND_LIMIT_S = 60
@@ -82,14 +82,14 @@ class Workshop:
     # -- what the journal says -------------------------------------------------------------------------------------
 
     def runs(self) -> list[RunRow]:
-        store = SqliteStore(str(self.store))
+        store = open_store(self.store)
         try:
             return store.runs()
         finally:
             store.close()
 
     def document(self) -> RunDocument:
-        store = SqliteStore(str(self.store))
+        store = open_store(self.store)
         try:
             return read_document(store, "last")
         finally:

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from reenact.record.document_shape import RunDocument, StepDocument
-    from reenact.store.sqlite.store import SqliteStore
+    from reenact.store.base import Store
 
 EVERY_S: Final = 0.2
 STILL: Final = 10
 """After so many looks at which nothing had changed, it is asked whether anybody works on the run."""
 
 
-def watch_run(store: SqliteStore, run_id: str, *, values: bool, as_json: bool) -> int:
+def watch_run(store: Store, run_id: str, *, values: bool, as_json: bool) -> int:
     """Show a run until it ends or somebody interrupts; the exit code."""
     screen = choose_screen(as_json=as_json)
     latest: RunDocument | None = None
@@ -51,11 +51,11 @@ def watch_run(store: SqliteStore, run_id: str, *, values: bool, as_json: bool) -
     return DONE
 
 
-def looks(store: SqliteStore, run_id: str, *, values: bool) -> Iterator[RunDocument | str]:
+def looks(store: Store, run_id: str, *, values: bool) -> Iterator[RunDocument | str]:
     """The run each time it has changed, and once in a standstill a remark where nobody works on it."""
     from reenact.contracts.records import ENDED
     from reenact.record.document import DocumentReader
-    from reenact.store.doctor.examination import look_at_run
+    from reenact.store.doctor.runs import look_at_run
     from reenact.values.clock import SystemDoor
 
     door, pause = SystemDoor(), threading.Event()
@@ -71,7 +71,7 @@ def looks(store: SqliteStore, run_id: str, *, values: bool) -> Iterator[RunDocum
             return
         still += 1
         if still == STILL:
-            finding = look_at_run(store.path, run_id, door)
+            finding = look_at_run(store, run_id, door)
             if finding is not None and finding.verdict != "ok":
                 yield f"{finding.subject} {finding.says}: {finding.do}"
         pause.wait(EVERY_S)

@@ -6,14 +6,14 @@ from reenact.replay.sources.instant import InstantDoor
 from reenact.runtime.engine import Engine
 from reenact.runtime.gates.supervisor import Proposal
 from reenact.skills.registry import Registry
-from reenact.store.sqlite.store import SqliteStore
+from reenact.store.open import in_memory
 from reenact.values.clock import Door, SystemDoor
 
 
 def throw_away_engine(registry: Registry, door: Door | None) -> Engine:
     """Time is told by `door`, the system's by default; it passes at once."""
     door = InstantDoor(door or SystemDoor())
-    return Engine(SqliteStore(":memory:"), skills=registry, supervisor=nobody, door=door)
+    return Engine(in_memory(), skills=registry, supervisor=nobody, door=door)
 
 
 def nobody(proposal: Proposal) -> bool:

@@ -18,11 +18,13 @@ from reenact.skills.drift import refuse_changed_skills
 if TYPE_CHECKING:
     from reenact.runtime.engine import Engine
 
-PlanLike = Mapping[str, object] | str | Path
+PlanLike = Mapping[str, object] | str | Path | PinnedPlan
 
 
 def prepare(engine: Engine, given: PlanLike) -> PinnedPlan:
     """The plan pinned; PlanError where a secret stands in it, or a skill is not what it was pinned with."""
+    if isinstance(given, PinnedPlan):
+        return given
     if isinstance(given, Mapping):
         return prepare_document(engine, dict(given), source="plan")
     path = Path(given)

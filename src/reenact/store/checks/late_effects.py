@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from reenact.errors import JsonSyntaxError
 from reenact.store.checks.rebuild import Rebuilt
-from reenact.store.sqlite.evidence import LateRow, StoredEnvelopes
+from reenact.store.envelopes import StoredEnvelopes
+from reenact.store.evidence import LateRow
 from reenact.values.canonical import parse_canonical
 from reenact.verify.report import Where, shown
 

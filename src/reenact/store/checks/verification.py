@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,15 +13,16 @@ from reenact.store.checks.derived import Difference, compare_derived
 from reenact.store.checks.late_effects import LateEffects
 from reenact.store.checks.payload_order import Making
 from reenact.store.checks.rebuild import Rebuilt
+from reenact.store.compression import Codec
+from reenact.store.envelopes import StoredEnvelopes
+from reenact.store.evidence import Evidence, PayloadPlace, RunEvidence, find_run, said_id
 from reenact.store.naming import read_lines
-from reenact.store.sqlite.evidence import Evidence, PayloadPlace, StoredEnvelopes
-from reenact.store.sqlite.migrations import migrations
+from reenact.store.open import open_evidence
 from reenact.verify.report import Aspect, Finding, Report, Where, shown
 from reenact.verify.verifier import verify_lines
 
 TABLE_OF = {"journal.jsonl": "commits", "erasures.jsonl": "erasures", "keys.json": "keys", "seal.json": "seals"}
 RANK = {"erasures": 0, "commits": 1, "payloads": 2}
-_TRIGGER = re.compile(r"CREATE TRIGGER (\w+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,24 +37,29 @@ class RunVerification:
         return 1 if self.differences else self.report.exit_code
 
 
-def verify_run(path: str, run: str) -> RunVerification:
-    """Verify the run whose id begins with `run` in the store file `path`. Nothing is repaired or written."""
-    with Evidence(path) as evidence:
-        run_no, _ = evidence.find(run)
-        return _RunCheck(evidence, run_no).verify()
+def verify_run(url: str | None, run: str) -> RunVerification:
+    """Verify the run whose id begins with `run` in the store at `url`. Nothing is repaired or written."""
+    with open_evidence(url) as evidence:
+        return verify_evidence(evidence, run)
+
+
+def verify_evidence(evidence: Evidence, run: str) -> RunVerification:
+    """Verify the run whose id begins with `run`."""
+    found, _ = find_run(evidence, run)
+    return _RunCheck(evidence, found).verify()
 
 
 class _RunCheck:
-    def __init__(self, evidence: Evidence, run_no: int) -> None:
+    def __init__(self, evidence: Evidence, run: RunEvidence) -> None:
         self.evidence = evidence
-        self.run_no = run_no
+        self.run = run
         self.rebuilt = Rebuilt()
-        self.envelopes = StoredEnvelopes(evidence, run_no)
+        self.envelopes = StoredEnvelopes(run)
         self.erasures = evidence.erasures()
         self.made: dict[int, Making] = {}
         self.findings: list[Finding] = []
         self.notes: list[str] = []
-        self.recoded: list[str] = []
+        self.repacked: list[str] = []
 
     def verify(self) -> RunVerification:
         keys = self.evidence.keys()
@@ -72,17 +77,17 @@ class _RunCheck:
         self.check_erasure_rows()
         self.check_late_effects()
         self.check_guards()
-        self.note_recoded()
+        self.note_repacked()
         self.check_cells()
-        differences = compare_derived(self.evidence, self.run_no, self.rebuilt, self.envelopes)
-        tail = CutTail(self.evidence, self.run_no, self.rebuilt)
+        differences = compare_derived(self.evidence, self.run, self.rebuilt, self.envelopes)
+        tail = CutTail(self.run, self.rebuilt)
         self.notes += tail.notes()
         return RunVerification(self.merged(report), tuple(tail.split(differences)))
 
     def bodies(self) -> Iterator[bytes]:
         """The bodies that can be read; a row that cannot, or that lies elsewhere than its body says, is told."""
-        expected = 1
-        for row in self.evidence.commits(self.run_no):
+        expected, codec = 1, Codec()
+        for row in self.run.commits():
             where = Where(file="commits", commit=row.n)
             if row.n > expected:
                 missing = Where(file="commits", commit=expected)
@@ -96,8 +101,8 @@ class _RunCheck:
                 self.add("COMMIT_NUMBER", "integrity", "the row lies at another place", where, row.n, said)
             if not row.same:
                 self.add("EVIDENCE_DAMAGED", "integrity", "the body is not the one whose digest lies beside it", where)
-            if row.recoded:
-                self.recoded.append(f"commit {row.n}")
+            if codec.pack_body(row.body) != row.stored:
+                self.repacked.append(f"commit {row.n}")
             self.rebuilt.take(row.n, row.body)
             if self.rebuilt.is_session:
                 self.made[row.n] = Making(row.body)
@@ -137,46 +142,42 @@ class _RunCheck:
 
     def check_cells(self) -> None:
         """Cells that were met and cannot hold what their column is for."""
-        for cell in self.evidence.damaged.values():
+        for cell in self.evidence.damaged:
             where = Where(file=cell.table, row=shown(cell.row), commit=cell.commit)
             self.add("EVIDENCE_DAMAGED", "integrity", cell.what, where)
 
     def check_cut_tail(self) -> None:
         """The seals table remembers that the run was sealed."""
-        rows = self.evidence.query("SELECT seal_digest FROM seals WHERE run_no = ?", (self.run_no,))
-        if rows and self.rebuilt.seal is None:
+        place = self.run.seal_place()
+        if place is not None and self.rebuilt.seal is None:
             where = Where(file="commits", commit=self.rebuilt.last_commit + 1)
             what = "the run was sealed, and its commits end without the seal: the tail was cut"
-            self.add("SEAL_MISSING", "completeness", what, where, rows[0][0])
+            self.add("SEAL_MISSING", "completeness", what, where, place.own.seal_digest)
 
     def check_payload_places(self) -> None:
         """Each envelope lies once, with the commit that first names it, in the order of their making, without gaps."""
-        shared = set(
-            self.evidence.query(
-                "SELECT payload_id, lower(hex(commitment)) FROM shared_payloads WHERE run_no = ?", (self.run_no,)
-            )
-        )
+        shared = {(row.payload_id, cell_in_hex(row.commitment)) for row in self.run.shared_payloads()}
         named_in = self.rebuilt.named_in
         absent = Counter(n for commitment, n in named_in.items() if commitment not in self.envelopes.places)
-        lying: dict[int, list[tuple[int, str]]] = {}
+        lying: dict[int, list[tuple[PayloadPlace, str]]] = {}
         unnamed = 0
-        for place, commitment in self.evidence.payload_places(self.run_no):
+        for place, commitment in self.run.payload_places():
             first = named_in.get(commitment)
             if first is None and self.rebuilt.seal is None and place.n > self.rebuilt.last_commit:
                 continue  # of a tail that was cut
-            lying.setdefault(place.n, []).append((place.k, commitment))
+            lying.setdefault(place.n, []).append((place, commitment))
             unnamed += first is None
             if first not in (None, place.n) and (place.payload_id, commitment) not in shared:
                 what = f"payload {commitment} lies with another commit than the one that names it"
                 self.misplaced(what, place, first, place.n)
-            if self.envelopes.places[commitment] != place.payload_id:
+            if self.envelopes.places[commitment] != place:
                 self.misplaced(f"payload {commitment} lies there twice", place, None, place.payload_id)
         for n, rows in lying.items():
-            place = PayloadPlace.of(self.run_no, n, rows[-1][0])
-            if rows[-1][0] + 1 - len(rows) > absent[n]:
-                self.misplaced("payloads lie with a gap that nothing explains", place, len(rows) - 1, rows[-1][0])
+            last = rows[-1][0]
+            if last.k + 1 - len(rows) > absent[n]:
+                self.misplaced("payloads lie with a gap that nothing explains", last, len(rows) - 1, last.k)
             for chain in self.order_of(n):
-                self.check_order(n, chain, rows)
+                self.check_order(chain, rows)
         if unnamed:
             self.notes.append(f"stored payloads that no record names: {unnamed}")
 
@@ -185,18 +186,17 @@ class _RunCheck:
             return [self.rebuilt.order.get(n, [])]
         return self.made[n].chains() if n in self.made else []
 
-    def check_order(self, n: int, made: list[str], rows: list[tuple[int, str]]) -> None:
+    def check_order(self, made: list[str], rows: list[tuple[PayloadPlace, str]]) -> None:
         stored = {commitment for _, commitment in rows}
         expected = [commitment for commitment in made if commitment in stored]
-        got = [(k, commitment) for k, commitment in rows if commitment in made]
-        for wanted, (k, found) in zip(expected, got, strict=False):
+        got = [(place, commitment) for place, commitment in rows if commitment in made]
+        for wanted, (place, found) in zip(expected, got, strict=False):
             if wanted != found:
-                what = "payloads lie in another order than that of their making"
-                self.misplaced(what, PayloadPlace.of(self.run_no, n, k), wanted, found)
+                self.misplaced("payloads lie in another order than that of their making", place, wanted, found)
                 return
 
     def misplaced(self, what: str, place: PayloadPlace, expected: object, got: object) -> None:
-        where = Where(file="payloads", row=f"id {place.payload_id}", commit=place.n)
+        where = Where(file="payloads", row=place.row, commit=place.n)
         self.add("PAYLOAD_MISPLACED", "integrity", what, where, expected, got)
 
     def check_erasure_rows(self) -> None:
@@ -207,14 +207,15 @@ class _RunCheck:
             if row.run_no is None:
                 continue  # told as a damaged cell
             said = next(read_lines(row.body), {}).get("run_id")
-            owner = self.evidence.run_id_at(row.run_no, unchanged=True)
+            run = self.evidence.run(row.run_no)
+            owner = said_id(run, unchanged=True)
             if owner is not None and said != owner:
                 self.add("ERASURE_CHAIN", "integrity", "the run that the row belongs to", where, owner, said)
-            elif not self.evidence.has_run(row.run_no):
+            elif not run.is_there():
                 self.add("ERASURE_CHAIN", "integrity", "the run that the row belongs to is not there", where)
 
     def check_late_effects(self) -> None:
-        late = LateEffects(self.evidence.late_effects(), self.run_no, self.rebuilt, self.envelopes)
+        late = LateEffects(self.evidence.late_effects(), self.run.number, self.rebuilt, self.envelopes)
         erased = {row.run_no for row in self.erasures}
         for what, where in late.problems(erased):
             self.add("LATE_EFFECT_MISSING", "integrity", what, where)
@@ -222,14 +223,12 @@ class _RunCheck:
 
     def check_guards(self) -> None:
         """Nothing is broken when a trigger is gone; but somebody took it off."""
-        wanted = {name for _, script in migrations() for name in _TRIGGER.findall(script)}
-        there = {row[0] for row in self.evidence.query("SELECT name FROM sqlite_master WHERE type = 'trigger'")}
-        for name in sorted(wanted - there):
+        for name in self.evidence.missing_guards():
             self.notes.append(f"the guard {name} is not in the database: something took it off")
 
-    def note_recoded(self) -> None:
+    def note_repacked(self) -> None:
         """Compression has more than one way to say the same; whoever stored another one changed no content."""
-        places = [*self.recoded, *(f"payload {commitment}" for commitment in sorted(self.envelopes.recoded))]
+        places = [*self.repacked, *(f"payload {commitment}" for commitment in sorted(self.envelopes.repacked))]
         self.notes += [f"{place}: the same content, stored in other bytes than this version writes" for place in places]
 
     # -- one report ------------------------------------------------------------------------------------------------
@@ -253,9 +252,9 @@ class _RunCheck:
     def in_tables(self, finding: Finding) -> Where:
         """A place of a bundle as a place of the store."""
         where = finding.where
-        payload_id = self.envelopes.places.get(where.payload or "")
-        if finding.code.startswith("PAYLOAD_") and payload_id is not None:
-            return replace(where, file="payloads", row=f"id {payload_id}", line=None, offset=None)
+        place = self.envelopes.places.get(where.payload or "")
+        if finding.code.startswith("PAYLOAD_") and place is not None:
+            return replace(where, file="payloads", row=place.row, line=None, offset=None)
         if where.file == "erasures.jsonl" and where.line is not None:
             return replace(where, file="erasures", row=f"id {self.erasures[where.line - 1].row_id}")
         return replace(where, file=TABLE_OF.get(str(where.file), where.file))
@@ -271,3 +270,9 @@ def in_order_of_the_run(finding: Finding) -> tuple[bool, int, bool, int]:
         where.commit is None,
         where.commit or 0,
     )
+
+
+def cell_in_hex(cell: object) -> str:
+    """The bytes of a cell, whether it is a blob or a text."""
+    raw = cell.encode("utf-8", "surrogateescape") if isinstance(cell, str) else cell
+    return raw.hex() if isinstance(raw, bytes) else ""

@@ -12,7 +12,7 @@ from msgspec import UNSET
 from reenact.contracts.records import Seal
 from reenact.errors import ConcurrentExecution, StoreError, UsageError
 from reenact.journal import chain
-from reenact.store.base import PAYLOAD_BITS, Appended, Lease, NewPayload, Unit
+from reenact.store.base import INDEXED_CONTENT, LEASE_MS, PAYLOAD_BITS, Appended, Lease, NewPayload, Unit
 from reenact.store.compression import RAW, SMALL
 from reenact.store.deltas import DeltaBases, Row
 from reenact.store.signing import SigningKey, sign_frontier
@@ -21,10 +21,6 @@ from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.keys import reserve_key
 from reenact.values.clock import Door
 from reenact.values.digest import ZERO_DIGEST
-
-LEASE_MS = 10_000
-INDEXED_CONTENT = 256
-"""Envelopes from this size on are found again by content after any number of others; smaller ones only while recent."""
 
 FENCE = (
     "SELECT run_no, token, cancel, coalesce((SELECT max(id) FROM commits WHERE id > run_no << 24 "
@@ -117,13 +113,18 @@ class Appender:
             if len(envelope) < SMALL:  # as most are: it would be stored as it is
                 rows.append((payload_id, digest, RAW + envelope))
             else:
-                stored = self._bases.pack(db, self._connection.codec, rows, payload_id, digest, envelope)
+                stored = self._bases.pack(self._kept, self._connection.codec, rows, payload_id, digest, envelope)
                 rows.append((payload_id, digest, stored))
             if content_key and len(envelope) >= INDEXED_CONTENT:
                 contents.append((run_no, content_key, payload_id, digest))
         db.executemany("INSERT INTO payloads VALUES (?, ?, ?)", rows)
         if contents:
             db.executemany("INSERT OR IGNORE INTO contents VALUES (?, ?, ?, ?)", contents)
+
+    def _kept(self, payload_id: int) -> bytes | None:
+        """The commitment of a payload that is there, for this transaction."""
+        row = self._connection.cursor.execute("SELECT commitment FROM payloads WHERE id = ?", (payload_id,)).fetchone()
+        return None if row is None else row[0]
 
 
 def write_rare_parts(db: sqlite3.Cursor, unit: Unit, run_no: int, now_ms: int) -> None:

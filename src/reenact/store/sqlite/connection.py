@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 from reenact.errors import DamagedRecord, StoreBusy, StoreError, StoreUnavailable
 from reenact.store.compression import Codec
-from reenact.store.damage import blob, no_text
-from reenact.store.deltas import DEEPEST, SALT, base_of, put_together
+from reenact.store.damage import NO_BLOB, blob
+from reenact.store.deltas import put_together
 from reenact.store.sqlite.migrations import migrate, refuse_foreign
-from reenact.store.sqlite.turnstile import Turnstile
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover  # only where the system has no such locks
+    fcntl = None  # type: ignore[assignment]
 
 T = TypeVar("T")
 
@@ -29,6 +35,10 @@ LONGEST_PAUSE_S = 0.01
 CHECKPOINT_PAGES = 500
 """About a hundred commits. Then the log begins again in blocks that it has: a log that grows costs each commit a second
 write to the disk, of where its new blocks lie."""
+PATIENCE_S = 2.0
+FIRST_PAUSE_S = 0.003
+AGING_S = 0.05
+"""After waiting this long a process asks twice as often."""
 
 
 class Connection:
@@ -117,16 +127,11 @@ class Connection:
 
     def envelope(self, stored: bytes) -> bytes:
         """An envelope as it was given, whatever rows it has to be put together from."""
-        chain = [blob(stored, "payloads")]
-        while (base := base_of(chain[-1])) is not None:
-            rows = self.query("SELECT body FROM payloads WHERE id = ?", (base,))
-            if not rows or len(chain) > DEEPEST + 1:
-                raise DamagedRecord(f"stored bytes build on payload {base}, which is not there")
-            chain.append(blob(rows[0][0], "payloads"))
-        envelope = self.codec.unpack(chain.pop())
-        while chain:
-            envelope = put_together(self.codec, chain.pop(), envelope[SALT:])
-        return envelope
+        return put_together(self.codec, blob(stored, "payloads"), self._stored)
+
+    def _stored(self, payload_id: int) -> bytes | None:
+        rows = self.query("SELECT body FROM payloads WHERE id = ?", (payload_id,))
+        return blob(rows[0][0], "payloads") if rows else None
 
 
 def open_database(path: str) -> sqlite3.Connection:
@@ -238,6 +243,9 @@ ADVICE = {
 }
 
 
+NO_TEXT = re.compile(r"Could not decode to UTF-8 column '(\w+)'")
+
+
 def is_only_readable(path: str) -> bool:
     """The file can be read, and the log that it needs beside it cannot be made."""
     return os.access(path, os.R_OK) and not os.access(Path(path).absolute().parent, os.W_OK)
@@ -248,6 +256,12 @@ def is_on_a_full_disk(path: str) -> bool:
         return shutil.disk_usage(Path(path).absolute().parent).free < LEAST_ROOM
     except OSError:
         return False
+
+
+def no_text(error: Exception, path: str) -> DamagedRecord | None:
+    """What to say of bytes that were put into a cell as text; None for any other error."""
+    found = NO_TEXT.match(str(error))
+    return None if found is None else DamagedRecord(f"{path}: {found[1]}: {NO_BLOB}; `reenact verify RUN` tells more")
 
 
 def translate(error: sqlite3.Error | UnicodeDecodeError, path: str) -> StoreError:
@@ -265,3 +279,66 @@ def translate(error: sqlite3.Error | UnicodeDecodeError, path: str) -> StoreErro
         if name.startswith(prefix):
             return StoreUnavailable(f"{path}: {advice}")
     return StoreError(f"{path}: {error}")
+
+
+class Turnstile:
+    """Whose turn it is to write, when many processes write to one file: a place for the next writer.
+
+    SQLite gives its write lock to whoever happens to ask when it is free, and lets those who wait ask less and less
+    often: among twenty busy processes one may wait for seconds. Here a process becomes the next one first, by a lock on
+    a file beside the store, which the system frees when it dies. Only the next asks SQLite, so nobody else can slip in;
+    and those who wait to become it ask the more often the longer they have waited.
+
+    It is about fairness alone. SQLite's own lock keeps writers apart, so a turn that cannot be had is simply done
+    without: a process that was stopped while it was next holds the others up for a moment, not for good.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+        self._is_open = False
+
+    def through(self, begin: Callable[[], object]) -> None:
+        """Begin to write as the next writer, or after having waited long enough to go without."""
+        if not self._is_open:  # most connections only read
+            self._open()
+        descriptor, held = self._descriptor, None
+        if descriptor is not None:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                held = descriptor
+            except BlockingIOError:
+                held = descriptor if became_next(descriptor) else None
+            except OSError:
+                pass  # a turn that cannot be had is done without
+        try:
+            begin()
+        finally:
+            if held is not None:
+                fcntl.flock(held, fcntl.LOCK_UN)
+
+    def _open(self) -> None:
+        self._is_open = True
+        if fcntl is not None and self._path != ":memory:":
+            with suppress(OSError):
+                self._descriptor = os.open(f"{self._path}-turn", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def became_next(descriptor: int) -> bool:
+    """Wait for the place; False after having waited long enough to go without."""
+    began = time.monotonic()
+    while (waited := time.monotonic() - began) <= PATIENCE_S:
+        time.sleep(max(SHORTEST_PAUSE_S, FIRST_PAUSE_S / (1 + waited / AGING_S)))
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        except OSError:
+            return False
+        return True
+    return False

@@ -1,8 +1,12 @@
-"""Numbered .sql files bring a store from any earlier schema to this one; a newer one, and what is none, is refused."""
+"""Numbered .sql files: the first makes a store, each later one brings it from the schema before to its own.
+
+A store of a newer schema is refused, and so is a database of something else.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import stat
 from contextlib import closing
@@ -12,9 +16,8 @@ from pathlib import Path
 from reenact.errors import StoreUnavailable, StoreVersionError
 
 APPLICATION_ID = 0x5265656E
-"""By which a file says that it is a store; schema 3 puts it there."""
-FIRST_TABLES = {"store", "runs", "commits", "payloads"}
-"""By which a store is known that has no such mark yet."""
+"""By which a file says that it is a store."""
+_TRIGGER = re.compile(r"CREATE TRIGGER (\w+)")
 
 
 def migrations() -> list[tuple[int, str]]:
@@ -29,6 +32,11 @@ def migrations() -> list[tuple[int, str]]:
 
 def latest() -> int:
     return migrations()[-1][0]
+
+
+def guards() -> set[str]:
+    """The triggers that refuse changes of evidence, by name."""
+    return {name for _, script in migrations() for name in _TRIGGER.findall(script)}
 
 
 def version_of(db: sqlite3.Connection) -> int:
@@ -50,8 +58,7 @@ def refuse_foreign(db: sqlite3.Connection, path: str) -> None:
     finally:
         db.execute("ROLLBACK")
     is_new = mark == version == 0 and not names
-    is_unmarked = mark == 0 and version > 0 and names >= FIRST_TABLES
-    if not (is_new or is_unmarked or mark == APPLICATION_ID):
+    if not (is_new or mark == APPLICATION_ID):
         raise StoreUnavailable(f"{path} is no store of reenact but another database; name another file with --store")
 
 
@@ -64,6 +71,7 @@ def migrate(db: sqlite3.Connection, path: str) -> None:
         )
     if version == newest:
         return
+    refuse_ancient(version, path)
     db.execute("BEGIN IMMEDIATE")
     try:
         version = version_of(db)  # another process may have been faster
@@ -79,6 +87,13 @@ def migrate(db: sqlite3.Connection, path: str) -> None:
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+
+
+def refuse_ancient(version: int, path: str) -> None:
+    """Schemas before the first that was released are brought nowhere."""
+    first = migrations()[0][0]
+    if 0 < version < first:
+        raise StoreVersionError(f"{path} has schema {version}, and this version of reenact reads {first} and later")
 
 
 def statements(script: str) -> list[str]:

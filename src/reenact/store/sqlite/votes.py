@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 
+from reenact.contracts.records import ENDED
 from reenact.errors import RunNotFound
 from reenact.store.sqlite.connection import Connection
-
-ENDED = ("completed", "failed", "cancelled")
 
 
 def put_in(writer: Connection, run_id: str, trace_id: str, body: bytes, *, settles: bool) -> bool:

@@ -13,11 +13,10 @@ def doctor(store: StoreOption = None, as_json: JsonOption = False) -> None:
     import typer
 
     from reenact.cli.screens.printing import Segment, one_line, print_json, print_lines
-    from reenact.store.doctor.examination import examine
-    from reenact.store.location import sqlite_path
+    from reenact.store.doctor.examine import examine
     from reenact.values.clock import SystemDoor
 
-    findings = examine(sqlite_path(store), SystemDoor(), store=store)
+    findings = examine(store, SystemDoor(), store=store)
     verdicts = {finding.verdict for finding in findings}
     if as_json:
         print_json(findings)

@@ -37,12 +37,11 @@ def export(
     Exit codes: 0 written, 1 the recording is damaged, 2 no such run, or a folder that is not empty, 3 the store or
     the folder cannot be used.
     """
-    from reenact.cli.options import existing_store
-    from reenact.record.export import export_run
+    from reenact.cli.options import existing_evidence
+    from reenact.record.export import export_evidence
 
-    existing = existing_store(store)
-    existing.close()
-    exported = export_run(existing.path, run, to, payloads=payloads.value)
+    with existing_evidence(store) as evidence:
+        exported = export_evidence(evidence, run, to, payloads=payloads.value)
     show(exported, payloads, as_json=as_json)
 
 

@@ -57,19 +57,18 @@ def verify(
 
 def check(target: str, store: str | None, keys: Path | None) -> tuple[Report, Sequence[Difference] | None]:
     """The report, and for a run of a store what its derived tables say otherwise."""
-    from reenact.cli.options import existing_store
+    from reenact.cli.options import existing_evidence
     from reenact.errors import UsageError
     from reenact.record.bundle import is_folder
-    from reenact.store.checks.verification import verify_run
+    from reenact.store.checks.verification import verify_evidence
     from reenact.verify.verifier import verify_bundle
 
     if is_folder(target):
         return verify_bundle(Path(target), keys=None if keys is None else read_keys(keys)), None
     if keys is not None:
         raise UsageError("--keys is for exported folders; a store has its own keys")
-    existing = existing_store(store)
-    existing.close()
-    verified = verify_run(existing.path, target)
+    with existing_evidence(store) as evidence:
+        verified = verify_evidence(evidence, target)
     return verified.report, verified.differences
 
 

@@ -7,9 +7,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from reenact.errors import PlanError
+
+if TYPE_CHECKING:
+    from reenact.contracts.plan import Plan
 
 # Where the checks of a plan say that something is: `$.steps[2].retry`, or `$.context.pins.skills['http_call@1.2.0']`.
 _PATH: Final = re.compile(r"\$(?:\.\w+|\[\d+\]|\['[^']*'\])*")
@@ -27,6 +30,7 @@ class PlanFile:
 
     path: Path
     text: str
+    plan: Plan
     document: dict[str, object]
 
     def located(self, work: Callable[[], T]) -> T:
@@ -48,10 +52,10 @@ def read_plan(path: Path) -> PlanFile:
     except OSError as error:
         raise PlanError(f"{path}: {error.strerror or 'cannot be read'}; name a plan file") from None
     try:
-        _, document = parse_plan(data, source=str(path))
+        plan, document = parse_plan(data, source=str(path))
     except PlanError as error:
         raise PlanError(with_place(str(error), data.decode(), path)) from None
-    return PlanFile(path, data.decode(), document)
+    return PlanFile(path, data.decode(), plan, document)
 
 
 def with_place(message: str, text: str, source: Path) -> str:

@@ -50,14 +50,15 @@ def simulate(
 
 def outside(url: str | None, plan: Plan) -> Outside:
     """What the environment and the store know; asking makes no store."""
-    from reenact.cli.options import existing_store, missing_store
+    from reenact.cli.options import existing_store
     from reenact.replay.forecast.simulation import Outside
     from reenact.replay.forecast.usual_times import usual_times
     from reenact.runtime.effects.secrets import Secrets
+    from reenact.store.open import missing
     from reenact.values.clock import SystemDoor
 
     secrets = Secrets()
-    if missing_store(url) is not None:
+    if missing(url) is not None:
         return Outside(has_secret=secrets.has)
     opened = existing_store(url)
     references = {f"{step.skill_id}@{step.skill_version}" for step in plan.steps}

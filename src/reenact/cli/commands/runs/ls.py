@@ -30,16 +30,17 @@ def ls(
 
     Exit codes: 0 listed, also when there is none; 2 no such status; 3 the store cannot be used.
     """
-    from reenact.cli.options import existing_store, missing_store
+    from reenact.cli.options import existing_store
     from reenact.cli.screens.printing import print_json, print_lines
+    from reenact.store.open import missing
 
     wanted = statuses(status or [], waiting=waiting)
-    path = missing_store(store)
-    if path is not None:
-        typer.echo(f"there is no store at {path} yet; `reenact run` makes one", err=True)
+    place = missing(store)
+    if place is not None:
+        typer.echo(f"there is no store at {place} yet; `reenact run` makes one", err=True)
     rows: list[RunRow] = []
     interrupted: frozenset[str] = frozenset()
-    if path is None:
+    if place is None:
         recorded = existing_store(store)
         rows = recorded.runs(status=wanted or None, limit=limit)
         interrupted = recorded.unattended()

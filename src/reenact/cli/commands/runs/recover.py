@@ -29,14 +29,15 @@ def recover(
     from reenact.cli.advice import Advice
     from reenact.cli.exits import worst
     from reenact.cli.interrupting import conduct
-    from reenact.cli.options import missing_store, open_runtime
+    from reenact.cli.options import open_runtime
     from reenact.cli.screens.progress import choose_progress
+    from reenact.store.open import missing
 
     advice = Advice(store, skills or ())
     recovered: list[RunResult] = []
-    path = missing_store(store)
-    if path is not None:
-        typer.echo(f"there is no store at {path} yet", err=True)
+    place = missing(store)
+    if place is not None:
+        typer.echo(f"there is no store at {place} yet", err=True)
     else:
         progress = choose_progress(as_json=as_json)
         runtime = open_runtime(store, skills, (progress,), unrecorded_reads=unrecorded_reads)

@@ -88,14 +88,14 @@ def place(
     """Where the run lies, and where a new one is written; a folder that is only looked at needs no store."""
     from reenact.cli.options import existing_store, open_runtime
     from reenact.record.bundle import is_folder
-    from reenact.store.sqlite.store import SqliteStore
+    from reenact.store.open import in_memory, open_store
 
     if mode == "full_replay":
         if not is_folder(run):
             existing_store(store).close()
         return open_runtime(store, skills, listeners)
     if is_folder(run):
-        return SqliteStore(store if save else ":memory:")
+        return open_store(store) if save else in_memory()
     return existing_store(store)
 
 

@@ -32,11 +32,12 @@ def run(
     from reenact.cli.options import open_runtime
     from reenact.cli.screens.outcome_lines import print_result
     from reenact.cli.screens.progress import choose_progress
+    from reenact.runtime.plans.prepare import prepare_plan
 
     file = read_plan(plan)
     progress = choose_progress(as_json=as_json)
     runtime = open_runtime(store, skills, (progress,), unrecorded_reads=unrecorded_reads, tool_registries=tool_registry)
-    pinned = file.located(lambda: runtime.pin(file.document, source=str(plan)))
+    pinned = file.located(lambda: prepare_plan(runtime, file.plan, file.document, source=str(plan)))
     advice = Advice(store, skills or ())
     result = file.located(lambda: conduct(lambda: runtime.run(pinned), progress, advice))
     print_result(result, advice, as_json=as_json)

@@ -11,7 +11,7 @@ from reenact.cli.options import JsonOption, StoreOption, TargetArgument
 
 if TYPE_CHECKING:
     from reenact.record.document_shape import RunDocument
-    from reenact.store.sqlite.store import SqliteStore
+    from reenact.store.base import Store
 
 
 def show(
@@ -61,15 +61,15 @@ def show(
         print_lines(timeline_lines(document))
 
 
-def store_document(recorded: SqliteStore, run_id: str, url: str | None, *, values: bool) -> RunDocument:
+def store_document(recorded: Store, run_id: str, url: str | None, *, values: bool) -> RunDocument:
     """A run of a store. Of one that has not ended it is said who works on it, or what to do."""
     from reenact.record.document import read_document
-    from reenact.store.doctor.examination import look_at_run
+    from reenact.store.doctor.runs import look_at_run
     from reenact.values.clock import SystemDoor
 
     interrupted = run_id in recorded.unattended()
     document = read_document(recorded, run_id, values=values)
-    finding = look_at_run(recorded.path, run_id, SystemDoor(), store=url)
+    finding = look_at_run(recorded, run_id, SystemDoor(), store=url)
     document["interrupted"] = interrupted
     document["next"] = None if finding is None else ": ".join(part for part in (finding.says, finding.do) if part)
     return document

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reenact.errors import StoreUnavailable
-from reenact.store.sqlite.reading import StillConnection, open_read_only, open_to_read
+from reenact.store.sqlite.read_only import StillConnection, open_read_only, open_to_read
 from reenact.store.sqlite.store import SqliteStore
 from tests.crash.harness import in_child
 from tests.store.sqlite.powerless import give_up_powers, reopen, shut

@@ -13,7 +13,7 @@ from typing import Any
 
 from reenact.errors import StoreUnavailable, StoreVersionError
 from reenact.store.sqlite.connection import BUSY_TIMEOUT_S, DATABASE_ERRORS, Connection, size_of, translate
-from reenact.store.sqlite.migrations import latest, refuse_foreign, version_of
+from reenact.store.sqlite.migrations import latest, refuse_ancient, refuse_foreign, version_of
 
 UNWRITABLE = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")
 
@@ -95,6 +95,7 @@ def refuse_other_schema(db: sqlite3.Connection, path: str) -> None:
         )
     if version == 0:
         raise StoreUnavailable(f"{path} is no store of reenact; name another file with --store")
+    refuse_ancient(version, path)
     if version < newest:
         raise StoreVersionError(
             f"{path} has schema {version} and cannot be brought to {newest} where nothing can be written: copy it into "

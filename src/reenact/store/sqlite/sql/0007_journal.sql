@@ -1,3 +1,6 @@
+-- "Reen". A database without it is none of ours, and is never written to.
+PRAGMA application_id = 1382376814;
+
 -- Evidence: commits, payloads, erasures, late_effects, keys. Everything else can be rebuilt from commits, and
 -- `verify` compares it with what they say.
 --
@@ -58,6 +61,21 @@ CREATE TABLE spending (
     PRIMARY KEY (day, agent_id, model)
 ) WITHOUT ROWID;
 
+-- What calls in flight may still cost, where an agent has a limit for a day or a model: it counts beside `spending` while
+-- somebody works on the run, and goes with the end of the call. Exact picodollars, as text.
+CREATE TABLE earmarks (
+    run_no INTEGER NOT NULL, trace_id TEXT NOT NULL,
+    day TEXT NOT NULL, agent_id TEXT NOT NULL, model TEXT NOT NULL, exact TEXT NOT NULL,
+    PRIMARY KEY (run_no, trace_id)
+) WITHOUT ROWID;
+
+-- What a person said about a call that waits while somebody holds its run: whoever holds it writes the vote into the
+-- journal, and from then on this row says nothing more. It goes with the seal, and with an erasure of its call.
+CREATE TABLE ballots (
+    run_no INTEGER NOT NULL, trace_id TEXT NOT NULL, body BLOB NOT NULL,
+    PRIMARY KEY (run_no, trace_id)
+) WITHOUT ROWID;
+
 CREATE TABLE erasures (id INTEGER PRIMARY KEY, run_no INTEGER NOT NULL, body BLOB NOT NULL);
 
 CREATE TABLE late_effects (id INTEGER PRIMARY KEY, run_no INTEGER NOT NULL, trace_id TEXT NOT NULL, body BLOB NOT NULL);
@@ -87,9 +105,44 @@ CREATE TRIGGER erasures_are_not_deleted BEFORE DELETE ON erasures
 BEGIN SELECT RAISE(ABORT, 'erasures are append-only'); END;
 CREATE TRIGGER late_effects_are_not_updated BEFORE UPDATE ON late_effects
 BEGIN SELECT RAISE(ABORT, 'late effects are append-only'); END;
-CREATE TRIGGER late_effects_are_not_deleted BEFORE DELETE ON late_effects
-BEGIN SELECT RAISE(ABORT, 'late effects are append-only'); END;
 CREATE TRIGGER keys_are_not_updated BEFORE UPDATE ON keys
 BEGIN SELECT RAISE(ABORT, 'keys are append-only'); END;
 CREATE TRIGGER keys_are_not_deleted BEFORE DELETE ON keys
 BEGIN SELECT RAISE(ABORT, 'keys are append-only'); END;
+
+-- What an executor left behind holds values: they go when their run has a record of erasure, and never otherwise.
+CREATE TRIGGER late_effects_are_not_deleted BEFORE DELETE ON late_effects
+WHEN NOT EXISTS (
+    SELECT 1 FROM erasures e JOIN runs r ON r.run_no = e.run_no
+    WHERE e.run_no = OLD.run_no AND instr(e.body, CAST(r.run_id AS BLOB)) > 0
+)
+BEGIN SELECT RAISE(ABORT, 'late effects are append-only, and go only with an erasure'); END;
+
+-- INSERT OR REPLACE takes a row out without asking the guards against DELETE, unless the connection says otherwise: so
+-- no row of evidence is put in the place of another. A key that is there already may be said again.
+CREATE TRIGGER commits_are_not_replaced BEFORE INSERT ON commits
+WHEN EXISTS (SELECT 1 FROM commits WHERE id = NEW.id)
+BEGIN SELECT RAISE(ABORT, 'commits are append-only'); END;
+CREATE TRIGGER payloads_are_not_replaced BEFORE INSERT ON payloads
+WHEN EXISTS (SELECT 1 FROM payloads WHERE id = NEW.id)
+BEGIN SELECT RAISE(ABORT, 'payloads may be erased, never changed'); END;
+CREATE TRIGGER erasures_are_not_replaced BEFORE INSERT ON erasures
+WHEN EXISTS (SELECT 1 FROM erasures WHERE id = NEW.id)
+BEGIN SELECT RAISE(ABORT, 'erasures are append-only'); END;
+CREATE TRIGGER late_effects_are_not_replaced BEFORE INSERT ON late_effects
+WHEN EXISTS (SELECT 1 FROM late_effects WHERE id = NEW.id)
+BEGIN SELECT RAISE(ABORT, 'late effects are append-only'); END;
+CREATE TRIGGER keys_are_not_replaced BEFORE INSERT ON keys
+WHEN EXISTS (SELECT 1 FROM keys WHERE kid = NEW.kid AND public_key IS NOT NEW.public_key)
+BEGIN SELECT RAISE(ABORT, 'keys are append-only'); END;
+
+-- What goes with an erasure leaves its number behind, emptied: a gap is then always something else. What an executor
+-- leaves twice is kept once.
+CREATE TRIGGER late_effects_keep_their_numbers AFTER DELETE ON late_effects
+BEGIN INSERT INTO late_effects VALUES (OLD.id, OLD.run_no, '', x''); END;
+
+CREATE TRIGGER late_effects_are_kept_once BEFORE INSERT ON late_effects
+WHEN NEW.trace_id <> '' AND EXISTS (
+    SELECT 1 FROM late_effects WHERE trace_id = NEW.trace_id AND run_no = NEW.run_no AND body = NEW.body
+)
+BEGIN SELECT RAISE(IGNORE); END;

@@ -1,0 +1,78 @@
+"""Runs that have not ended: who works on them, and what to type where nobody does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from reenact.errors import ReenactError
+from reenact.store.base import LEASE_MS, OpenRun, Store
+from reenact.store.doctor.findings import NAMED, Finding, command
+from reenact.store.owner import owner_is_gone
+from reenact.values.clock import Door, format_ts
+
+FUTURE_MS = 60_000
+WAITS = "waits for a person"
+HELD = "is held"
+ABANDONED = "nobody works on it"
+HOSTLESS = "a session that nobody works on"
+
+
+def look_at_runs(
+    counts: Mapping[str, int], open_runs: Sequence[OpenRun], door: Door, store: str | None
+) -> Iterator[Finding]:
+    summary = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "none yet"
+    yield Finding("runs", "ok", summary)
+    seen: Counter[str] = Counter()
+    for row in open_runs:
+        finding = open_run(row, now=door.now_ms(), store=store)
+        seen[finding.says] += 1
+        if seen[finding.says] <= NAMED or " process " in finding.says:
+            yield finding
+    yield from (more(says, count - NAMED, store) for says, count in seen.items() if count > NAMED)
+
+
+def more(says: str, count: int, store: str | None) -> Finding:
+    """About those that were not named."""
+    if says == WAITS:
+        return Finding("runs", "note", f"{count} more: {says}", f"`{command(store, 'ls', '--waiting')}` lists them")
+    listing = f"`{command(store, 'ls')}` lists them"
+    if says == ABANDONED:
+        listing = (
+            f"`{command(store, 'recover')}`, with the --skills that they need, goes on with all of them; {listing}"
+        )
+    return Finding("runs", "warning", f"{count} more: {says}", listing)
+
+
+def look_at_run(opened: Store, run_id: str, door: Door, *, store: str | None = None) -> Finding | None:
+    """Whether somebody works on a run; None for one that has ended, and where the store cannot be read just now."""
+    try:
+        row = opened.open_run(run_id)
+    except ReenactError:
+        return None
+    return None if row is None else open_run(row, now=door.now_ms(), store=store)
+
+
+def open_run(row: OpenRun, *, now: int, store: str | None) -> Finding:
+    subject = f"run {row.run_id}"
+    if row.owner is not None and now < row.expires_ms and not owner_is_gone(row.owner):
+        return being_worked_on(subject, row.owner, row.expires_ms, now)
+    if row.status == "waiting":
+        approve = command(store, "approve", row.run_id)
+        return Finding(subject, "note", WAITS, f"`{approve} --reason …` (or deny)")
+    if row.status == "held":
+        return Finding(subject, "warning", HELD, f"`{command(store, 'resume', row.run_id)}` says what it needs")
+    if row.kind == "session":
+        cancel = command(store, "cancel", row.run_id, "--reason", "…")
+        do = f"its program goes on with session(resume={row.run_id!r}); to end it where there is none: `{cancel}`"
+        return Finding(subject, "warning", HOSTLESS, do)
+    resume, recover = command(store, "resume", row.run_id), command(store, "recover")
+    return Finding(subject, "warning", ABANDONED, f"`{resume}`, or `{recover}`, with the --skills that it needs")
+
+
+def being_worked_on(subject: str, owner: str, expires: int, now: int) -> Finding:
+    host, pid = (*owner.split("|"), "?")[:2]
+    if expires > now + LEASE_MS + FUTURE_MS:
+        says = f"process {pid} on {host} has it until {format_ts(expires)}, longer than any lease is"
+        return Finding(subject, "warning", says, "a clock was changed, here or there: set it; see `clock`")
+    return Finding(subject, "ok", f"is being worked on by process {pid} on {host}")

@@ -1,0 +1,54 @@
+"""Opens a store by its URL: the one place that knows which engines there are.
+
+Each takes a URL, a path, or None for the store that `REENACT_STORE` names or that lies in the user's data directory.
+An engine's modules are loaded when it is used.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reenact.store.base import Store
+from reenact.store.doctor.examination import Examination
+from reenact.store.evidence import Evidence
+from reenact.store.location import sqlite_path
+from reenact.values.clock import Door
+
+Url = str | Path | None
+
+
+def open_store(url: Url = None, *, door: Door | None = None, to_read: bool = False) -> Store:
+    """A store, made if there is none. `to_read` opens it also where nothing can be written: then writing raises."""
+    from reenact.store.sqlite.store import SqliteStore
+
+    return SqliteStore(named(url), door=door, to_read=to_read)
+
+
+def in_memory(door: Door | None = None) -> Store:
+    """A store of this process alone, gone with it."""
+    return open_store(":memory:", door=door)
+
+
+def open_evidence(url: Url = None) -> Evidence:
+    """What lies in a store, to be verified or exported. Nothing of it is trusted, and nothing written."""
+    from reenact.store.sqlite.evidence.evidence import open_evidence
+
+    return open_evidence(sqlite_path(named(url)))
+
+
+def open_examination(url: Url = None) -> Examination:
+    """A store as `reenact doctor` looks at it: also one that is damaged, or not there."""
+    from reenact.store.sqlite.doctor.examination import SqliteExamination
+
+    return SqliteExamination(sqlite_path(named(url)))
+
+
+def missing(url: Url = None) -> str | None:
+    """The place where there is no store yet; None when there is something to open, if only what is left of one."""
+    path = sqlite_path(named(url))
+    is_there = path == ":memory:" or Path(path).exists() or Path(f"{path}-wal").exists()
+    return None if is_there else path
+
+
+def named(url: Url) -> str | None:
+    return None if url is None else str(url)

@@ -1,0 +1,160 @@
+"""A store file as a doctor looks at it: opened for reading alone, and changed by nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+from reenact.contracts.records import ENDED
+from reenact.errors import StoreUnavailable
+from reenact.store.base import OpenRun
+from reenact.store.doctor.examination import LatestTimes
+from reenact.store.doctor.findings import Finding, flat
+from reenact.store.evidence import DamagedCells
+from reenact.store.sqlite.connection import DATABASE_ERRORS, Connection, refuse_lone_log, translate
+from reenact.store.sqlite.doctor.schema import look_at_schema
+from reenact.store.sqlite.doctor.surroundings import LOG, MEGABYTE, log_was_taken, look_around, size_of
+from reenact.store.sqlite.evidence.run_evidence import SqliteRunEvidence
+from reenact.store.sqlite.leases import OPEN_RUN
+from reenact.store.sqlite.migrations import latest, refuse_ancient, refuse_foreign, version_of
+from reenact.store.sqlite.read_only import open_read_only
+
+FORGOTTEN_RUNS = """
+WITH RECURSIVE number(n) AS (
+    SELECT min(id) >> 24 FROM commits
+    UNION ALL SELECT (SELECT min(id) >> 24 FROM commits WHERE id >= (n + 1) << 24) FROM number WHERE n IS NOT NULL
+) SELECT n FROM number WHERE n IS NOT NULL AND n NOT IN (SELECT run_no FROM runs)
+"""
+
+
+class SqliteExamination:
+    """`reenact.store.doctor.examination.Examination` of one file."""
+
+    def __init__(self, path: str) -> None:
+        self.name = path
+        self.is_readable = False
+        self._file = Path(path)
+        self._connection: Connection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    # -- what the engine sees --------------------------------------------------------------------------------------
+
+    def look_from_outside(self) -> tuple[list[Finding], bool]:
+        path, file = self.name, self._file
+        try:
+            is_there, is_file = file.exists(), file.is_file()
+            refuse_lone_log(path)
+        except OSError as error:
+            says = f"{path} cannot be looked at: {error.strerror}"
+            return [Finding("store", "trouble", says, "check its folders")], False
+        except StoreUnavailable as error:
+            return [Finding("store", "trouble", str(error))], False
+        if not is_there:
+            return [Finding("store", "note", f"{path} does not exist", "`reenact run PLAN` makes it")], False
+        if not is_file:
+            return [Finding("store", "trouble", f"{path} is not a file", "name a file with --store")], False
+        size = size_of(file, *(Path(f"{path}{suffix}") for suffix in LOG))
+        findings = [Finding("store", "ok", f"{path}, {size / MEGABYTE:.1f} MB with its log")]
+        if (taken := log_was_taken(file)) is not None:
+            findings.append(taken)
+        return findings, True
+
+    def look_inside(self) -> Iterator[Finding]:
+        db, _ = open_read_only(self.name)
+        self._connection = Connection(self.name, db)
+        try:
+            yield from self._look_at(db)
+        except DATABASE_ERRORS as error:
+            raise translate(error, self.name) from error
+
+    def _look_at(self, db: sqlite3.Connection) -> Iterator[Finding]:
+        refuse_foreign(db, self.name)
+        db.execute("BEGIN")  # one snapshot, while others write
+        version, newest = version_of(db), latest()
+        if version > newest:
+            yield Finding(
+                "schema", "trouble", f"version {version}, newer than this reenact knows ({newest})", "upgrade reenact"
+            )
+            return
+        if version == 0:
+            yield empty(self.name)
+            return
+        refuse_ancient(version, self.name)
+        problem = flat(str(db.execute("PRAGMA quick_check(1)").fetchone()[0]))
+        if problem != "ok":
+            yield Finding("pages", "trouble", problem, f"copy {self.name} away, then restore a backup")
+            return
+        wrong = list(look_at_schema(db, self.name, version))
+        yield from wrong
+        if version < newest:
+            do = "the next command brings it up to date, after a backup"
+            yield Finding("schema", "note", f"version {version} of {newest}", do)
+            return
+        if not wrong:
+            yield Finding("schema", "ok", f"version {version}")
+        yield Finding("pages", "ok", "the database's own check finds nothing")
+        self.is_readable = not any(finding.verdict == "trouble" for finding in wrong)
+
+    def look_around(self) -> Iterator[Finding]:
+        return look_around(self._file, self._keys())
+
+    def _keys(self) -> dict[str, str] | None:
+        """The public keys that the store knows, None where it cannot be asked."""
+        if self._connection is None:
+            return None
+        try:
+            return dict(self._connection.db.execute("SELECT kid, public_key FROM keys"))
+        except DATABASE_ERRORS:
+            return None
+
+    # -- rows ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _opened(self) -> Connection:
+        assert self._connection is not None, "look inside first"
+        return self._connection
+
+    def _run(self, run_no: int) -> SqliteRunEvidence:
+        return SqliteRunEvidence(self._opened, run_no, DamagedCells())
+
+    def newest_runs(self, count: int) -> list[SqliteRunEvidence]:
+        rows = self._opened.query("SELECT run_no FROM runs ORDER BY run_no DESC LIMIT ?", (count,))
+        return [self._run(row[0]) for row in rows]
+
+    def latest_times(self) -> LatestTimes:
+        return LatestTimes(*self._opened.query("SELECT max(started_at), max(expires_ms) FROM runs")[0])
+
+    def status_counts(self) -> dict[str, int]:
+        return dict(self._opened.query("SELECT status, count(*) FROM runs GROUP BY status"))
+
+    def open_runs(self) -> list[tuple[SqliteRunEvidence, OpenRun]]:
+        rows = self._opened.query(f"SELECT run_no, {OPEN_RUN} ORDER BY run_no")
+        return [(self._run(row[0]), OpenRun(*row[1:])) for row in rows]
+
+    def forgotten_runs(self) -> int:
+        return len(self._opened.query(FORGOTTEN_RUNS))
+
+    def unsealed_runs(self) -> list[str]:
+        rows = self._opened.query(
+            f"SELECT run_id FROM runs WHERE status IN {ENDED} AND run_no NOT IN (SELECT run_no FROM seals)"
+        )
+        return [row[0] for row in rows]
+
+
+def empty(path: str) -> Finding:
+    if Path(f"{path}.key").exists():
+        return Finding(
+            "store",
+            "warning",
+            f"{path} is empty, though a key lies beside it: its log was lost, or it was made anew",
+            f"put back the file together with its {path}-wal; otherwise the next run makes a new store of it",
+        )
+    return Finding("store", "note", f"{path} is empty", "`reenact run PLAN` makes a store of it")

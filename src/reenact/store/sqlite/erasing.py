@@ -1,0 +1,80 @@
+"""Values taken out of a store file: their rows, what points to them, and the bytes that they leave in the log."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+from reenact.errors import RunNotFound, StoreBusy
+from reenact.store.base import PAYLOAD_BITS, Erasing
+from reenact.store.compression import Codec
+from reenact.store.deltas import base_of
+from reenact.store.erasures import erasure_record
+from reenact.store.sqlite.connection import Connection
+from reenact.values.clock import Door
+
+
+def erase(writer: Connection, erasing: Erasing, door: Door) -> int:
+    """How many envelopes are gone, each with its record in the same transaction."""
+    with writer.transaction() as db:
+        run_no = number_of(db, erasing.run_id)
+        rows = payload_rows(db, run_no, erasing.commitments)
+        stand_alone(db, writer.codec, writer.envelope, run_no, {row_id for row_id, _ in rows})
+        for row_id, commitment in rows:
+            db.execute("DELETE FROM payloads WHERE id = ?", (row_id,))
+            db.execute("DELETE FROM contents WHERE run_no = ? AND payload_id = ?", (run_no, row_id))
+            db.execute("DELETE FROM shared_payloads WHERE run_no = ? AND commitment = ?", (run_no, commitment))
+            last = db.execute("SELECT body FROM erasures ORDER BY id DESC LIMIT 1").fetchone()
+            record = erasure_record(erasing, commitment.hex(), door.timestamp(), after=last[0] if last else None)
+            db.execute("INSERT INTO erasures (run_no, body) VALUES (?, ?)", (run_no, record))
+        if db.execute("SELECT 1 FROM erasures WHERE run_no = ?", (run_no,)).fetchone() is not None:
+            for trace_id in sorted(erasing.traces):  # also what came in after an earlier erasure
+                db.execute("DELETE FROM late_effects WHERE run_no = ? AND trace_id = ?", (run_no, trace_id))
+                db.execute("DELETE FROM ballots WHERE run_no = ? AND trace_id = ?", (run_no, trace_id))
+        if erasing.whole:
+            db.execute("UPDATE runs SET cancel = NULL WHERE run_no = ?", (run_no,))
+    return len(rows)
+
+
+def number_of(db: sqlite3.Connection, run_id: str) -> int:
+    row = db.execute("SELECT run_no FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+    if row is None:
+        raise RunNotFound(f"no run {run_id} in this store")
+    return int(row[0])
+
+
+def payload_rows(db: sqlite3.Connection, run_no: int, chosen: frozenset[str]) -> list[tuple[int, bytes]]:
+    low = run_no << 24 + PAYLOAD_BITS
+    rows = db.execute(
+        "SELECT id, commitment FROM payloads WHERE id >= ? AND id < ? ORDER BY id",
+        (low, low + (1 << 24 + PAYLOAD_BITS)),
+    )
+    return [(row_id, commitment) for row_id, commitment in rows if commitment.hex() in chosen]
+
+
+def stand_alone(
+    db: sqlite3.Connection, codec: Codec, envelope_of: Callable[[bytes], bytes], run_no: int, going: set[int]
+) -> None:
+    """Envelopes that stay but build on one that goes are stored whole first."""
+    low = run_no << 24 + PAYLOAD_BITS
+    rows = db.execute(
+        "SELECT id, commitment, body FROM payloads WHERE id >= ? AND id < ?", (low, low + (1 << 24 + PAYLOAD_BITS))
+    ).fetchall()
+    whole = [
+        (row_id, commitment, codec.pack_envelope(envelope_of(stored)))
+        for row_id, commitment, stored in rows
+        if base_of(stored) in going and row_id not in going
+    ]
+    for row in whole:
+        db.execute("DELETE FROM payloads WHERE id = ?", row[:1])
+        db.execute("INSERT INTO payloads VALUES (?, ?, ?)", row)
+
+
+def empty_log(connection: Connection) -> None:
+    """The write-ahead log still holds the pages as they were; StoreBusy while a reader keeps it from being emptied."""
+    ((busy, _, _),) = connection.query("PRAGMA wal_checkpoint(TRUNCATE)")
+    if busy:
+        raise StoreBusy(
+            f"the values are erased, but their bytes stay in {connection.path}-wal while another process reads there; "
+            "erase again when it has ended"
+        )

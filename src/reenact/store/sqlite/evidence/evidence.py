@@ -1,0 +1,121 @@
+"""The evidence of an SQLite store, read in one snapshot."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any, Self
+
+from reenact.store.evidence import DamagedCells, ErasureRow, KeyCells, LateRow
+from reenact.store.sqlite.connection import Connection
+from reenact.store.sqlite.evidence.run_evidence import KEY_COLUMNS, SqliteRunEvidence
+from reenact.store.sqlite.migrations import guards
+from reenact.store.sqlite.read_only import open_to_read
+
+
+class SqliteEvidence:
+    """`reenact.store.evidence.Evidence` on one connection, in a transaction that whoever opened it began."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.damaged = DamagedCells()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def _query(self, sql: str, parameters: tuple[object, ...] = ()) -> list[Any]:
+        return self.connection.query(sql, parameters)
+
+    # -- which run -------------------------------------------------------------------------------------------------
+
+    def run(self, number: int) -> SqliteRunEvidence:
+        return SqliteRunEvidence(self.connection, number, self.damaged)
+
+    def named_runs(self, prefix: str) -> list[tuple[int, str]]:
+        if prefix == "last":
+            return self._query("SELECT run_no, run_id FROM runs ORDER BY run_no DESC LIMIT 1")
+        if not prefix:
+            return []
+        return self._query(
+            "SELECT run_no, run_id FROM runs WHERE run_id >= ? AND run_id < ? LIMIT 2", (prefix, prefix + "~")
+        )
+
+    def run_numbers(self) -> list[int]:
+        return [row[0] for row in self._query("SELECT DISTINCT id >> 24 FROM commits ORDER BY 1")]
+
+    # -- rows of the whole store -----------------------------------------------------------------------------------
+
+    def erasures(self) -> list[ErasureRow]:
+        found = []
+        for row_id, run_no, body in self._query("SELECT id, run_no, body FROM erasures ORDER BY id"):
+            row = f"id {row_id}"
+            record = self.damaged.checked("erasures", row, "body", body, bytes) or b""
+            found.append(ErasureRow(row_id, self.damaged.checked("erasures", row, "run_no", run_no, int), record))
+        return found
+
+    def late_effects(self) -> list[LateRow]:
+        found = []
+        rows = self._query("SELECT id, run_no, trace_id, body FROM late_effects ORDER BY id")
+        for row_id, run_no, trace_id, body in rows:
+            row = f"id {row_id}"
+            found.append(
+                LateRow(
+                    row_id,
+                    self.damaged.checked("late_effects", row, "run_no", run_no, int),
+                    self.damaged.checked("late_effects", row, "trace_id", trace_id, str),
+                    self.damaged.checked("late_effects", row, "body", body, bytes),
+                )
+            )
+        return found
+
+    def keys(self) -> dict[str, str]:
+        found = {}
+        for number, (kid, key) in enumerate(self._query("SELECT kid, public_key FROM keys ORDER BY kid"), start=1):
+            row = f"kid {kid}" if isinstance(kid, str) else f"number {number}"
+            name = self.damaged.checked("keys", row, "kid", kid, str)
+            text = self.damaged.checked("keys", row, "public_key", key, str)
+            if name is not None and text is not None:
+                found[name] = text
+        return found
+
+    def store_id(self) -> str | None:
+        rows = self._query("SELECT value FROM store WHERE key = 'store_id'")
+        return rows[0][0] if rows and isinstance(rows[0][0], str) else None
+
+    def keyed_call(self, server: str, tool: str, key: str) -> KeyCells | None:
+        rows = self._query(
+            f"SELECT {KEY_COLUMNS} FROM idempotency WHERE server = ? AND tool = ? AND key = ?", (server, tool, key)
+        )
+        return KeyCells(*rows[0]) if rows else None
+
+    def missing_guards(self) -> list[str]:
+        there = {row[0] for row in self._query("SELECT name FROM sqlite_master WHERE type = 'trigger'")}
+        return sorted(guards() - there)
+
+
+def open_evidence(path: str) -> SqliteEvidence:
+    """What lies in a store file, also where nothing can be written."""
+    return snapshot(open_to_read(path))
+
+
+def copy_of(db: sqlite3.Connection) -> SqliteEvidence:
+    """What lies in a store in memory, which nobody else can open."""
+    copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    db.backup(copy)
+    return snapshot(Connection(":memory:", copy))
+
+
+def snapshot(connection: Connection) -> SqliteEvidence:
+    # Text that is none stays text, whatever its bytes: a cell is told from a blob, and never refuses to be read.
+    connection.db.text_factory = as_text
+    connection.query("BEGIN")  # however long the reading takes
+    return SqliteEvidence(connection)
+
+
+def as_text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")

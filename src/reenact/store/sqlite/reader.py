@@ -1,0 +1,272 @@
+"""What is read from one SQLite file: runs, their journals and their values."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from reenact.contracts.records import RunStatus
+from reenact.errors import RunNotFound
+from reenact.store.base import PAYLOAD_BITS, Guard, KeyRecord, LateEffect, OpenRun, RunRow, TraceRow
+from reenact.store.damage import blob
+from reenact.store.location import sqlite_path
+from reenact.store.signing import SigningKey, load_or_create, signed_frontier
+from reenact.store.sqlite import leases, money, votes
+from reenact.store.sqlite.connection import Connection
+from reenact.store.sqlite.evidence.evidence import SqliteEvidence, copy_of, open_evidence
+from reenact.store.sqlite.key_values import KeyValues
+from reenact.store.sqlite.read_only import open_to_read
+from reenact.values.clock import Door, SystemDoor
+
+RUN_COLUMNS = (
+    "run_id, kind, mode, status, plan_id, agent_id, parent_run, "
+    "coalesce((SELECT max(id) FROM commits WHERE id >> 24 = run_no AND id >= run_no << 24 "
+    "AND id < (run_no + 1) << 24), 0) & 16777215, started_at"
+)
+
+
+class SqliteReader:
+    """One store file, opened: its connections, its identity and key, and all that is only read."""
+
+    def __init__(self, url: str | None = None, *, door: Door | None = None, to_read: bool = False) -> None:
+        path = sqlite_path(url)
+        if path != ":memory:":
+            path = str(Path(path).absolute())  # connections are opened later too, and the process may have moved
+        self.path = path
+        self.url = "sqlite:///" + path
+        self.door: Door = door or SystemDoor()
+        self._connect = open_to_read if to_read else Connection
+        self._writer = self._connect(path)
+        self._local = threading.local()
+        self._readers: list[Connection] = []
+        self.store_id = self._identify()
+        self._key: SigningKey | None = None
+
+    # -- identity and keys -----------------------------------------------------------------------------------------
+
+    def _identify(self) -> str:
+        rows = self._writer.query("SELECT value FROM store WHERE key = 'store_id'")
+        if not rows:
+            with self._writer.transaction() as db:
+                db.execute("INSERT OR IGNORE INTO store VALUES ('store_id', ?)", (self.door.uuid7(),))
+            rows = self._writer.query("SELECT value FROM store WHERE key = 'store_id'")
+        return str(rows[0][0])
+
+    @property
+    def signing_key(self) -> SigningKey:
+        """The store's own key; its public half is kept among `public_keys`."""
+        if self._key is None:
+            key = load_or_create(None if self.path == ":memory:" else Path(f"{self.path}.key"))
+            if key.kid not in self.public_keys():
+                with self._writer.transaction() as db:
+                    db.execute("INSERT OR IGNORE INTO keys VALUES (?, ?)", (key.kid, key.public_key))
+            self._key = key
+        return self._key
+
+    def key_values(self, agent_id: str, redact: Guard, decrypt: Guard) -> KeyValues:
+        """The agent's own key-value map in this store."""
+        return KeyValues(self._writer, agent_id, redact, decrypt)
+
+    def public_keys(self) -> dict[str, str]:
+        return dict(self._reader().query("SELECT kid, public_key FROM keys ORDER BY kid"))
+
+    def erasures(self) -> list[bytes]:
+        """The canonical records of what was erased, in the order of their chain."""
+        return [bytes(row[0]) for row in self._reader().query("SELECT body FROM erasures ORDER BY id")]
+
+    def _reader(self) -> Connection:
+        """A connection of this thread, so that reading never waits for a writer."""
+        if self.path == ":memory:":
+            return self._writer
+        reader: Connection | None = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = self._connect(self.path)
+            self._local.reader = reader
+            self._readers.append(reader)
+        return reader
+
+    # -- runs and their journals -----------------------------------------------------------------------------------
+
+    def cancel_request(self, run_id: str) -> str | None:
+        rows = self._reader().query("SELECT cancel FROM runs WHERE run_id = ?", (run_id,))
+        return rows[0][0] if rows else None
+
+    def pending_votes(self, run_id: str) -> dict[str, bytes]:
+        """What was cast about calls of a run that has not ended, by trace id."""
+        return votes.of_run(self._reader(), run_id)
+
+    def find_run(self, prefix: str) -> RunRow:
+        """The run whose id starts with `prefix`; `last` is the newest one."""
+        if prefix == "last":
+            rows = self._reader().query(f"SELECT {RUN_COLUMNS} FROM runs ORDER BY run_no DESC LIMIT 1")
+        else:
+            rows = self._reader().query(  # constant columns
+                f"SELECT {RUN_COLUMNS} FROM runs WHERE run_id >= ? AND run_id < ? LIMIT 2",
+                (prefix, prefix + "~"),
+            )
+        if not rows or not prefix:
+            raise RunNotFound(f"no run {prefix!r} in {self.url}; `reenact ls` lists what is there")
+        if len(rows) > 1:
+            raise RunNotFound(f"{prefix!r} is the beginning of several run ids; give more of it")
+        return RunRow(*rows[0])
+
+    def runs(self, *, status: tuple[RunStatus, ...] | None = None, limit: int | None = None) -> list[RunRow]:
+        where = f"WHERE status IN ({', '.join('?' * len(status))})" if status else ""
+        sql = f"SELECT {RUN_COLUMNS} FROM runs {where} ORDER BY run_no DESC LIMIT ?"
+        return [RunRow(*row) for row in self._reader().query(sql, (*(status or ()), -1 if limit is None else limit))]
+
+    def unattended(self) -> frozenset[str]:
+        """Ids of runs that count as running, and that nobody works on."""
+        return leases.unattended(self._reader(), self.door.now_ms())
+
+    def open_run(self, run_id: str) -> OpenRun | None:
+        """Who holds a run; None for one that has ended, or is not there."""
+        return leases.open_run(self._reader(), run_id)
+
+    def _run_no(self, run_id: str) -> int:
+        rows = self._reader().query("SELECT run_no FROM runs WHERE run_id = ?", (run_id,))
+        if not rows:
+            raise RunNotFound(f"no run {run_id} in {self.url}")
+        return int(rows[0][0])
+
+    def dedupe_key(self, run_id: str) -> bytes:
+        rows = self._reader().query("SELECT dedupe_key FROM runs WHERE run_id = ?", (run_id,))
+        if not rows:
+            raise RunNotFound(f"no run {run_id} in {self.url}")
+        return bytes(rows[0][0])
+
+    def bodies(self, run_id: str, *, after: int = 0) -> Iterator[bytes]:
+        """The run's commit bodies in order, read in small batches, from the commit behind `after` on."""
+        base = self._run_no(run_id) << 24
+        reader, last = self._reader(), base + after
+        while rows := reader.query(
+            "SELECT id, body FROM commits WHERE id > ? AND id < ? ORDER BY id LIMIT 64", (last, base + (1 << 24))
+        ):
+            for row_id, body in rows:
+                yield reader.codec.unpack(blob(body, f"run {run_id}, commit {row_id - base}"))
+                last = row_id
+
+    def body(self, run_id: str, n: int) -> bytes | None:
+        reader = self._reader()
+        rows = reader.query("SELECT body FROM commits WHERE id = ?", (self._run_no(run_id) << 24 | n,))
+        return reader.codec.unpack(blob(rows[0][0], f"run {run_id}, commit {n}")) if rows else None
+
+    def latest_frontier(self, run_id: str) -> tuple[int, bytes] | None:
+        """(commit, frontier) of the run's last run checkpoint, as this store's key signed it."""
+        low = self._run_no(run_id) << 24
+        rows = self._reader().query(
+            "SELECT id, frontier FROM run_checkpoints WHERE id BETWEEN ? AND ? ORDER BY id DESC LIMIT 1",
+            (low, low + (1 << 24) - 1),
+        )
+        frontier = signed_frontier(self.signing_key, rows[0][0], rows[0][1]) if rows else None
+        return None if frontier is None else (rows[0][0] - low, frontier)
+
+    def trace(self, trace_id: str, *, run_id: str | None = None) -> TraceRow | None:
+        """Where a trace stands. Naming its run saves a walk over the traces of all others."""
+        if run_id is None:
+            return self._trace("WHERE t.trace_id = ?", trace_id)
+        low = self._run_no(run_id) << 24
+        return self._trace("WHERE t.trace_id = ? AND t.id BETWEEN ? AND ?", trace_id, low, low + (1 << 24) - 1)
+
+    def trace_at(self, run_id: str, step_index: int) -> TraceRow | None:
+        return self._trace("WHERE t.id = ?", self._run_no(run_id) << 24 | step_index)
+
+    def step_ids(self, run_id: str) -> list[str]:
+        """In request order."""
+        low = self._run_no(run_id) << 24
+        rows = self._reader().query(
+            "SELECT step_id FROM traces WHERE id BETWEEN ? AND ? ORDER BY id", (low, low + (1 << 24) - 1)
+        )
+        return [row[0] for row in rows]
+
+    def _trace(self, where: str, *values: object) -> TraceRow | None:
+        rows = self._reader().query(
+            "SELECT t.trace_id, r.run_id, t.id & 16777215, t.step_id, t.commit_n FROM traces t "
+            f"JOIN runs r ON r.run_no = t.id >> 24 {where}",
+            values,
+        )
+        return TraceRow(*rows[0]) if rows else None
+
+    def payload(self, run_id: str, commitment: str, *, near: int | None = None) -> bytes | None:
+        """The envelope behind a commitment. `near` is the commit that names it: there it is found at once."""
+        reader, run_no, wanted = self._reader(), self._run_no(run_id), bytes.fromhex(commitment)
+        if near is not None:
+            low = (run_no << 24 | near) << PAYLOAD_BITS
+            rows = reader.query(
+                "SELECT body FROM payloads WHERE id BETWEEN ? AND ? AND commitment = ?",
+                (low, low + (1 << PAYLOAD_BITS) - 1, wanted),
+            )
+            if rows:
+                return reader.envelope(rows[0][0])
+        rows = reader.query(
+            "SELECT p.body FROM shared_payloads s JOIN payloads p ON p.id = s.payload_id "
+            "WHERE s.run_no = ? AND s.commitment = ? AND p.commitment = ?",
+            (run_no, wanted, wanted),
+        )
+        if not rows:
+            low = run_no << 24 + PAYLOAD_BITS
+            rows = reader.query(
+                "SELECT body FROM payloads WHERE id >= ? AND id < ? AND commitment = ?",
+                (low, low + (1 << 24 + PAYLOAD_BITS), wanted),
+            )
+        return reader.envelope(rows[0][0]) if rows else None
+
+    def payloads(self, run_id: str) -> Iterator[tuple[str, bytes]]:
+        low = self._run_no(run_id) << 24 + PAYLOAD_BITS
+        reader, last = self._reader(), low - 1
+        while rows := reader.query(
+            "SELECT id, commitment, body FROM payloads WHERE id > ? AND id < ? ORDER BY id LIMIT 64",
+            (last, low + (1 << 24 + PAYLOAD_BITS)),
+        ):
+            for row_id, commitment, body in rows:
+                yield blob(commitment, "payloads").hex(), reader.envelope(body)
+                last = row_id
+
+    def find_content(self, run_id: str, content_key: bytes) -> tuple[str, int] | None:
+        """(commitment, commit that stored it) of equal content in the run, for content large enough to be indexed."""
+        rows = self._reader().query(
+            f"SELECT c.commitment, c.payload_id >> {PAYLOAD_BITS} & 16777215 "
+            "FROM runs r JOIN contents c ON c.run_no = r.run_no JOIN payloads p ON p.id = c.payload_id "
+            "WHERE r.run_id = ? AND c.content_key = ?",
+            (run_id, content_key),
+        )
+        return (rows[0][0].hex(), int(rows[0][1])) if rows else None
+
+    def spent(self, day: str, agent_id: str) -> dict[str, int]:
+        """Picodollars that an agent spent on a day, by model; "" stands for what no model did."""
+        return {model: int(exact) for model, exact in self._reader().query(money.SPENT, (day, agent_id))}
+
+    def set_apart(self, day: str, agent_id: str, besides: Collection[str] = ()) -> dict[str, int]:
+        """Picodollars, by model, that an agent's calls in flight, but for the traces `besides`, may still cost.
+
+        Only of runs with a limit that other runs count against.
+        """
+        return money.by_model(self._reader().query(money.LIVE, (day, agent_id, self.door.now_ms())), besides)
+
+    def key_record(self, server: str, tool: str, key: str) -> KeyRecord | None:
+        rows = self._reader().query(
+            "SELECT i.server, i.tool, i.key, i.request_digest, i.agent_id, i.trace_id, r.run_id, i.state "
+            "FROM idempotency i JOIN runs r ON r.run_no = i.run_no WHERE i.server = ? AND i.tool = ? AND i.key = ?",
+            (server, tool, key),
+        )
+        return KeyRecord(*rows[0]) if rows else None
+
+    def late_effects(self, run_id: str, trace_id: str) -> list[LateEffect]:
+        rows = self._reader().query(
+            "SELECT trace_id, body FROM late_effects WHERE run_no = ? AND trace_id = ? ORDER BY id",
+            (self._run_no(run_id), trace_id),
+        )
+        return [LateEffect(trace_id=row[0], body=row[1]) for row in rows]
+
+    def evidence(self) -> SqliteEvidence:
+        """What lies in it, in one snapshot of its own."""
+        if self.path != ":memory:":
+            return open_evidence(self.path)
+        with self._writer.lock:
+            return copy_of(self._writer.db)
+
+    def close(self) -> None:
+        for connection in (self._writer, *self._readers):
+            connection.close()
+        self._readers.clear()
