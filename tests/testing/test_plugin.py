@@ -142,7 +142,7 @@ def test_another_folder_can_be_configured(suite: pytest.Pytester) -> None:
 
 def test_a_changed_policy_shows_as_another_behaviour(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     run(suite, "--reenact-record=missing").assert_outcomes(passed=1)
-    monkeypatch.setattr("reenact.runtime.call.dispatch.should_retry", lambda *_: False)
+    monkeypatch.setattr("reenact.runtime.call.retry.should_retry", lambda *_: False)
 
     result = run(suite)
     result.assert_outcomes(failed=1)

@@ -235,17 +235,17 @@ def a_parameter_is_another(document: dict[str, Any]) -> None:
 # -- functions that decide --------------------------------------------------------------------------------------------
 
 
-@in_code("fetch", "retry_count", "reenact.runtime.call.dispatch.should_retry", kind="policy")
+@in_code("fetch", "retry_count", "reenact.runtime.call.retry.should_retry", kind="policy")
 def nothing_is_retried(*_: object) -> bool:
     return False
 
 
-@in_code("fetch", "backoff_ms", "reenact.runtime.call.dispatch.calculate_backoff_ms", kind="policy")
+@in_code("fetch", "backoff_ms", "reenact.runtime.call.retry.calculate_backoff_ms", kind="policy")
 def back_offs_are_rounded_up(*args: Any, **options: Any) -> int:
     return retry.calculate_backoff_ms(*args, **options) + 1
 
 
-@in_code("mail", "backoff_ms", "reenact.runtime.call.dispatch.calculate_backoff_ms", kind="policy")
+@in_code("mail", "backoff_ms", "reenact.runtime.call.retry.calculate_backoff_ms", kind="policy")
 def jitter_is_seeded_by_the_new_run(attempt: int, policy: Any, run_id: str, *, step_id: str = "") -> int:
     return retry.calculate_backoff_ms(attempt, policy, run_id + "x", step_id=step_id)
 
@@ -302,12 +302,12 @@ def a_retry_asks_nobody_for_money(_: Call) -> None:
     return None
 
 
-@in_code("pay", "retry_count", "reenact.runtime.call.dispatch.may_repeat", kind="policy")
+@in_code("pay", "retry_count", "reenact.runtime.call.retry.may_repeat", kind="policy")
 def a_write_is_sent_again_whatever_happened(**_: object) -> bool:
     return True
 
 
-@in_code("pay", "retry_count", "reenact.runtime.call.dispatch.may_repeat", kind="policy")
+@in_code("pay", "retry_count", "reenact.runtime.call.retry.may_repeat", kind="policy")
 def a_write_is_never_sent_again(*, tool_class: str, **facts: Any) -> bool:
     return tool_class == "read" or facts["honours_key"]
 
