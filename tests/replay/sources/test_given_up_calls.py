@@ -74,7 +74,7 @@ async def begun(session: Session, skill_id: str, name: str, **options: Any) -> a
     """A call that has come as far as it comes."""
     task = asyncio.create_task(session.call(skill_id, {"name": name}, **options))
     for _ in range(50):
-        await asyncio.sleep(0.001)  # commits are another thread's
+        await asyncio.sleep(0)
     return task
 
 
