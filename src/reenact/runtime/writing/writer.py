@@ -275,12 +275,12 @@ class RunWriter:
     def _write_body(self, draft: Draft, *, is_last: bool) -> None:
         """The lines of a commit, from what is staged; the tree of attempts grows by what stands in them."""
         fold, traces = self.fold, sorted(draft.lines_of.values(), key=IN_ORDER)
-        if is_last and fold.done // CHECKPOINT_STEPS != self._checkpointed // CHECKPOINT_STEPS:
-            self._add_run_checkpoint(draft)  # not before the last: the fold is ahead of the lines of the others
-        draft.write_body(fold.commits + 1, fold.head, traces)
         for trace in traces:  # calls side by side end in another order than their lines stand in
             for leaf in trace.attempts:
                 fold.attempts_tree.append(leaf)
+        if is_last and fold.done // CHECKPOINT_STEPS != self._checkpointed // CHECKPOINT_STEPS:
+            self._add_run_checkpoint(draft)  # not before the last: the fold is ahead of the lines of the others
+        draft.write_body(fold.commits + 1, fold.head, traces)
         if draft.seal is not None:
             draft.seal = replace(draft.seal, commits=draft.n, attempts_root=fold.attempts_tree.root())
 
