@@ -7,5 +7,5 @@
     rules                     what each rule says
     suppress → output, sarif  comments that silence; text and JSON; SARIF
 
-`check.check(paths)` is the whole of it.
+`check.check(paths)` is the whole of it: begin to read there. In: paths. Out: findings with their places.
 """

@@ -11,8 +11,8 @@ import pytest
 
 from reenact.errors import StoreBusy
 from reenact.store.sqlite import connection
+from reenact.store.sqlite.connection import Turnstile
 from reenact.store.sqlite.store import SqliteStore
-from reenact.store.sqlite.turnstile import Turnstile
 from tests.store.sqlite.crowd import check, gather
 
 SECONDS = 3
