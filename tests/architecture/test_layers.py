@@ -156,6 +156,26 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def fan_out(path: Path, modules: set[str]) -> set[str]:
+    """Other modules of reenact that a file imports anywhere: under TYPE_CHECKING and inside functions too."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.split(".")[0] == "reenact"}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None and node.module.split(".")[0] == "reenact":
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= names & modules
+            if not names <= modules:
+                found.add(node.module)
+    return found - {module_name(path)}
+
+
+def test_no_module_imports_more_than_20_others() -> None:
+    modules = {module_name(path) for path in sources()}
+    imported = {module_name(path): len(fan_out(path, modules)) for path in sources()}
+    assert {name: count for name, count in imported.items() if count > 20} == {}
+
+
 def module_graph() -> dict[str, set[str]]:
     modules = {module_name(path): path for path in sources()}
     graph: dict[str, set[str]] = {name: set() for name in modules}
@@ -208,3 +228,20 @@ def test_salted_hash_appears_nowhere() -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "hash"
     ]
     assert calls == []
+
+
+def test_a_folder_holds_about_a_dozen_files() -> None:
+    folders = {path.parent for path in sources()}
+    files = {folder.relative_to(SRC).as_posix(): len(list(folder.glob("*.py"))) for folder in folders}
+    assert {folder: count for folder, count in files.items() if count > 16} == {}
+
+
+def test_no_unused_argument_is_excused() -> None:
+    """What an interface passes and nobody needs is named so: `_ctx, /`."""
+    excused = [
+        f"{path.relative_to(SRC)}:{number}"
+        for path in sources()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if "noqa" in line and re.search(r"\bARG\d*\b", line)
+    ]
+    assert excused == []

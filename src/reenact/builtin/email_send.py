@@ -132,7 +132,7 @@ class _PinnedSmtp(smtplib.SMTP):
         # Without a name of its own smtplib asks the name server for this machine's.
         super().__init__(host, port, local_hostname=socket.gethostname(), timeout=seconds)
 
-    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:  # noqa: ARG002 - resolved before
+    def _get_socket(self, _host: str, port: int, timeout: float, /) -> socket.socket:
         for address in self._addresses[:-1]:
             try:
                 return self._wrapped(socket.create_connection((address, port), timeout))

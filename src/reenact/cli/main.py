@@ -99,10 +99,10 @@ def interrupted() -> NoReturn:
 class LazyGroup(TyperGroup):
     """Lists commands from the table, and imports a command's module only to run it."""
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the signature is the framework's
+    def list_commands(self, _ctx: Any, /) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002  # the signature is the framework's
+    def get_command(self, _ctx: Any, cmd_name: str, /) -> Any:
         if cmd_name in self.commands:
             return self.commands[cmd_name]
         known = COMMANDS.get(cmd_name)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from reenact.contracts.artifacts import ArtifactType
+from reenact.contracts.outcome import StructuredOutcome
 from reenact.errors import DamagedRecord
 from reenact.journal.fold import TraceFold
 from reenact.journal.lines import decode_artifact, decode_line, split_body
+from reenact.record.outcomes import outcome_of
+from reenact.record.payloads import StoredPayloads
 from reenact.store.base import Store, TraceRow
 
 Commits = dict[ArtifactType, int]
@@ -39,3 +42,11 @@ def apply_commit(trace: TraceFold, commits: Commits, body: bytes, number: int, *
             commits[line.entry.artifact_type] = number
         elif line.attempt is not None and line.attempt.trace_id == trace.trace_id:
             trace.add_attempt(line.attempt)
+
+
+def recorded_outcome(store: Store, run_id: str, trace_id: str) -> tuple[StructuredOutcome, object]:
+    """(outcome, output) of a call that has had its effect, in whichever run it was made."""
+    row = store.trace(trace_id, run_id=run_id)
+    assert row is not None, "a call that had an effect is recorded"
+    trace, commits = load_trace(store, row)
+    return outcome_of(StoredPayloads(store, run_id), trace, near=commits.get("tool_effect"))

@@ -14,7 +14,8 @@ from reenact.record.result import RunResult
 from reenact.replay.modes.interrupted import ForkMode, FullReplayMode
 from reenact.runtime import conduct
 from reenact.runtime.effects.coroutines import run_sync
-from reenact.runtime.engine import Engine, Mode
+from reenact.runtime.engine import Engine
+from reenact.runtime.mode import Mode
 from reenact.runtime.plans.prepare import PlanLike, prepare
 from reenact.runtime.session.opening import SessionOpening
 
@@ -177,6 +178,6 @@ class Runtime(Engine):
         return run_sync(self.dry_run_async(plan))
 
     async def dry_run_async(self, plan: PlanLike) -> ReplayResult:
-        from reenact.replay.forecast.dry_plan import dry_run_plan
+        from reenact.replay.modes.dry import dry_run_plan
 
         return await dry_run_plan(prepare(self, plan), self.registry.freeze(), door=self.door)

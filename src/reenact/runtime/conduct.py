@@ -12,6 +12,7 @@ from reenact.record.result import RunResult
 from reenact.record.state import refuse_unsealed
 from reenact.runtime.effects.source import EffectSource
 from reenact.runtime.engine import Engine
+from reenact.runtime.lending import live_source
 from reenact.runtime.listeners import Fact
 from reenact.runtime.opening import begin, reopen
 from reenact.runtime.parked import Parked
@@ -35,7 +36,7 @@ class LiveMode:
     ) -> tuple[RunPlan, EffectSource]:
         assert fold.record is None or fold.record.mode == "live"
         bound = RunPlan(plan, document, engine.registry.freeze())
-        return bound, engine.live_source(bound)
+        return bound, live_source(engine, bound)
 
     async def go_on(self, engine: Engine, run: Run) -> RunResult:
         return await conduct(engine, run)
@@ -44,7 +45,7 @@ class LiveMode:
 async def start(engine: Engine, pinned: PinnedPlan, *, run_id: str | None = None) -> RunResult:
     """A new run of a plan, to its end or to where it has to stop."""
     bound = RunPlan(*pinned, engine.registry.freeze())
-    return await conduct(engine, begin(engine, bound, engine.live_source(bound), run_id=run_id))
+    return await conduct(engine, begin(engine, bound, live_source(engine, bound), run_id=run_id))
 
 
 async def conduct(engine: Engine, run: Run, before_seal: BeforeSeal | None = None) -> RunResult:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from reenact.contracts.plan import plan_hash
 from reenact.contracts.records import RunKind, RunMode, RunRecord
@@ -14,9 +13,8 @@ from reenact.record.reader import RunReader
 from reenact.record.state import load_fold, refuse_ended
 from reenact.runtime.effects.source import EffectSource
 from reenact.runtime.engine import Engine
-from reenact.runtime.gates import external, permission
-from reenact.runtime.gates.state import Gates
-from reenact.runtime.gates.supervisor import Supervision, SupervisorFunction, load_supervisor
+from reenact.runtime.gates.state import gates_of
+from reenact.runtime.lending import redactor_of
 from reenact.runtime.listeners import Fact, Listeners
 from reenact.runtime.money import Money
 from reenact.runtime.plans.steps import RunPlan
@@ -26,8 +24,6 @@ from reenact.runtime.writing.writer import RunWriter
 from reenact.store.base import NewRun
 from reenact.values.ids import is_uuid7
 from reenact.version import __version__
-
-SERVED: tuple[RunMode, ...] = ("mock_replay", "dry_run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +52,7 @@ def begin(
         raise UsageError(f"run_id {run_id!r} is not a lowercase UUIDv7; leave it out to get a new one")
     door, is_plan = engine.door, kind == "plan"
     new_id, dedupe_key = run_id or door.uuid7(), door.random_bytes(32)
-    book = PayloadBook(engine.store, new_id, door, dedupe_key, engine.redactor(plan))
+    book = PayloadBook(engine.store, new_id, door, dedupe_key, redactor_of(engine, plan))
     journal = RunWriter(engine.committer, RunFold(new_id), book, door, lease=None, owner=engine.owner)
     started_at = door.timestamp()
     record = RunRecord(
@@ -92,7 +88,7 @@ def reopen(engine: Engine, run_id: str, read: Callable[[Engine, str], Interrupte
     lease = store.acquire(run_id, engine.owner)
     try:
         past = (read or read_plan)(engine, run_id)
-        redactor = engine.redactor(past.plan)
+        redactor = redactor_of(engine, past.plan)
     except BaseException:
         store.release(lease)
         raise
@@ -115,8 +111,7 @@ def read_plan(engine: Engine, run_id: str) -> Interrupted:
 
 def assemble(engine: Engine, plan: RunPlan, journal: RunWriter, source: EffectSource, original_run_id: str) -> Run:
     """The parts of a run put together."""
-    context, record = plan.plan.context, journal.fold.record
-    named = named_supervisor(plan, journal)
+    record = journal.fold.record
     return Run(
         store=engine.store,
         door=engine.door,
@@ -124,28 +119,9 @@ def assemble(engine: Engine, plan: RunPlan, journal: RunWriter, source: EffectSo
         plan=plan,
         source=source,
         money=Money(plan, journal, engine.store, engine.door),
-        gates=Gates(
-            permission.limits(context),
-            external.limit(context, journal.fold, plan),
-            Supervision(context.supervisor, named, engine.supervisor, engine.supervisor_timeout_s),
-        ),
+        gates=gates_of(plan, journal, engine.supervisor, engine.supervisor_timeout_s),
         listeners=Listeners(engine.listeners, journal.after_commit, "live" if record is None else record.mode),
         mint=engine.mint,
         original_run_id=original_run_id,
         unrecorded=Unrecorded(engine.unrecorded_reads),
     )
-
-
-def named_supervisor(plan: RunPlan, journal: RunWriter) -> Callable[[], SupervisorFunction | None]:
-    """How the function that the plan names is loaded: for a new run at once, so that it is refused without it.
-
-    Where everything is served nobody is asked, and no code is loaded.
-    """
-    record = journal.fold.record
-    if record is not None and record.mode in SERVED:
-        return lambda: None
-    load = partial(load_supervisor, plan.plan.context.supervisor)
-    if journal.lease is not None:
-        return load
-    found = load()
-    return lambda: found

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
+from reenact.contracts.records import Event
 from reenact.contracts.references import MISSING
 from reenact.errors import ConcurrentExecution
 from reenact.journal.fold import TraceFold
@@ -100,6 +103,16 @@ class Run:
             if note is not None:
                 self.journal.lease = replace(lease, cancel=note)
         return self.cancel_note is not None
+
+    def note_cancel_request(self, note: str) -> None:
+        """Stage what somebody else asked for, as an event of the run."""
+        asked = msgspec.json.decode(note, type=dict[str, str])
+        self.note_cancel(asked.get("reason", ""), asked.get("who"))
+
+    def note_cancel(self, reason: str, who: str | None) -> None:
+        """Stage that the run was cancelled, as an event: why, and by whom."""
+        data, ts = self.journal.book.put({"reason": reason})[0], self.door.timestamp()
+        self.journal.event(Event(data=data, reason=None, trace_id=None, ts=ts, type="cancel", who=who))
 
     async def sleep_until_cancelled(self, seconds: float) -> bool:
         """Sleep, but not through a request to cancel: True when there is one."""

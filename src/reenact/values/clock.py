@@ -30,7 +30,7 @@ class Door(Protocol):
     def monotonic(self) -> float:
         """Seconds on a clock that never goes back; only differences mean something."""
 
-    async def sleep(self, seconds: float) -> None:
+    async def sleep(self, seconds: float, /) -> None:
         """Come back after `seconds`."""
 
     def uuid7(self) -> str:

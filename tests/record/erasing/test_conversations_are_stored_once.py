@@ -7,24 +7,12 @@ import string
 from pathlib import Path
 
 from reenact import Runtime
-from reenact.runtime.effects.live import LiveSource
-from reenact.runtime.plans.steps import RunPlan
+from reenact.builtin.llm.stub import STUB_SERVICE
 from reenact.store.checks.verification import verify_run
 
 TURNS = 200
 BYTES_A_TURN = 2000
 LIMIT = 3_000_000
-
-
-class Told(Runtime):
-    """A runtime whose stub model answers as told."""
-
-    answers: list[str]
-
-    def live_source(self, plan: RunPlan) -> LiveSource:
-        source = super().live_source(plan)
-        source._services["llm_stub"] = lambda _: self.answers.pop(0)
-        return source
 
 
 def noise(chance: random.Random, length: int) -> str:
@@ -35,8 +23,9 @@ def noise(chance: random.Random, length: int) -> str:
 def test_two_hundred_turns_of_two_kilobytes_take_less_than_three_megabytes(tmp_path: Path) -> None:
     chance = random.Random(4)
     path = tmp_path / "store.db"
-    runtime = Told(str(path))
-    runtime.answers = [noise(chance, BYTES_A_TURN // 2) for _ in range(TURNS)]
+    runtime = Runtime(str(path))
+    answers = [noise(chance, BYTES_A_TURN // 2) for _ in range(TURNS)]
+    runtime.services[STUB_SERVICE] = lambda _: answers.pop(0)
     messages: list[dict[str, str]] = []
     with runtime.session(goal="talk") as session:
         for _ in range(TURNS):

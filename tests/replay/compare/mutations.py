@@ -252,7 +252,7 @@ def jitter_is_seeded_by_the_new_run(attempt: int, policy: Any, run_id: str, *, s
 
 with_patches(
     "waits_that_others_ask_for_are_capped", "next", "backoff_ms", kind="policy",
-    patches={"reenact.runtime.call.dispatch.LONGEST_RETRY_AFTER_MS": 1000},
+    patches={"reenact.runtime.call.retry.LONGEST_RETRY_AFTER_MS": 1000},
 )  # fmt: skip
 
 

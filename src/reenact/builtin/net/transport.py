@@ -116,12 +116,7 @@ def _backend(guard: Guard) -> httpcore2.AsyncNetworkBackend:
 
             return await _first(addresses, connect, httpcore2.ConnectError)
 
-        async def connect_unix_socket(
-            self,
-            path: str,  # noqa: ARG002 - the interface is the library's
-            timeout: float | None = None,  # noqa: ARG002, ASYNC109 - the interface is the library's
-            socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,  # noqa: ARG002 - likewise
-        ) -> httpcore2.AsyncNetworkStream:
+        async def connect_unix_socket(self, *_: object, **__: object) -> httpcore2.AsyncNetworkStream:
             raise httpcore2.UnsupportedProtocol("unix sockets are not reachable from a plan")
 
         async def sleep(self, seconds: float) -> None:

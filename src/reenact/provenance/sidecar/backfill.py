@@ -277,7 +277,7 @@ class _Thorough(_Original):
                 return self._token_entry(path, text)
         raise CannotBackfill(f"no token file tokens/{name}.yml at commit {self._commit[:12]}")
 
-    def _brief(self, header: Header, title: Title) -> dict[str, str] | None:  # noqa: ARG002  # a critique's counts too
+    def _brief(self, header: Header, _title: Title, /) -> dict[str, str] | None:  # a critique's counts too
         if header.brief is None:
             return None
         for path in self._places(header.brief):

@@ -2,5 +2,6 @@
 
 In comes a pinned plan with the skills at hand and what is known of the world (`Outside`); out goes a `Simulation`, what
 `reenact simulate` shows, or the `ReplayResult` of `Runtime.dry_run`. Nothing is called, looked up or kept. Begin to
-read in `simulation`; `dry_plan` is how a plan is run whose references lead to nothing yet, and `modes.dry` runs it.
+read in `simulation`; `dry_plan` is a plan whose references lead to nothing yet and what comes of its calls,
+and `modes.dry` runs it.
 """

@@ -26,8 +26,7 @@ from reenact.policy.literals import literal_secrets
 from reenact.policy.redaction import SecretRules
 from reenact.policy.repeat import may_repeat
 from reenact.policy.settle import Tariff, settle, tariff
-from reenact.replay.modes.dry import DrySource, result_of, run_dry
-from reenact.replay.result import ReplayResult
+from reenact.replay.sources.dry import DrySource
 from reenact.runtime.effects.source import AttemptCall, AttemptResult
 from reenact.runtime.gates.validate import TOLD
 from reenact.runtime.gates.verdict import Refusal
@@ -36,7 +35,6 @@ from reenact.runtime.plans.pinning import PinnedPlan
 from reenact.runtime.plans.steps import PlannedStep, RunPlan
 from reenact.runtime.writing.redaction import KEY_VARIABLE
 from reenact.skills.registry import Registry
-from reenact.values.clock import Door, SystemDoor
 
 Parameters = dict[str, object]
 
@@ -180,8 +178,3 @@ def may_be_repeated(step: PlannedStep, parameters: Mapping[str, object], error: 
         code=error.code,
         facts=facts_of(error),
     )
-
-
-async def dry_run_plan(pinned: PinnedPlan, registry: Registry, *, door: Door | None = None) -> ReplayResult:
-    """What a pinned plan that never ran would cost and touch; times are not known."""
-    return result_of(await run_dry(PlanSource(plan=DryPlan(pinned, registry), door=door or SystemDoor())))

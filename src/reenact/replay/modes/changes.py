@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 
@@ -10,6 +10,8 @@ from reenact.contracts.plan import Context, plan_from_document
 from reenact.errors import JsonSyntaxError, UsageError
 from reenact.policy.cost import PriceTable
 from reenact.record.recording import Recording
+from reenact.replay.modes.mock import mock_replay
+from reenact.skills.registry import Registry
 from reenact.values.canonical import as_recorded, parse_json
 
 POLICY_FIELDS = tuple(name for name in Context.__struct_fields__ if name != "pins")
@@ -136,3 +138,20 @@ def parse_set(text: str) -> tuple[str, object]:
         return path, parse_json(value)
     except JsonSyntaxError:
         return path, value
+
+
+async def refuse_earlier_effect(
+    recording: Recording, registry: Registry, changed: Changes, served: Container[str], at: str
+) -> None:
+    """The steps before the fork must be as recorded, or what follows would not follow from the one change."""
+    if changed.document == recording.document:
+        return
+    replayed = await mock_replay(recording, registry, document=changed.document)
+    assert replayed.comparison is not None
+    for step in replayed.comparison.steps:
+        if step.step_id in served and step.differences:
+            first = step.differences[0]
+            raise UsageError(
+                f"--at {at}: the change already takes effect in step {step.step_id} ({first.aspect}); "
+                f"fork at {step.step_id} or earlier"
+            )

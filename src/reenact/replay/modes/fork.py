@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from reenact.contracts.records import Event, RunStatus
+from reenact.contracts.records import RunStatus
 from reenact.errors import DeterminismBroken, UsageError
-from reenact.record.reader import steps_of
 from reenact.record.recording import Recording
 from reenact.replay.breakers import find_breakers
-from reenact.replay.compare.behaviour import behaviour_of
-from reenact.replay.compare.compare import Comparison, compare
-from reenact.replay.compare.explain import explain
-from reenact.replay.modes.changes import Changes
+from reenact.replay.compare.against import hold_against
+from reenact.replay.modes.changes import Changes, refuse_earlier_effect
 from reenact.replay.modes.full import with_new_salt
-from reenact.replay.modes.mock import mock_replay
 from reenact.replay.modes.notes import DIRECTIVE, note, trace_record
 from reenact.replay.result import GoOn, How, ReplayResult, StepReport
 from reenact.replay.sources.mixed import ForkSource
 from reenact.replay.sources.recorded import NothingRecorded, RecordedSource
 from reenact.replay.sources.stand_in import ReplayPlan
-from reenact.replay.steps import content
 from reenact.runtime.conduct import conduct
-from reenact.runtime.effects.source import EffectSource
 from reenact.runtime.engine import Engine
+from reenact.runtime.lending import live_source
 from reenact.runtime.opening import begin
 from reenact.runtime.parked import Parked
 from reenact.runtime.plans.plan_run import BeforeSeal, run_plan, seal
@@ -46,7 +41,7 @@ async def fork(
     document = with_new_salt(changed.document, engine.door.random_bytes(32).hex())
     plan = ReplayPlan(recording, document, engine.registry.freeze())
     refuse_unknown_step(recording, plan, at)
-    await refuse_earlier_effect(recording, engine, changed, plan, at)
+    await refuse_earlier_effect(recording, engine.registry, changed, before(plan, at), at)
     if go_on == "live":
         refuse_breakers(recording, plan, at, allow=allow_breakers)
     plan.serve_only(set(before(plan, at)) if go_on == "live" else None)
@@ -93,9 +88,7 @@ async def resumed(engine: Engine, run: Run, recording: Recording, plan: ReplayPl
 async def end_early(run: Run, reason: str, before_seal: BeforeSeal) -> None:
     """Nothing is recorded from here on: the fork is cancelled, with the reason, and sealed."""
     await run.journal.flush()
-    data = run.journal.book.put({"reason": reason})[0]
-    ts = run.door.timestamp()
-    run.journal.event(Event(data=data, reason=None, trace_id=None, ts=ts, type="cancel", who="reenact fork"))
+    run.note_cancel(reason, "reenact fork")
     await before_seal("cancelled")
     await seal(run, "cancelled")
 
@@ -105,12 +98,11 @@ def fork_source(
 ) -> ForkSource:
     supervisor = plan.plan.context.supervisor
     served = frozenset(before(plan, at))
-    after: EffectSource = RecordedSource(recording, supervisor, strict=True, outputs=outputs)
-    if go_on == "live":
-        after = engine.live_source(plan)
     return ForkSource(
         before=RecordedSource(recording, recording.plan.context.supervisor, outputs=outputs),
-        after=after,
+        after=live_source(engine, plan)
+        if go_on == "live"
+        else RecordedSource(recording, supervisor, strict=True, outputs=outputs),
         is_before=served.__contains__,
     )
 
@@ -125,24 +117,6 @@ def refuse_unknown_step(recording: Recording, plan: ReplayPlan, at: str) -> None
     missing = [step_id for step_id in before(plan, at) if step_id not in recording.steps]
     if missing:
         raise UsageError(f"--at {at}: the recorded run ended before step {missing[0]}; fork at {missing[0]} or earlier")
-
-
-async def refuse_earlier_effect(
-    recording: Recording, engine: Engine, changed: Changes, plan: ReplayPlan, at: str
-) -> None:
-    """The steps before the fork must be as recorded, or what follows would not follow from the one change."""
-    if changed.document == recording.document:
-        return
-    replayed = await mock_replay(recording, engine.registry, document=changed.document)
-    served = set(before(plan, at))
-    assert replayed.comparison is not None
-    for step in replayed.comparison.steps:
-        if step.step_id in served and step.differences:
-            first = step.differences[0]
-            raise UsageError(
-                f"--at {at}: the change already takes effect in step {step.step_id} ({first.aspect}); "
-                f"fork at {step.step_id} or earlier"
-            )
 
 
 def refuse_breakers(recording: Recording, plan: ReplayPlan, at: str, *, allow: bool) -> None:
@@ -170,17 +144,11 @@ def compared(
     *,
     reason: str | None = None,
 ) -> ReplayResult:
-    steps = steps_of(engine.store, run_id)
-    exact = go_on == "mock"
-    comparison: Comparison = compare(
-        (behaviour_of(step, exact=exact) for step in recording.steps.values()),
-        (behaviour_of(step, exact=exact) for step in steps.values()),
-        served=exact,
-    )
+    held = hold_against(recording, engine.store, run_id, served=go_on == "mock", stop=stop)
     served = set(before(plan, at))
 
     def how(step_id: str) -> How:
-        if step_id not in steps:
+        if step_id not in held.steps:
             return "not reached"
         return "served" if step_id in served or go_on == "mock" else "live"
 
@@ -191,9 +159,9 @@ def compared(
         reason=reason,
         mode="fork",
         original_run_id=recording.run_id,
-        verdict="failed" if status in ("waiting", "held") else ("matched" if comparison.matches else "differed"),
-        comparison=comparison,
-        divergence=explain(recording, steps, comparison, stop),
-        content=content(recording.steps, steps),
+        verdict="failed" if status in ("waiting", "held") else held.verdict,
+        comparison=held.comparison,
+        divergence=held.divergence,
+        content=held.content,
         how=tuple(StepReport(step_id=step.step_id, how=how(step.step_id)) for step in plan.plan.steps),
     )

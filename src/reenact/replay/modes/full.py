@@ -6,21 +6,19 @@ from collections.abc import Iterable
 
 from reenact.contracts.records import RunStatus
 from reenact.errors import DeterminismBroken
-from reenact.record.reader import steps_of
 from reenact.record.recording import Recording
 from reenact.replay.breakers import Breaker, find_breakers
-from reenact.replay.compare.behaviour import ASPECTS, Aspect, behaviour_of
-from reenact.replay.compare.compare import compare
-from reenact.replay.compare.explain import explain
+from reenact.replay.compare.against import hold_against
+from reenact.replay.compare.behaviour import ASPECTS, Aspect
 from reenact.replay.modes.actions import Action, choose_actions
 from reenact.replay.modes.notes import DIRECTIVE, note, trace_record
-from reenact.replay.result import How, ReplayMode, ReplayResult, ReplayVerdict, StepReport
+from reenact.replay.result import How, ReplayMode, ReplayResult, StepReport
 from reenact.replay.sources.mixed import FullReplaySource
 from reenact.replay.sources.recorded import RecordedSource
 from reenact.replay.sources.stand_in import ReplayPlan
-from reenact.replay.steps import content
 from reenact.runtime.conduct import conduct
 from reenact.runtime.engine import Engine
+from reenact.runtime.lending import live_source
 from reenact.runtime.opening import begin
 from reenact.runtime.plans.steps import RunPlan
 from reenact.runtime.run import Run
@@ -77,7 +75,7 @@ async def resumed(
 
 def full_source(engine: Engine, recording: Recording, bound: RunPlan, actions: dict[str, Action]) -> FullReplaySource:
     return FullReplaySource(
-        live=engine.live_source(bound),
+        live=live_source(engine, bound),
         recorded=RecordedSource(recording, recording.plan.context.supervisor),
         actions=actions,
         door=engine.door,
@@ -96,15 +94,8 @@ def compared(
     breakers: Iterable[Breaker] = (),
 ) -> ReplayResult:
     """A live replay held against its original, as far as it has come."""
-    steps = steps_of(store, run_id)
     left_out = {step_id: frozenset(ASPECTS) - STILL_COMPARED for step_id in actions if actions[step_id] != "execute"}
-    comparison = compare(
-        (behaviour_of(step, exact=False) for step in recording.steps.values()),
-        (behaviour_of(step, exact=False) for step in steps.values()),
-        served=False,
-        skip=left_out,
-    )
-    verdict: ReplayVerdict = "matched" if comparison.matches else "differed"
+    held = hold_against(recording, store, run_id, served=False, skip=left_out)
     return ReplayResult(
         run_id=run_id,
         status=status,
@@ -112,12 +103,12 @@ def compared(
         reason=reason,
         mode=mode,
         original_run_id=recording.run_id,
-        verdict="failed" if status in ("waiting", "held") else verdict,
-        comparison=comparison,
-        divergence=explain(recording, steps, comparison, None),
-        content=content(recording.steps, steps),
+        verdict="failed" if status in ("waiting", "held") else held.verdict,
+        comparison=held.comparison,
+        divergence=held.divergence,
+        content=held.content,
         how=tuple(
-            StepReport(step_id=step_id, how=HOW[action] if step_id in steps else "not reached")
+            StepReport(step_id=step_id, how=HOW[action] if step_id in held.steps else "not reached")
             for step_id, action in actions.items()
         ),
         breakers=tuple(breakers),

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from reenact.contracts.records import RunStatus
-from reenact.record.reader import steps_of
 from reenact.record.recording import Recording
 from reenact.replay.breakers import Breaker, find_breakers
-from reenact.replay.compare.behaviour import behaviour_of
-from reenact.replay.compare.compare import compare
-from reenact.replay.compare.explain import explain
+from reenact.replay.compare.against import hold_against
 from reenact.replay.modes.scheduler import Scheduler, moments_of
+from reenact.replay.modes.throw_away import throw_away_engine
 from reenact.replay.result import ReplayResult, StepReport
-from reenact.replay.sources.instant import InstantDoor
 from reenact.replay.sources.recorded import NothingRecorded, RecordedSource
 from reenact.replay.sources.stand_in import SERVED_PARTS, ReplayPlan
-from reenact.replay.steps import content, nobody
-from reenact.runtime.engine import Engine
 from reenact.runtime.opening import begin
 from reenact.runtime.parked import Parked
 from reenact.runtime.plans.plan_run import run_plan
 from reenact.runtime.run import Run
 from reenact.skills.registry import Registry
-from reenact.store.open import in_memory
-from reenact.values.clock import Door, SystemDoor
+from reenact.values.clock import Door
 
 
 async def mock_replay(
@@ -39,7 +33,7 @@ async def mock_replay(
     candidate = recording.document if document is None else document
     breakers = tuple(mock_breakers(recording, candidate, registry))
     plan = ReplayPlan(recording, candidate, registry)
-    engine = Engine(in_memory(), skills=registry, supervisor=nobody, door=InstantDoor(door or SystemDoor()))
+    engine = throw_away_engine(registry, door)
     source = RecordedSource(recording, plan.plan.context.supervisor)
     run = begin(
         engine, plan, source, mode="mock_replay", parent_run=recording.run_id, original_run_id=recording.seed_run_id
@@ -50,21 +44,18 @@ async def mock_replay(
         status, reason, stop = await to_the_end(run)
     if recording.status == "cancelled" and status in ("completed", "running"):
         status = "cancelled"  # the one who cancelled the recorded run is served: nothing goes on behind it
-    steps = steps_of(engine.store, run.run_id)
-    comparison = compare(
-        (behaviour_of(step) for step in recording.steps.values()), (behaviour_of(step) for step in steps.values())
-    )
+    held = hold_against(recording, engine.store, run.run_id, served=True, stop=stop)
     return ReplayResult(
         run_id=run.run_id,
         status=status,
         store=engine.store,
-        reason=reason if comparison.first is not None else None,
+        reason=reason if held.comparison.first is not None else None,
         mode="mock_replay",
         original_run_id=recording.run_id,
-        verdict="matched" if comparison.matches else "differed",
-        comparison=comparison,
-        divergence=explain(recording, steps, comparison, stop),
-        content=content(recording.steps, steps),
+        verdict=held.verdict,
+        comparison=held.comparison,
+        divergence=held.divergence,
+        content=held.content,
         how=tuple(served_step(plan, step_id) for step_id in recording.steps),
         breakers=breakers,
     )

@@ -6,9 +6,9 @@ from reenact.contracts.plan import Plan, plan_from_document
 from reenact.record.recording import Recording
 from reenact.replay.compare.render import comparison_document
 from reenact.replay.modes.notes import TRACE, note, notes_of, trace_record
+from reenact.replay.modes.throw_away import nobody
 from reenact.replay.result import ReplayResult
 from reenact.replay.sources.recorded import RecordedSource
-from reenact.replay.steps import nobody
 from reenact.runtime.engine import Engine
 from reenact.runtime.opening import begin
 from reenact.runtime.plans.plan_run import run_plan

@@ -17,5 +17,5 @@ class InstantDoor:
         self.uuid7 = door.uuid7
         self.random_bytes = door.random_bytes
 
-    async def sleep(self, seconds: float) -> None:  # noqa: ARG002  # that is its point
+    async def sleep(self, _seconds: float, /) -> None:
         await asyncio.sleep(0)

@@ -39,7 +39,7 @@ class StandIn(Skill):
         self._recorded = recorded
         self._fixed_cents = fixed_cents
 
-    def validate(self, parameters: Mapping[str, Any]) -> list[str]:  # noqa: ARG002  # the record knows
+    def validate(self, _parameters: Mapping[str, Any], /) -> list[str]:
         refusal = refused_by(self._recorded.trace, "validate", "ERR_VALIDATION_FAILED")
         if refusal is None:
             return []
@@ -53,17 +53,17 @@ class StandIn(Skill):
         said = None if refused is None else details_of(self._recorded).get("declared")
         return "read" if said == "read" else "write" if said == "write" else None
 
-    def tool_class_of(self, parameters: Mapping[str, Any]) -> ToolClass:  # noqa: ARG002  # the record knows
+    def tool_class_of(self, _parameters: Mapping[str, Any], /) -> ToolClass:
         call = self._recorded.trace.call
         if call is None:
             return "read" if details_of(self._recorded).get("called_as") == "read" else "write"
         return "read" if call.tool_class == "read" else "write"
 
-    def risk_level_of(self, parameters: Mapping[str, Any]) -> RiskLevel:  # noqa: ARG002  # the record knows
+    def risk_level_of(self, _parameters: Mapping[str, Any], /) -> RiskLevel:
         request = self._recorded.trace.request
         return "HIGH_RISK" if request is None else request.risk_level
 
-    def estimate(self, parameters: Mapping[str, Any], prices: PriceTable | Mapping[str, Any]) -> int:  # noqa: ARG002
+    def estimate(self, _parameters: Mapping[str, Any], _prices: PriceTable | Mapping[str, Any], /) -> int:
         trace = self._recorded.trace
         if refused_by(trace, "budget", "ERR_LLM_INVALID_MODEL") is not None:
             model = str(details_of(self._recorded).get("model", ""))

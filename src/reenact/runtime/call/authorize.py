@@ -11,11 +11,8 @@ from reenact.contracts.artifacts import ToolCall
 from reenact.contracts.facts import Facts
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.errors import FundsTaken, StoreError
-from reenact.journal.fold import TraceFold
 from reenact.policy.repeat import may_repeat
-from reenact.record.outcomes import outcome_of
-from reenact.record.payloads import StoredPayloads
-from reenact.record.trace import load_trace
+from reenact.record.trace import recorded_outcome
 from reenact.runtime.call import artifacts, ending, unrecorded
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.capability import LIFETIME_S
@@ -96,8 +93,7 @@ async def reserve_key(call: Call, key: str, money: Earmark | None, told: KeyVerd
         return ending.refuse(call, "ERR_IN_DOUBT", doubtful(run.store, record))
     if record.state != "completed":
         return ending.refuse(call, "IDEMPOTENCY_IN_FLIGHT", "another run is executing a call with this key")
-    first, commits = recorded_trace(run.store, record)
-    outcome, output = outcome_of(StoredPayloads(run.store, record.run_id), first, near=commits.get("tool_effect"))
+    outcome, output = recorded_outcome(run.store, record.run_id, record.trace_id)
     return ending.serve(call, outcome, run.journal.book.redactor.decrypt(output), record.trace_id)
 
 
@@ -188,10 +184,3 @@ def call_in_time(call: Call, key: str) -> ToolCall:
     if made[:MINUTE] != approved[:MINUTE] and parse_ts(made) // 1000 >= parse_ts(approved) // 1000 + LIFETIME_S:
         raise Lapsed(tool_call)
     return tool_call
-
-
-def recorded_trace(store: Store, record: KeyRecord) -> tuple[TraceFold, dict[str, int]]:
-    row = store.trace(record.trace_id, run_id=record.run_id)
-    assert row is not None, "a completed key names a recorded trace"
-    trace, commits = load_trace(store, row)
-    return trace, dict(commits)  # type: ignore[arg-type]  # narrower keys are fine here

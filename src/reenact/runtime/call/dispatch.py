@@ -1,24 +1,19 @@
-"""EXECUTING: attempt, classify, record the attempt, retry or end. The one retry loop."""
+"""EXECUTING: attempt, classify, record the attempt, retry or end. The one retry loop; `retry` decides."""
 
 from __future__ import annotations
 
 from typing import cast
 
-from msgspec.structs import replace
-
 from reenact.contracts.artifacts import EffectStatus
-from reenact.contracts.facts import Facts
 from reenact.contracts.outcome import StructuredOutcome
-from reenact.contracts.records import Attempt, SideEffect
 from reenact.errors import StoreError
 from reenact.policy.classify import classify
-from reenact.policy.repeat import fate_unknown, may_repeat
-from reenact.policy.retry import calculate_backoff_ms, should_retry
 from reenact.policy.settle import FREE, settle
 from reenact.runtime import crash_points
 from reenact.runtime.call import artifacts, doubt, ending, unrecorded
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.ending import Kept
+from reenact.runtime.call.retry import back_off
 from reenact.runtime.effects import reports
 from reenact.runtime.effects.source import NO_FACTS, SAME, AttemptResult
 from reenact.runtime.gates import budget
@@ -26,9 +21,6 @@ from reenact.runtime.gates.verdict import Refusal
 from reenact.runtime.money import reserved_by
 from reenact.runtime.parked import Parked
 
-LONGEST_RETRY_AFTER_MS = 60_000
-LONGEST_IN_FLIGHT = 5
-"""How often a 409 after a re-dispatch is waited for before a person is asked."""
 NOT_KEPT: Kept = ("", 0)
 
 
@@ -69,6 +61,20 @@ def end_with_result(call: Call, result: AttemptResult) -> StructuredOutcome:
     if wait is None:
         return end_with_attempt(call, result, code, output)
     return end_cancelled(call, "interrupted before it was sent again")
+
+
+async def wait_for_next(call: Call, wait_ms: int) -> bool:
+    """The failed attempt is durable before anybody sleeps. True when the run was cancelled by the end of it."""
+    crash_points.reach("before_attempt_record")
+    try:
+        await call.run.journal.flush()
+    except StoreError as error:
+        unrecorded.go_on(call, error)
+    crash_points.reach("after_attempt_record")
+    if not call.is_live:
+        return False
+    crash_points.reach("in_backoff")
+    return await call.run.sleep_until_cancelled(wait_ms / 1000)
 
 
 # -- one attempt -------------------------------------------------------------------------------------------------------
@@ -112,7 +118,7 @@ def record(call: Call, result: AttemptResult, code: str, number: int, wait: int 
     response = output
     if result.response is not SAME or value is not result.output or wait is not None:
         response = book.put(result.output if result.response is SAME else result.response, hints=hints)
-    cost = result.cost_exact
+    mark, cost = book.redactor.redact_text, result.cost_exact
     if cost is None and result.facts is NO_FACTS and call.step.price == FREE:
         cost = 0
     elif cost is None:
@@ -128,11 +134,11 @@ def record(call: Call, result: AttemptResult, code: str, number: int, wait: int 
             code=code,
             cost=cost,
             ended_at=result.ended_at,
-            facts=result.facts if result.facts is NO_FACTS else shown_facts(call, result.facts),
-            request_id=None if result.request_id is None else shown_request_id(call, result.request_id),
+            facts=result.facts if result.facts is NO_FACTS else reports.shown_facts(result.facts, mark),
+            request_id=None if result.request_id is None else reports.shown_request_id(result.request_id, mark),
             response=response[0],
             retry_after_ms=result.retry_after_ms,
-            side_effects=shown_side_effects(call, number, result) if result.side_effects else [],
+            side_effects=reports.shown_side_effects(result.side_effects, number, mark) if result.side_effects else [],
             started_at=result.started_at,
         )
     )
@@ -141,107 +147,6 @@ def record(call: Call, result: AttemptResult, code: str, number: int, wait: int 
         known = {"attempt": number, "code": code, "backoff_ms": wait, "skill_id": call.step.skill_id}
         run.listeners.tell(call.fact("attempt", **known))
     return output
-
-
-# -- again, or not -----------------------------------------------------------------------------------------------------
-
-
-def back_off(call: Call, code: str, result: AttemptResult, number: int) -> int | None:
-    """Whether a failed attempt is retried: milliseconds until the next one; None when this one was the last."""
-    made, step = call.trace.call, call.step
-    assert made is not None
-    meta = step.skill.metadata if step.skill is not None else None
-    repeatable = may_repeat(
-        tool_class=str(made.tool_class),
-        honours_key=meta is None or meta.honours_key,
-        repeatable=meta is not None and meta.tool_class is None and meta.idempotent,
-        code=code,
-        facts=result.facts,
-    )
-    if in_flight_elsewhere(call, result):
-        return wait_for_the_first(call, number)
-    if not (repeatable and should_retry(code, number, step.retry)):
-        return None
-    wait = calculate_backoff_ms(number, step.retry, call.run.original_run_id, step_id=step.step_id)
-    if result.retry_after_ms is None:
-        return wait
-    return max(wait, min(result.retry_after_ms, LONGEST_RETRY_AFTER_MS))
-
-
-def in_flight_elsewhere(call: Call, result: AttemptResult) -> bool:
-    """409 to a write that may have been sent before is that dispatch, still at work: no failure of ours."""
-    return says_conflict(result.facts) and any(may_be_at_work(call, past) for past in call.trace.attempts)
-
-
-def may_be_at_work(call: Call, past: Attempt) -> bool:
-    if past.kind == "redispatch":
-        return True
-    made = call.trace.call
-    is_write = made is not None and made.tool_class != "read"
-    return is_write and past.facts is not None and fate_unknown(str(past.code), past.facts)
-
-
-def wait_for_the_first(call: Call, number: int) -> int:
-    waited = sum(past.facts is not None and says_conflict(past.facts) for past in call.trace.attempts)
-    if waited >= LONGEST_IN_FLIGHT:
-        raise doubt.held(call, "the other side still answers 409: the first dispatch is in flight there")
-    step = call.step
-    return calculate_backoff_ms(
-        min(number, LONGEST_IN_FLIGHT), step.retry, call.run.original_run_id, step_id=step.step_id
-    )
-
-
-def says_conflict(facts: Facts) -> bool:
-    """409, as a status or in a skill's own words."""
-    return facts.http_status == 409 or classify(facts) == "ERR_HTTP_409"
-
-
-async def wait_for_next(call: Call, wait_ms: int) -> bool:
-    """The failed attempt is durable before anybody sleeps. True when the run was cancelled by the end of it."""
-    crash_points.reach("before_attempt_record")
-    try:
-        await call.run.journal.flush()
-    except StoreError as error:
-        unrecorded.go_on(call, error)
-    crash_points.reach("after_attempt_record")
-    if not call.is_live:
-        return False
-    crash_points.reach("in_backoff")
-    return await call.run.sleep_until_cancelled(wait_ms / 1000)
-
-
-# -- what is shown of an attempt ---------------------------------------------------------------------------------------
-
-
-def shown_facts(call: Call, facts: Facts) -> Facts:
-    """Facts stand in the chain; the words in them are another's."""
-    if not facts.exceptions and facts.finish_reason is None:
-        return facts
-    mark, fit = call.run.journal.book.redactor.redact_text, reports.fitting
-    links = tuple(
-        replace(link, type=fit(mark(link.type), reports.LONGEST_TYPE, empty="unknown")) for link in facts.exceptions
-    )
-    reason = facts.finish_reason
-    reason = None if reason is None else fit(mark(reason), reports.LONGEST_FINISH_REASON)
-    return replace(facts, exceptions=links, finish_reason=reason) if links or reason is not None else facts
-
-
-def shown_request_id(call: Call, request_id: str) -> str:
-    return reports.fitting(call.run.journal.book.redactor.redact_text(request_id), reports.LONGEST_REQUEST_ID)
-
-
-def shown_side_effects(call: Call, number: int, result: AttemptResult) -> list[SideEffect]:
-    mark, fit = call.run.journal.book.redactor.redact_text, reports.fitting
-    return reports.bounded(
-        [
-            SideEffect(
-                attempt=number,
-                target=fit(mark(target), reports.LONGEST_TARGET),
-                type=fit(mark(kind), reports.LONGEST_SIDE_EFFECT, empty="unknown"),
-            )
-            for kind, target in result.side_effects
-        ]
-    )
 
 
 # -- the end -----------------------------------------------------------------------------------------------------------

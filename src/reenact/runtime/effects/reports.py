@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from msgspec.structs import replace
 
 from reenact.contracts.facts import ExceptionFact, Facts, Usage
@@ -75,6 +77,38 @@ def status(value: object) -> int | None:
 def fitting(value: str, longest: int, *, empty: str = "") -> str:
     """A text of another that a record can hold. Secrets are taken out before: what is cut can no longer be found."""
     return (value if len(value) <= longest else f"{value[: longest - 1]}…") or empty
+
+
+# -- what stands in the chain of it: the words are another's, and `mark` takes secrets out of them ---------------------
+
+
+def shown_facts(facts: Facts, mark: Callable[[str], str]) -> Facts:
+    if not facts.exceptions and facts.finish_reason is None:
+        return facts
+    links = tuple(
+        replace(link, type=fitting(mark(link.type), LONGEST_TYPE, empty="unknown")) for link in facts.exceptions
+    )
+    reason = facts.finish_reason
+    reason = None if reason is None else fitting(mark(reason), LONGEST_FINISH_REASON)
+    return replace(facts, exceptions=links, finish_reason=reason) if links or reason is not None else facts
+
+
+def shown_request_id(request_id: str, mark: Callable[[str], str]) -> str:
+    return fitting(mark(request_id), LONGEST_REQUEST_ID)
+
+
+def shown_side_effects(touched: Iterable[tuple[str, str]], number: int, mark: Callable[[str], str]) -> list[SideEffect]:
+    """Of attempt `number`."""
+    return bounded(
+        [
+            SideEffect(
+                attempt=number,
+                target=fitting(mark(target), LONGEST_TARGET),
+                type=fitting(mark(kind), LONGEST_SIDE_EFFECT, empty="unknown"),
+            )
+            for kind, target in touched
+        ]
+    )
 
 
 def bounded(touched: list[SideEffect]) -> list[SideEffect]:

@@ -16,7 +16,7 @@ from reenact.runtime.listeners import Fact
 from reenact.runtime.opening import reopen
 from reenact.runtime.people import votes
 from reenact.runtime.run import Run
-from reenact.runtime.session import history
+from reenact.runtime.session import closing, history
 from reenact.runtime.session.reopening import reopen_session
 from reenact.runtime.writing.redaction import Redactor
 from reenact.store.base import RunRow
@@ -164,11 +164,10 @@ async def cancel(engine: Engine, run_id: str, *, reason: str, who: str | None = 
         journal, record = run.journal, run.journal.fold.record
         if record is None:
             raise RunNotFound(f"run {row.run_id} has no run record")
-        data, ts = journal.book.put({"reason": reason})[0], run.door.timestamp()
-        journal.event(Event(data=data, reason=None, trace_id=None, ts=ts, type="cancel", who=whoami(who)))
+        run.note_cancel(reason, whoami(who))
         ending.leave_keys_in_doubt(run)
         if run.plan.is_session:
-            history.seal(run, "cancelled")
+            closing.seal(run, "cancelled")
         else:
             journal.seal("cancelled", record.plan_hash, len(run.plan))
         run.listeners.tell(Fact(kind="run_ended", run_id=run.run_id, status="cancelled"))

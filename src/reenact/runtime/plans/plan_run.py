@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-import msgspec
-
 from reenact.contracts.outcome import StructuredOutcome
-from reenact.contracts.records import Event, RunStatus
+from reenact.contracts.records import RunStatus
 from reenact.runtime.call import begin, ending
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.drive import drive, make_durable
@@ -46,7 +44,7 @@ async def run_plan(run: Run, before_seal: BeforeSeal | None = None) -> RunStatus
             await make_durable(call)
     status: RunStatus = "failed" if stopped else "completed"
     if run.cancel_note is not None:
-        note_cancel(run, run.cancel_note)
+        run.note_cancel_request(run.cancel_note)
         ending.leave_keys_in_doubt(run)
         status = "cancelled"
     if before_seal is not None:
@@ -79,14 +77,6 @@ def next_call(run: Run, step: PlannedStep) -> Call:
 
 def aborts(step: PlannedStep, outcome: StructuredOutcome) -> bool:
     return outcome.status == "failure" and step.on_error == "abort"
-
-
-def note_cancel(run: Run, note: str) -> None:
-    """The request of somebody else, as an event of the run."""
-    asked = msgspec.json.decode(note, type=dict[str, str])
-    data = run.journal.book.put({"reason": asked.get("reason", "")})[0]
-    ts = run.door.timestamp()
-    run.journal.event(Event(data=data, reason=None, trace_id=None, ts=ts, type="cancel", who=asked.get("who")))
 
 
 async def seal(run: Run, status: RunStatus) -> None:

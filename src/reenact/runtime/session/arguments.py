@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from reenact.contracts.model_mistakes import unusable
+from reenact.contracts.model_mistakes import UNKNOWN_TOOL, misnamed, unusable
 from reenact.contracts.plan import STEP_ID
 from reenact.contracts.plan_rules import SKILL_ID, VERSION
 from reenact.contracts.references import escape
@@ -53,14 +53,19 @@ class Unbindable(Exception):  # it becomes a refusal: whether a place is there d
     """A secret's place is not in the parameters."""
 
 
-def spoken_name(skill_id: object, is_writable: Callable[[str], bool]) -> str | None:
-    """The name of a tool as it can be recorded; None where a model made one up that cannot.
+def is_recordable(skill_id: object, is_writable: Callable[[str], bool]) -> bool:
+    """Whether the name of a tool can be recorded; a model may have made one up that cannot.
 
     `is_writable` says whether a name may stand in the chain as it is.
     """
     if not isinstance(skill_id, str):
         raise UsageError(f"the name of a tool is a text, not a {type(skill_id).__name__}")
-    return skill_id if SKILL_ID.match(skill_id) and is_writable(skill_id) else None
+    return SKILL_ID.match(skill_id) is not None and is_writable(skill_id)
+
+
+def no_tool(skill_id: str, parameters: Document) -> tuple[str, None, Document]:
+    """(skill id, version, parameters) of a call whose tool has a name that cannot be recorded: no skill answers it."""
+    return UNKNOWN_TOOL, None, misnamed(skill_id, parameters)
 
 
 def check_arguments(version: object, step_id: object, key: object, secrets: Mapping[str, str]) -> None:

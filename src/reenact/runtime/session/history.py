@@ -1,11 +1,10 @@
-"""A session's past: calls that were left open, brought to an end; and its own end."""
+"""A session's past: calls that were left open, reopened or brought to an end."""
 
 from __future__ import annotations
 
 from reenact.contracts.outcome import StructuredOutcome
-from reenact.contracts.records import Event, RunStatus
+from reenact.contracts.records import Event
 from reenact.journal.fold import TraceFold
-from reenact.record.reader import RunReader
 from reenact.runtime.call import artifacts, begin, doubt, ending
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.dispatch import end_with_result
@@ -109,11 +108,3 @@ def end_in_doubt(call: Call, *, did_not_happen: bool) -> StructuredOutcome:
         message,
         details={"synthesized": True},
     )
-
-
-def seal(run: Run, status: RunStatus, *, reason: str | None = None) -> None:
-    """Stage the end of a session: the calls that were made as its plan, and the seal over it."""
-    document, digest = session_plan(run).assemble(RunReader(run.store, run.run_id).steps())
-    data, ts = run.journal.book.put_as_it_is(document)[0], run.door.timestamp()
-    run.journal.event(Event(data=data, reason=reason, trace_id=None, ts=ts, type="finish", who=None))
-    run.journal.seal(status, digest, run.journal.fold.requested)

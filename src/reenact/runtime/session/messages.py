@@ -9,7 +9,8 @@ from typing import NamedTuple
 from reenact.contracts.model_mistakes import said_name, without_marks
 from reenact.contracts.references import unescape
 from reenact.errors import UsageError
-from reenact.record.reader import RecordedStep
+from reenact.record.reader import RecordedStep, RunReader
+from reenact.runtime.run import Run
 from reenact.runtime.session.plan import Document
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import sha256_hex
@@ -18,6 +19,13 @@ INTERRUPTED = "This call was interrupted; whether it took effect is not known."
 WAITING = "This call waits for a person to approve it; nothing was sent."
 NOT_IN_A_NAME = re.compile("[^a-zA-Z0-9_-]")
 LONGEST_NAME = 64
+
+
+def messages_of(run: Run, style: str) -> list[Document]:
+    """The calls of a session so far, with their values as its host saw them."""
+    redactor = run.journal.book.redactor
+    steps = RunReader(run.store, run.run_id).steps()
+    return messages(steps, style, lambda value: redactor.hide(redactor.decrypt(value)))
 
 
 def messages(steps: Iterable[RecordedStep], style: str, opened: Callable[[object], object]) -> list[Document]:

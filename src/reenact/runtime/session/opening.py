@@ -9,7 +9,9 @@ from typing import Final
 
 from reenact.contracts.records import ENDED, Event, RunStatus
 from reenact.errors import UsageError, WaitingForPerson
-from reenact.runtime.engine import Engine, Hold
+from reenact.runtime.engine import Engine
+from reenact.runtime.hold import Hold
+from reenact.runtime.lending import live_source
 from reenact.runtime.opening import begin
 from reenact.runtime.parked import Parked
 from reenact.runtime.plans.plan_secrets import refuse_secrets_in_session
@@ -18,7 +20,8 @@ from reenact.runtime.run import Run
 from reenact.runtime.session import history
 from reenact.runtime.session.plan import Document, SessionPlan, opening
 from reenact.runtime.session.reopening import keep_beside, reopen_session, session_document
-from reenact.runtime.session.session import Session, as_waiting
+from reenact.runtime.session.session import Session
+from reenact.runtime.session.settling import as_waiting
 from reenact.runtime.session.sync import LoopThread, SyncSession
 from reenact.runtime.writing.checkpoint_state import fresh_gate
 from reenact.runtime.writing.redaction import Redactor
@@ -171,7 +174,7 @@ class SessionOpening:
         document = opening(run_id, goal=goal, agent_id=self._agent_id, context=context, door=engine.door)
         plan = SessionPlan(document, engine.registry.freeze())
         check_registries(plan.plan.context.tool_registries, source="session")
-        run = begin(engine, plan, engine.live_source(plan), kind="session", run_id=run_id)
+        run = begin(engine, plan, live_source(engine, plan), kind="session", run_id=run_id)
         record = run.journal.fold.record
         assert record is not None
         data = run.journal.book.put_as_it_is(document)[0]

@@ -8,6 +8,7 @@ from reenact.journal.run_fold import RunFold
 from reenact.record.payloads import StoredPayloads
 from reenact.record.state import refuse_ended
 from reenact.runtime.engine import Engine
+from reenact.runtime.lending import live_source
 from reenact.runtime.listeners import Fact
 from reenact.runtime.opening import Interrupted, reopen
 from reenact.runtime.run import Run
@@ -27,7 +28,7 @@ def reopen_session(engine: Engine, run_id: str) -> Run:
         refuse_ended(past.recovered.fold)
         pin_again(plan, past)
         engine.secrets.learn(plan.secret_names)
-        return Interrupted(past.recovered.fold, plan, engine.live_source(plan), str(past.recovered))
+        return Interrupted(past.recovered.fold, plan, live_source(engine, plan), str(past.recovered))
 
     run = reopen(engine, run_id, read_session)
     run.gates.duplicates = remembered_gate(run, run.journal.fold.turn, read[0])

@@ -5,25 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from reenact.contracts.model_mistakes import UNKNOWN_TOOL, misnamed
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Event, EventType, RunStatus
-from reenact.errors import ConcurrentExecution, UsageError, WaitingForPerson
-from reenact.journal.fold import TraceFold
-from reenact.record.reader import RecordedStep, RunReader
+from reenact.errors import ConcurrentExecution, UsageError
 from reenact.runtime.call import begin, unrecorded
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.doubt import keep_late
 from reenact.runtime.call.drive import drive, make_durable
-from reenact.runtime.crash_points import reach
 from reenact.runtime.engine import Engine
-from reenact.runtime.listeners import Fact
 from reenact.runtime.parked import Parked
-from reenact.runtime.people import votes
-from reenact.runtime.plans.plan_run import note_cancel
 from reenact.runtime.run import Run
-from reenact.runtime.session import checks, history, messages
-from reenact.runtime.session.arguments import StepNames, check_arguments, check_commands, spoken_name, spoken_parameters
+from reenact.runtime.session import checks, closing, history, messages, settling
+from reenact.runtime.session.arguments import (
+    StepNames,
+    check_arguments,
+    check_commands,
+    is_recordable,
+    no_tool,
+    spoken_parameters,
+)
 from reenact.runtime.session.plan import Document
 from reenact.runtime.writing.checkpoint_state import fresh_gate
 
@@ -80,7 +80,7 @@ class Session:
         try:
             return await self._driven(call)
         except Parked as parked:
-            raise as_waiting(parked, self.run_id, call.step.step_id) from None
+            raise settling.as_waiting(parked, self.run_id, call.step.step_id) from None
 
     async def _driven(self, call: Call) -> StructuredOutcome:
         """The outcome of a call, durable. While this goes on the call is nobody else's."""
@@ -126,8 +126,8 @@ class Session:
             plan.secret_names.update(secrets.values())
         recordable = spoken_parameters(parameters, secrets)
         is_known = isinstance(skill_id, str) and (skill_id, version) in plan.called
-        if not is_known and spoken_name(skill_id, self._is_writable) is None:
-            skill_id, version, recordable = UNKNOWN_TOOL, None, misnamed(skill_id, recordable)
+        if not is_known and not is_recordable(skill_id, self._is_writable):
+            skill_id, version, recordable = no_tool(skill_id, recordable)
         step = plan.planned(
             index=index,
             step_id=name,
@@ -182,8 +182,7 @@ class Session:
 
     async def history(self, *, style: str = "openai") -> list[Document]:
         """The calls and results so far as messages that a model API accepts: `openai` or `anthropic`."""
-        redactor = self._run.journal.book.redactor
-        return messages.messages(self._recorded(), style, lambda value: redactor.hide(redactor.decrypt(value)))
+        return messages.messages_of(self._run, style)
 
     async def settle(self) -> list[StructuredOutcome]:
         """Drive to their end the calls that an earlier process left open, and those that waited for a person.
@@ -191,48 +190,19 @@ class Session:
         Raises WaitingForPerson, after all others, where one cannot go on yet.
         """
         self._check_inside()
-        self._hear()
-        return await self._drive_open(list(self._run.journal.fold.open.values()))
+        settling.hear(self._run)
+        left_open = list(self._run.journal.fold.open.values())
+        return await settling.settle(self._run, left_open, self._driven, self._in_flight)
 
     async def settle_voted(self) -> list[StructuredOutcome]:
         """Drive the calls that a person has approved or denied meanwhile. One that was sent is no longer about that."""
-        self._hear()
-        voted = [
-            trace for trace in self._run.journal.fold.open.values() if trace.trace_id in self._run.journal.fold.votes
-        ]
-        return await self._drive_open([trace for trace in voted if trace.state != "EXECUTING"])
-
-    def _hear(self) -> None:
-        votes.hear(self._run)
-        if self._run.journal.has_staged and not self.waiting:
-            self._run.journal.status("running")
-
-    async def _drive_open(self, traces: list[TraceFold]) -> list[StructuredOutcome]:
-        outcomes: list[StructuredOutcome] = []
-        stopped: WaitingForPerson | None = None
-        for trace in traces:
-            if trace.trace_id in self._in_flight:
-                continue
-            if trace.state == "EXECUTING":  # whoever made the call gave up on it: it is in doubt as after a crash
-                self._run.in_doubt.add(trace.trace_id)
-            try:
-                call = history.reopen(self._run, trace)
-                begin.hold_without_skill(self._run, call.step, trace.meta("definition_digest"))
-                outcomes.append(await self._driven(call))
-            except Parked as parked:
-                stopped = stopped or as_waiting(parked, self.run_id, trace.step_id)
-                begin.mark_parked(self._run, trace)
-        if stopped is not None:
-            await self._run.journal.flush()
-            raise stopped
-        return outcomes
+        settling.hear(self._run)
+        return await settling.settle(self._run, settling.voted(self._run), self._driven, self._in_flight)
 
     @property
     def waiting(self) -> list[str]:
         """Ids of the calls that wait for a person. Where nobody is asked, an undecided call was given up on."""
-        undecided = [trace for trace in self._run.journal.fold.open.values() if history.may_wait(self._run, trace)]
-        unheard = self._run.store.pending_votes(self.run_id) if undecided else {}
-        return [trace.step_id for trace in undecided if trace.trace_id not in unheard]
+        return settling.waiting(self._run)
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
@@ -251,27 +221,12 @@ class Session:
         """Assemble the plan, seal the run. A call that was given up on ends as in doubt: a seal leaves none open."""
         self._closing = True
         await self.quiet()
-        await self._run.journal.flush()
-        for trace in list(self._run.journal.fold.open.values()):
-            await history.synthesize(self._run, trace)
-        status: RunStatus = "completed"
-        if self._run.cancel_note is not None:
-            note_cancel(self._run, self._run.cancel_note)
-            status = "cancelled"
-        reason = self._run.journal.book.put({"confidence": self._confidence})[0] if self._finished else None
-        history.seal(self._run, status, reason=reason)
-        self._run.listeners.tell(Fact(kind="run_ended", run_id=self.run_id, status=status))
-        reach("before_seal")
-        await self._run.journal.flush()
-        reach("after_seal")
-        return status
+        said: Document | None = {"confidence": self._confidence} if self._finished else None
+        return await closing.close(self._run, said)
 
-    def _recorded(self) -> list[RecordedStep]:
-        return list(RunReader(self._run.store, self.run_id).steps())
-
-    def _event(self, kind: EventType, data: str | None, *, reason: str | None = None) -> None:
+    def _event(self, kind: EventType, data: str | None) -> None:
         ts = self._run.door.timestamp()
-        self._run.journal.event(Event(data=data, reason=reason, trace_id=None, ts=ts, type=kind, who=None))
+        self._run.journal.event(Event(data=data, reason=None, trace_id=None, ts=ts, type=kind, who=None))
 
     def leave(self) -> None:
         """The lease is given back: whoever takes it next would not know of a call that is made from here on."""
@@ -287,12 +242,3 @@ class Session:
         self._check_inside()
         if self._finished:
             raise UsageError("finish() was the last word of this session: say it after the last call")
-
-
-def as_waiting(parked: Parked, run_id: str, step_id: str | None = None) -> WaitingForPerson:
-    """For the host, with what a person may say about it. What is held says that itself."""
-    advice = f" (run {run_id})"
-    if parked.status == "waiting":
-        call = f"{run_id} {step_id}" if step_id is not None else run_id
-        advice = f"; a person says `reenact approve {call}` or `reenact deny {call}`"
-    return WaitingForPerson(f"{parked}{advice}", status=parked.status, run_id=run_id, step_id=step_id)

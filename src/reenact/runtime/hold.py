@@ -1,0 +1,51 @@
+"""How a run is held while somebody works on it: its lease kept by heartbeats, and given back."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from reenact.contracts.records import RunStatus
+from reenact.errors import ConcurrentExecution
+from reenact.runtime.call.doubt import keep_late
+from reenact.runtime.listeners import Fact
+from reenact.runtime.run import Run
+from reenact.runtime.writing.committer import Committer
+from reenact.runtime.writing.heartbeat import Heartbeat
+
+
+class Hold:
+    """One run in this executor's hands: `async with engine.held(run) as hold`.
+
+    The block says how it leaves the run: `status`, and `reason` where it stops without an end.
+    """
+
+    def __init__(self, run: Run, heartbeat: Heartbeat, committer: Committer) -> None:
+        self.run = run
+        self._heartbeat = heartbeat
+        self._committer = committer
+        self.status: RunStatus | None = None
+        self.reason: str | None = None
+
+    async def __aenter__(self) -> Hold:
+        run = self.run
+        self._heartbeat.keep(run.run_id, lambda: run.journal.lease)
+        self._committer.driven.add(run.run_id)
+        return self
+
+    def leave(self, status: RunStatus | None, reason: str | None = None) -> None:
+        self.status, self.reason = status, reason
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run = self.run
+        try:
+            if isinstance(error, ConcurrentExecution):
+                keep_late(run)  # for whoever holds the lease now
+        finally:
+            self._committer.driven.discard(run.run_id)
+            self._heartbeat.drop(run.run_id)
+            if run.journal.lease is not None:
+                await self._committer.release(run.journal.lease, self.status)
+        if self.reason is not None and self.status in ("waiting", "held"):
+            run.listeners.tell_now(Fact(kind="run_parked", run_id=run.run_id, status=self.status, message=self.reason))

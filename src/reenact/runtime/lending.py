@@ -1,0 +1,37 @@
+"""What the engine lends to one run: the world as its source of effects, and what takes secrets out of its values."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+
+from reenact.contracts.references import secret_names
+from reenact.runtime.effects.live import LiveSource
+from reenact.runtime.engine import Engine
+from reenact.runtime.listeners import Fact, tell_all
+from reenact.runtime.plans.steps import RunPlan
+from reenact.runtime.writing.redaction import Redactor
+from reenact.skills.services import KV_SERVICE
+
+
+def live_source(engine: Engine, plan: RunPlan) -> LiveSource:
+    """Effects from the world, with what this engine lends to skills."""
+    redactor = redactor_of(engine, plan)
+    key_values = engine.store.key_values(plan.plan.agent_id, redactor.redact, redactor.opened)
+    services = {**engine.services, KV_SERVICE: key_values}
+    return LiveSource(engine.door, engine.secrets, services=services, on_progress=partial(tell_progress, engine))
+
+
+def redactor_of(engine: Engine, plan: RunPlan) -> Redactor:
+    """What takes secrets out of values before they are written; it knows those that the plan names."""
+    engine.secrets.learn(secret_names([step.parameters for step in plan.plan.steps]))
+    return Redactor(engine.secrets, tuple(plan.plan.context.secret_fields))
+
+
+def tell_progress(engine: Engine, run_id: str, step_id: str, message: str) -> None:
+    """What a skill says on its way. It hears nothing of a listener that fails, and nothing of a closed pipe."""
+    if engine.listeners:
+        shown = Redactor(engine.secrets).redact_text(message)
+        fact = Fact(kind="progress", run_id=run_id, step_id=step_id, message=shown)
+        with suppress(BrokenPipeError):
+            tell_all(engine.listeners, fact)

@@ -1,0 +1,39 @@
+"""The end of a session: what is still open is ended, the calls become its plan, and the run is sealed."""
+
+from __future__ import annotations
+
+from reenact.contracts.records import Event, RunStatus
+from reenact.record.reader import RunReader
+from reenact.runtime.crash_points import reach
+from reenact.runtime.listeners import Fact
+from reenact.runtime.run import Run
+from reenact.runtime.session.history import session_plan, synthesize
+from reenact.runtime.session.plan import Document
+
+
+async def close(run: Run, said: Document | None) -> RunStatus:
+    """Seal the run. `said` is the agent's last word, where it finished.
+
+    A call that was given up on ends as in doubt: a seal leaves none open.
+    """
+    await run.journal.flush()
+    for trace in list(run.journal.fold.open.values()):
+        await synthesize(run, trace)
+    status: RunStatus = "completed"
+    if run.cancel_note is not None:
+        run.note_cancel_request(run.cancel_note)
+        status = "cancelled"
+    seal(run, status, reason=None if said is None else run.journal.book.put(said)[0])
+    run.listeners.tell(Fact(kind="run_ended", run_id=run.run_id, status=status))
+    reach("before_seal")
+    await run.journal.flush()
+    reach("after_seal")
+    return status
+
+
+def seal(run: Run, status: RunStatus, *, reason: str | None = None) -> None:
+    """Stage the end of a session: the calls that were made as its plan, and the seal over it."""
+    document, digest = session_plan(run).assemble(RunReader(run.store, run.run_id).steps())
+    data, ts = run.journal.book.put_as_it_is(document)[0], run.door.timestamp()
+    run.journal.event(Event(data=data, reason=reason, trace_id=None, ts=ts, type="finish", who=None))
+    run.journal.seal(status, digest, run.journal.fold.requested)

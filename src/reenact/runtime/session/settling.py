@@ -1,0 +1,74 @@
+"""Settling: calls of a session that were left open, or waited for a person, are driven to their end."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Container, Iterable
+
+from reenact.contracts.outcome import StructuredOutcome
+from reenact.errors import WaitingForPerson
+from reenact.journal.fold import TraceFold
+from reenact.runtime.call import begin
+from reenact.runtime.call.call import Call
+from reenact.runtime.parked import Parked
+from reenact.runtime.people import votes
+from reenact.runtime.run import Run
+from reenact.runtime.session import history
+
+
+def hear(run: Run) -> None:
+    """What people said meanwhile; the run no longer waits where they have answered all."""
+    votes.hear(run)
+    if run.journal.has_staged and not waiting(run):
+        run.journal.status("running")
+
+
+def waiting(run: Run) -> list[str]:
+    """Ids of the calls that wait for a person."""
+    undecided = [trace for trace in run.journal.fold.open.values() if history.may_wait(run, trace)]
+    unheard = run.store.pending_votes(run.run_id) if undecided else {}
+    return [trace.step_id for trace in undecided if trace.trace_id not in unheard]
+
+
+def voted(run: Run) -> list[TraceFold]:
+    """Open calls that a person has decided, and that were not sent yet."""
+    fold = run.journal.fold
+    return [trace for trace in fold.open.values() if trace.trace_id in fold.votes and trace.state != "EXECUTING"]
+
+
+async def settle(
+    run: Run,
+    traces: Iterable[TraceFold],
+    drive: Callable[[Call], Awaitable[StructuredOutcome]],
+    in_flight: Container[str],
+) -> list[StructuredOutcome]:
+    """`drive` each to its end, but for those that are `in_flight` when their turn comes.
+
+    Raises WaitingForPerson, after all others, where one cannot go on yet.
+    """
+    outcomes: list[StructuredOutcome] = []
+    stopped: WaitingForPerson | None = None
+    for trace in traces:
+        if trace.trace_id in in_flight:
+            continue
+        if trace.state == "EXECUTING":  # whoever made the call gave up on it: it is in doubt as after a crash
+            run.in_doubt.add(trace.trace_id)
+        try:
+            call = history.reopen(run, trace)
+            begin.hold_without_skill(run, call.step, trace.meta("definition_digest"))
+            outcomes.append(await drive(call))
+        except Parked as parked:
+            stopped = stopped or as_waiting(parked, run.run_id, trace.step_id)
+            begin.mark_parked(run, trace)
+    if stopped is not None:
+        await run.journal.flush()
+        raise stopped
+    return outcomes
+
+
+def as_waiting(parked: Parked, run_id: str, step_id: str | None = None) -> WaitingForPerson:
+    """For the host, with what a person may say about it. What is held says that itself."""
+    advice = f" (run {run_id})"
+    if parked.status == "waiting":
+        call = f"{run_id} {step_id}" if step_id is not None else run_id
+        advice = f"; a person says `reenact approve {call}` or `reenact deny {call}`"
+    return WaitingForPerson(f"{parked}{advice}", status=parked.status, run_id=run_id, step_id=step_id)
