@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from reenact.contracts.stability import FORBIDDEN_FIELDS
-from reenact.lint.rules import RULES
+from reenact.lint.findings import RULES
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "reference" / "lint.md"
 
@@ -41,27 +41,32 @@ reenact lint PATH…
 
 ## What is followed
 
-Each file is checked alone. A field's value is followed from where it is read to where it decides: through local
-variables, attributes, items, `get`, unpacking, the walrus, comprehensions, lambdas, closures, f-strings and other text,
-arithmetic, lists and dicts, and fields of records made in the same function. A call of a function or method of the same
-file is looked into, three calls deep: what it returns is followed, and where it decides with what it is given, the
-call that passes a forbidden field is reported. A function of another file gives back something made from its arguments.
-To log, return, store or pass on such a value is fine; so is to ask whether it is there at all (`is None`, `in` for a
-key, `isinstance`).
+Each file is checked alone, each function once, whatever it is called with. A field's value is followed from where it
+is read to where it decides: through local variables, items, `get`, unpacking, the walrus, comprehensions, lambdas,
+closures, f-strings and other text, arithmetic, lists and dicts. A lambda that is handed to `sorted`, `max`, `filter`,
+`map` and the like gets the elements that they go through. A function, of this file or another, gives back something
+made from its arguments and from the elements of lists among them. To log, return, store or pass on such a value is
+fine; so is to ask whether it is there at all (`is None`, `in` for a key, `isinstance`).
 
-Not followed, and so not found:
+Not followed, and so not found (`tests/lint/samples/not_followed.txt` has an example of each):
 
-- into other files: what a helper there returns of an outcome, or decides with an argument
-- through objects: what one method or a constructor stores on one and another method reads, inherited methods, a
-  record's fields from one function to another, a named tuple taken apart, what hangs on an object of another known type
+- into functions: what a helper reads of an outcome, yields, or decides with an argument, what it makes of a dict, a
+  function of one's own as a key; the helper itself is checked, with what the names and types of its parameters say
+- through objects: attributes, properties, methods, fields of records and named tuples, objects of a library's classes
+  (`Decimal(outcome.latency_ms)`), what hangs on an object of another known type
 - through globals that functions change
-- through `*args`, `**kwargs`, `functools.partial`, and a default that is the name of a field
-- an error's text out of its function
-- orders: of a dict made from a set, of `set.pop`, of `os.walk`
-- `id()`, but where it is handed on as a function (`key=id`) or written into text
+- through `*args`, `**kwargs` and `functools.partial`
+- from one turn of a loop to the next, and out of a comprehension by a walrus
+- a field that is named by a variable or a default (`outcome[name]`)
+- quoted annotations that are more than a name
+- an `or` whose right side calls something further inside than at its top
+- orders: of a dict made from a set, of the difference of two dicts' keys, of `set.pop`, of `os.walk`, and of a loop
+  over a set that only assigns
+- `id()`, but where it is handed on as a function (`key=id`)
+- code nested some hundred levels deep, which is reported as not analysed
 
-The severity is **error** where the value is known to come from an outcome: by its type (`StructuredOutcome`), by
-the call that returned it, by the name `outcome`, or by a class with an outcome's fields. It is **warning** where
+The severity is **error** where the value is known to come from an outcome: by its type (`StructuredOutcome`), by the
+session's call that returned it, by the name `outcome`, or by a class with an outcome's fields. It is **warning** where
 the type is not known: annotate it, and a field `message` of a `Commit` is no longer a question. A branch that does
 nothing but log is a **note**, which fails nothing.
 

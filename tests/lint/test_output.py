@@ -13,10 +13,8 @@ import jsonschema_rs
 import pytest
 
 from reenact.lint.check import check
-from reenact.lint.findings import Report, Severity, Unreadable
-from reenact.lint.output import as_json, as_text
-from reenact.lint.rules import RULES
-from reenact.lint.sarif import as_sarif
+from reenact.lint.findings import RULES, Report, Severity, Unreadable
+from reenact.lint.output import as_json, as_sarif, as_text
 
 SAMPLES = Path(__file__).parent / "samples"
 

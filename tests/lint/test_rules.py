@@ -9,7 +9,7 @@ import pytest
 from tools.lint_page import PAGE, render
 
 from reenact.lint.check import Options, check
-from reenact.lint.rules import RULES
+from reenact.lint.findings import RULES
 
 # rule → its bad and its good example
 EXAMPLES = {name: re.findall(r"```python\n(.*?)```", rule.text, re.DOTALL) for name, rule in RULES.items()}

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from reenact.lint.check import check
-from reenact.lint.findings import Severity
-from reenact.lint.rules import RULES
+from reenact.lint.findings import RULES, Severity
 
 SAMPLES = Path(__file__).parent / "samples"
 EXPECT = re.compile(r"# expect: (RN\d{3}(?: RN\d{3})*)$")

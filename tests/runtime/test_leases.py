@@ -128,7 +128,7 @@ def test_a_sleeper_that_wakes_after_its_lease_is_refused_and_its_result_is_used(
     go_on.tell()
     os.kill(child, signal.SIGCONT)
     assert ended(child) == 3
-    (trace,) = mine.fold.open.values()
+    (trace,) = mine.journal.fold.open.values()
     assert len(runtime.store.late_effects(row.run_id, trace.trace_id)) == 1
 
     go_on.tell()  # for the second step, which is ours

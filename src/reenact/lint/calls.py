@@ -1,19 +1,20 @@
-"""Calls: of functions of the same file, which are looked into; of Python's library; of methods, by their names."""
+"""What calls give back: of Python's library by their full name, of methods by their own."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Final
 
 from reenact.lint import known
-from reenact.lint.expressions import WHOLE_OUTCOMES, Expressions
-from reenact.lint.scope import Passing
-from reenact.lint.values import CONSTANT, EACH, OUTCOME, UNKNOWN, Code, Kind, Order, Source, Value, dotted
+from reenact.lint.expressions import WHOLE_OUTCOMES, Expressions, constant_key
+from reenact.lint.values import CONSTANT, EACH, OUTCOME, UNKNOWN, Kind, Source, Value, dotted
 
-MAX_CALLS: Final = 3  # how many functions deep a call is looked into
+_LAMBDA: Final = Value(Kind.LAMBDA)
+_COLLECTIONS: Final = (Kind.LIST, Kind.SET, Kind.SHUFFLED)
+_NO_COLLECTION: Final = (Kind.LAMBDA, Kind.GETTER, Kind.NAMED, Kind.CONSTANT)
+_CHOOSING: Final = ("builtins.min", "builtins.max")
 
 
 @dataclass(slots=True)
@@ -22,9 +23,9 @@ class Call:
 
     node: ast.Call
     name: str
-    base: Value
-    args: list[Value]
-    keywords: dict[str, Value]
+    base: Value = UNKNOWN
+    args: list[Value] = field(default_factory=list)
+    keywords: dict[str, Value] = field(default_factory=dict)
 
     @property
     def everything(self) -> list[Value]:
@@ -35,14 +36,19 @@ class Call:
         return self.args[0] if self.args else UNKNOWN
 
     def sources(self) -> frozenset[Source]:
-        return frozenset(source for value in self.everything for source in value.within())
+        """What the result is made from, where only that is known: of a list also its elements, of a dict not."""
+        elements = [value.element() for value in self.everything if value.kind in _COLLECTIONS]
+        return frozenset(source for value in [*self.everything, *elements] for source in value.sources)
+
+    def item(self) -> Value:
+        """Some element of what is sorted, filtered or mapped."""
+        given = [value for value in self.args or [self.base] if value.kind not in _NO_COLLECTION]
+        several = len(given) > 1 and self.name in _CHOOSING
+        return Value.either(given if several else (value.element() for value in given))
 
 
 class Calls(Expressions):
-    """Dispatches calls to code of the file, to the library, or to a method's name."""
-
-    def run(self, body: list[ast.stmt]) -> bool:
-        raise NotImplementedError
+    """Dispatches calls to the library, or to a method's name."""
 
     def on_call(self, node: ast.Call) -> Value:
         if self.is_telling(node):
@@ -54,11 +60,30 @@ class Calls(Expressions):
             callee = self.look_up("id") if dotted(func) == "id" else self.evaluate(func)
         else:
             name, base = func.attr, self.evaluate(func.value)
-            if base.kind is Kind.NAMED or name in base.parts or self.method(base, name) is not None:
+            if base.kind is Kind.NAMED:
                 callee = self.without_chance(self.read(base, name, func), func)
-        args = [self.evaluate(item) for item in node.args]
-        keywords = {keyword.arg or "**": self.evaluate(keyword.value) for keyword in node.keywords}
-        return self.call(callee, Call(node, callee.name or name, base, args, keywords))
+        return self.call(callee, self._with_arguments(Call(node, callee.name or name, base)))
+
+    def _with_arguments(self, call: Call) -> Call:
+        """The call with its arguments. A lambda comes last, and gets the elements of what it goes through."""
+        nodes = call.node.args
+        call.args = [_LAMBDA if isinstance(node, ast.Lambda) else self.evaluate(node) for node in nodes]
+        given = call.item() if call.name in known.GOES_THROUGH else UNKNOWN
+        for index, node in enumerate(nodes):
+            if isinstance(node, ast.Lambda):
+                call.args[index] = self.on_lambda(node, given)
+        for keyword in call.node.keywords:
+            node = keyword.value
+            value = self.on_lambda(node, given) if isinstance(node, ast.Lambda) else self.evaluate(node)
+            call.keywords[keyword.arg or "**"] = value
+        return call
+
+    def on_lambda(self, node: ast.Lambda, given: Value = UNKNOWN) -> Value:
+        """A lambda stands for what it gives; it is run once, where it stands."""
+        with self.branch():
+            for parameter in node.args.args:
+                self.bind(parameter.arg, given)
+            return replace(_LAMBDA, parts={EACH: self.evaluate(node.body)})
 
     def is_telling(self, node: ast.Call) -> bool:
         """Whether the call only logs, prints or counts."""
@@ -70,245 +95,135 @@ class Calls(Expressions):
         return ".".join([self.look_up(head).name, *path]) in known.LOG_FUNCTIONS
 
     def call(self, callee: Value, call: Call) -> Value:
-        if callee.code is not None:
-            return self.call_function(callee.code, _given(callee, callee.code, call), call.node)
-        if callee.kind is Kind.CLASS:  # a record has the fields that it was given
-            self.give_away(*call.everything)
-            fields = dict(zip(self.file.classes[callee.name].fields, call.args, strict=False))
-            return replace(self.typed(ast.Name(callee.name)), parts={**fields, **call.keywords})
-        if callee.kind is Kind.GETTER:
-            paths = [path.split(".") for path in sorted(callee.texts)]
-            return Value.either(
-                reduce(lambda base, key: self.read(base, key, call.node), path, call.first) for path in paths
-            )
         if callee.kind is Kind.NAMED:
             return self._call_named(call)
-        if call.name in METHODS:
-            return METHODS[call.name](self, call)
-        self.give_away(*call.everything)
-        arguments = call.sources() if not call.name or call.name in known.PURE_METHODS else frozenset()
-        return Value.of(call.base.sources | callee.sources | arguments)
+        if callee.kind is Kind.GETTER:
+            paths = [path.split(".") for path in callee.name.split()]
+            return Value.either(reduce(lambda base, key: self.read(base, key, call.node), p, call.first) for p in paths)
+        if call.name:
+            return self._call_method(call)
+        self.give_away(call.node, *call.everything)
+        return callee.element() if callee.kind is Kind.LAMBDA else Value.of(callee.sources | call.sources())
 
-    def apply(self, function: Value, arguments: list[Value], node: ast.Call) -> Value:
-        """Call a value that was handed over as a function: a key, a predicate, a callback."""
-        return self.call(function, Call(node, function.name, UNKNOWN, arguments, {}))
-
-    def _get(self, base: Value, path: list[str], node: ast.AST) -> Value:
-        return reduce(lambda value, key: self.read(value, key, node), path, base)
-
-    # functions of the file
-
-    def on_lambda(self, node: ast.Lambda) -> Value:
-        self.waiting[node] = code = Code(node, self.names)
-        return Value(Kind.FUNCTION, code=code)
-
-    def call_function(self, code: Code, given: dict[str, Value], node: ast.AST) -> Value:
-        """What a function gives for these arguments, and what it decides with them; the rest is said in its turn."""
-        if self.waiting.pop(code.node, None) is not None:  # a lambda that is called where it stands
-            return self.enter(code, given)
-        passed = frozenset(source for value in given.values() for source in value.within())
-        declared = self.typed(getattr(code.node, "returns", None))
-        if code.node in self.calling or len(self.calling) >= MAX_CALLS or self.steps_left < 0:
-            return declared.plus(passed)
-        outermost = self.passing
-        self.passing = outermost or Passing(node, code.name, passed)
-        self.calling.append(code.node)
-        try:
-            return self.enter(code, given).declared(declared)
-        finally:
-            self.passing = outermost
-            self.calling.pop()
-
-    def enter(self, code: Code, given: dict[str, Value]) -> Value:
-        """Run a body with these values for its parameters; the others may be anything of their type."""
-        outer = self.names, self.returned, self.waiting
-        self.names, self.returned, self.waiting = code.names.new_child(), [], {}
-        try:
-            for index, parameter in enumerate(code.parameters()):
-                of_owner = index == 0 and code.owner and "staticmethod" not in code.decorators
-                start = self.typed(ast.Name(code.owner) if of_owner else parameter.annotation)
-                self.bind(parameter.arg, given.get(parameter.arg, start).declared(start))
-            body = code.node.body
-            self.run([ast.copy_location(ast.Return(body), body)] if isinstance(body, ast.expr) else body)
-            return Value.either(self.returned)
-        finally:
-            self.names, self.returned, self.waiting = outer
-
-    # the library
+    def apply(self, function: Value, call: Call) -> Value:
+        """What a function that is handed over gives for an element of what it goes through."""
+        return self.call(function, Call(call.node, function.name, args=[call.item()]))
 
     def _call_named(self, call: Call) -> Value:
-        hazard = known.WITHOUT_ARGUMENT.get(call.name)
-        if hazard is not None and len(call.everything) < hazard.needs:
+        """A function gives back something made from its arguments, and a class an object, unless known better."""
+        needed, hazard = known.NEEDS_ARGUMENTS.get(call.name, (0, None))
+        if hazard is not None and len(call.everything) < needed:
             self.report(hazard.rule, call.node, f"{call.name} {hazard.what}")
-        if call.name in LIBRARY:
-            return LIBRARY[call.name](self, call)
+        found = self._call_library(call.name.removeprefix("builtins."), call)
+        if found is not None:
+            return found
         if call.name not in known.FORGET_ORDER:
-            self.give_away(*call.everything)
+            self.give_away(call.node, *call.everything)
         last = call.name.rsplit(".", 1)[-1]
-        if last[:1].isupper() and call.name not in known.SCALARS:
-            return replace(self.typed(ast.Name(last)), parts=call.keywords)
-        return Value.of(call.sources())
+        return self.typed(ast.Name(last)) if last[:1].isupper() else Value.of(call.sources())
 
-    def ordering(self, call: Call) -> Value:
+    def _call_library(self, name: str, call: Call) -> Value | None:  # noqa: C901, PLR0912  # a table
+        """What a function of Python's library gives, where more than its arguments' sources is known."""
+        first = call.first
+        match name:
+            case "sorted" | "min" | "max" | "itertools.groupby":
+                return self._order(call)
+            case "heapq.nlargest" | "heapq.nsmallest" | "heapq.heappush":
+                return self._order(call)
+            case "filter" | "itertools.filterfalse" | "itertools.takewhile" | "itertools.dropwhile":
+                self.decide("RN101", call.node, self.apply(first, call).sources, "filters by", bare=True)
+                return Value.sequence([call.item()], call.args)
+            case "list" | "tuple" | "iter" | "reversed" | "itertools.chain" | "itertools.islice":
+                return Value.sequence([call.item()], call.args)
+            case "map":
+                return Value.sequence([self.apply(first, call)], call.args)
+            case "zip" | "enumerate":
+                items = [value.element() for value in call.args]
+                row = Value.row(items if name == "zip" else [CONSTANT, *items[:1]])
+                return Value.sequence([row], call.args)
+            case "set" | "frozenset":
+                return Value(Kind.SET, parts={EACH: first.element()})
+            case "any" | "all":
+                self.decide("RN101", call.node, first.element().sources, "branches on", bare=True)
+                return CONSTANT
+            case "range":
+                self.decide("RN101", call.node, call.sources(), "loops as often as")
+                return CONSTANT
+            case "operator.eq" | "operator.ne" | "operator.lt" | "operator.le" | "operator.gt" | "operator.ge":
+                self.decide("RN102", call.node, call.sources(), "compares")
+                return CONSTANT
+            case "dict" | "vars" | "copy.copy" | "copy.deepcopy" | "dataclasses.asdict" | "dataclasses.replace":
+                return replace(first, parts={**first.parts, **call.keywords})
+            case "str" | "repr" | "format" | "ascii":
+                self.give_away(call.node, first)
+                return Value.of(self.text_of(first, call.node))
+            case "len":
+                return Value.of(first.sources)
+            case "isinstance" | "issubclass" | "hasattr" | "callable" | "type" | "id":  # structure, not content
+                return CONSTANT
+            case "getattr":
+                return self._read_key(first, call.node.args[1:], call.args[1:], call)
+            case "operator.attrgetter" | "operator.itemgetter":
+                return Value(Kind.GETTER, " ".join(constant_key(node) for node in call.node.args))
+            case "os.listdir" | "os.scandir" | "glob.glob" | "glob.iglob":
+                return Value(Kind.SHUFFLED, "RN207")
+            case "asyncio.as_completed" | "concurrent.futures.as_completed":
+                return Value(Kind.SHUFFLED, "RN208")
+        return None
+
+    def _call_method(self, call: Call) -> Value:  # noqa: C901  # a table
+        """What a method gives, by its name, on an object of whatever type."""
+        base, first = call.base, call.first
+        match call.name:
+            case "get" | "pop" | "setdefault" | "__getitem__":
+                return self._read_key(base, call.node.args, call.args, call)
+            case "keys":
+                return Value.many([Value.of(base.sources)])
+            case "values":
+                return Value.many([base.element()])
+            case "items":
+                return Value.many([Value.row([Value.of(base.sources), base.element()])])
+            case "append" | "appendleft" | "add":
+                self.give_away(call.node, first)
+                return self.change(call.node.func, base.holding(EACH, first))
+            case "extend" | "update":
+                if call.name == "extend":
+                    self.depend_on_order(call.node, first)
+                return self.change(call.node.func, base.holding(EACH, first.element()))
+            case "sort":
+                self._order(call)
+                return self.change(call.node.func, replace(base, kind=Kind.LIST))
+            case "startswith" | "endswith" | "isdigit" | "isalpha" | "isalnum" | "isspace" | "isupper" | "islower":
+                self.decide("RN102", call.node, base.sources | call.sources(), "compares")
+                return CONSTANT
+            case "join":
+                self.depend_on_order(call.node, first)
+                return Value.of(base.sources | call.sources())
+            case "iterdir" | "rglob" | "glob":
+                return Value(Kind.SHUFFLED, "RN207")
+            case "imap_unordered":
+                return Value(Kind.SHUFFLED, "RN208")
+            case "session":
+                return Value(Kind.SESSION)
+            case "call" if base.kind is Kind.SESSION:
+                return OUTCOME
+        self.give_away(call.node, *call.everything)
+        return Value.of(base.sources | (call.sources() if call.name in known.PURE_METHODS else frozenset()))
+
+    def _order(self, call: Call) -> Value:
         """Sorting and selecting decide on each element, or on what the key makes of it."""
-        key = call.keywords.get("key")
-        values = call.args[1:] if call.name in ("heapq.nlargest", "heapq.nsmallest") else call.args
-        item = values[0].element() if len(values) == 1 else Value.either(values)
-        compared = item if key is None else self.apply(key, [item], call.node)
+        key, item = call.keywords.get("key"), call.item()
+        compared = item if key is None else self.apply(key, call)
         self.decide("RN103", call.node, compared.within(), "orders by")
         if key is None and item.kind is Kind.OUTCOME:
             self.report("RN105", call.node, WHOLE_OUTCOMES)
-        return item if call.name in ("builtins.min", "builtins.max") else Value.many([item])
+        return item if call.name in _CHOOSING else Value.many([item])
 
-    def filtering(self, call: Call) -> Value:
-        values = call.args[-1] if call.args else UNKNOWN
-        chosen = self.apply(call.first, [values.element()], call.node)
-        self.decide("RN101", call.node, chosen.sources, "filters by", bare=True)
-        return Value.many([values.element()], self.order_of(values, call.node))
-
-    def sequence_of(self, call: Call) -> Value:
-        orders = [order for value in call.args if (order := self.order_of(value, call.node)) is not None]
-        items = [value.element() for value in call.args]
-        if call.name == "builtins.map":
-            items = [self.apply(call.first, items[1:], call.node)]
-        elif call.name in ("builtins.zip", "builtins.enumerate"):
-            places = items if call.name == "builtins.zip" else [CONSTANT, *items[:1]]
-            items = [Value(Kind.LIST, parts={str(index): item for index, item in enumerate(places)})]
-        return Value.many(items, orders[0] if orders else None)
-
-    def set_of(self, call: Call) -> Value:
-        return Value(Kind.SET, parts={EACH: call.first.element()})
-
-    def same_fields(self, call: Call) -> Value:
-        return replace(call.first, parts={**call.first.parts, **call.keywords})
-
-    def get_attribute(self, call: Call) -> Value:
-        return self.read_key(replace(call, base=call.first, args=call.args[1:]))
-
-    def text(self, call: Call) -> Value:
-        self.give_away(call.first)
-        return Value.of(self.text_of(call.first, call.node))
-
-    def structure(self, call: Call) -> Value:
-        """A question about structure, not about content; to a helper, the length of a text is one."""
-        measured = call.name == "builtins.len" and self.passing is None
-        return Value.of(call.first.sources) if measured else CONSTANT
-
-    def getter(self, call: Call) -> Value:
-        return Value(Kind.GETTER, texts=frozenset().union(*(value.texts for value in call.args)))
-
-    def deciding(self, call: Call) -> Value:
-        """Calls that decide with what they are given, or with the object that they belong to."""
-        rule, action = DECIDING.get(call.name, ("RN102", "compares"))
-        sources = call.first.element().sources if action == "branches on" else call.base.sources | call.sources()
-        self.decide(rule, call.node, sources, action, bare=action == "branches on")
-        return CONSTANT
-
-    def unordered(self, call: Call) -> Value:
-        shown = call.name if "." in call.name else f"{call.name}()"
-        rule, what = known.UNORDERED[call.name.rsplit(".", 1)[-1]]
-        return Value(Kind.LIST, order=Order(rule, call.node, f"{shown} {what}"))
-
-    def waiting_for(self, call: Call) -> Value:
-        if call.keywords.get("return_when", UNKNOWN).name.endswith("FIRST_COMPLETED"):
-            self.report("RN208", call.node, f"{call.name} goes on with whatever completes first")
-        return UNKNOWN
-
-    # methods of objects of whatever type
-
-    def read_key(self, call: Call) -> Value:
-        """`get`, `pop` and `setdefault` with a constant key read a field."""
-        if call.first.texts:
-            found = [self.read(call.base, text, call.node) for text in sorted(call.first.texts)]
-            return Value.either([*found, *call.args[1:]])
-        if call.base.kind is Kind.DICT or call.name == "builtins.getattr":
-            self.decide("RN104", call.node, call.first.sources, "looks something up by")
-        return call.base.element()
-
-    def sort_in_place(self, call: Call) -> Value:
-        self.ordering(replace(call, args=[call.base]))
-        self.change(_receiver(call), replace(call.base, order=None))
-        return CONSTANT
-
-    def view(self, call: Call) -> Value:
-        key, item = Value.of(call.base.sources), call.base.element()
-        pair = Value(Kind.LIST, parts={"0": key, "1": item})
-        return Value(Kind.VIEW, parts={EACH: {"keys": key, "values": item}.get(call.name, pair)})
-
-    def grow(self, call: Call) -> Value:
-        grown, many = call.base, call.name in ("extend", "update")
-        for value in call.args:
-            grown = grown.holding(EACH, value.element() if many else value)
-            if call.name == "extend":
-                grown = replace(grown, order=grown.order or self.order_of(value, call.node))
-        self.change(_receiver(call), grown)
-        return UNKNOWN
-
-    def join_texts(self, call: Call) -> Value:
-        self.consume(call.first, call.node, "joins")
-        return Value.of(call.base.sources | call.sources())
-
-    def session_call(self, call: Call) -> Value:
-        """A runtime's `session` makes one; what a session's `call` gives is an outcome."""
-        if call.name == "session":
-            return Value(Kind.SESSION)
-        return OUTCOME if call.base.kind is Kind.SESSION else Value.of(call.base.sources)
-
-
-def _receiver(call: Call) -> ast.expr:
-    return call.node.func.value if isinstance(call.node.func, ast.Attribute) else call.node.func
-
-
-def _given(callee: Value, code: Code, call: Call) -> dict[str, Value]:
-    """Which parameter gets which argument. What is passed or taken with stars is not followed."""
-    bound = [call.base] if callee.name and "staticmethod" not in code.decorators else []
-    positional = [one.arg for one in (*code.node.args.posonlyargs, *code.node.args.args)]
-    starred = any(isinstance(item, ast.Starred) for item in call.node.args)
-    given = zip(positional, bound if starred else [*bound, *call.args], strict=False)
-    return {**dict(given), **call.keywords}
-
-
-Handler = Callable[[Calls, Call], Value]
-
-
-def _table(handlers: dict[Handler, str], prefix: str = "") -> dict[str, Handler]:
-    return {
-        name if "." in name else prefix + name: handler for handler, names in handlers.items() for name in names.split()
-    }
-
-
-DECIDING: Final = {
-    "builtins.any": ("RN101", "branches on"),
-    "builtins.all": ("RN101", "branches on"),
-    "builtins.range": ("RN101", "loops as often as"),
-}
-LIBRARY: Final = _table(
-    {
-        Calls.ordering: "sorted min max heapq.nlargest heapq.nsmallest heapq.heappush heapq.heapify itertools.groupby",
-        Calls.sequence_of: "list tuple iter reversed map zip enumerate itertools.chain itertools.islice",
-        Calls.filtering: "filter itertools.filterfalse itertools.takewhile itertools.dropwhile",
-        Calls.deciding: "any all range operator.eq operator.ne operator.lt operator.le operator.gt operator.ge",
-        Calls.set_of: "set frozenset",
-        Calls.same_fields: "dict vars copy.copy copy.deepcopy dataclasses.asdict dataclasses.replace",
-        Calls.get_attribute: "getattr",
-        Calls.text: "str repr format ascii",
-        Calls.structure: "len isinstance issubclass hasattr callable type",
-        Calls.getter: "operator.attrgetter operator.itemgetter",
-        Calls.unordered: "os.listdir os.scandir glob.glob glob.iglob "
-        "asyncio.as_completed concurrent.futures.as_completed",
-        Calls.waiting_for: "asyncio.wait concurrent.futures.wait",
-    },
-    "builtins.",
-)
-METHODS: Final = _table(
-    {
-        Calls.read_key: "get pop setdefault __getitem__",
-        Calls.view: "keys values items",
-        Calls.grow: "append appendleft add insert extend update",
-        Calls.deciding: "startswith endswith isdigit isalpha isalnum isspace isupper islower isnumeric isidentifier",
-        Calls.join_texts: "join",
-        Calls.unordered: "iterdir rglob glob imap_unordered",
-        Calls.sort_in_place: "sort",
-        Calls.session_call: "call session",
-    }
-)
+    def _read_key(self, base: Value, nodes: list[ast.expr], values: list[Value], call: Call) -> Value:
+        """A constant key reads a field."""
+        key = constant_key(nodes[0]) if nodes else EACH
+        if key != EACH:
+            return Value.either([self.read(base, key, call.node), *values[1:]])
+        if values and (base.kind is Kind.DICT or call.name == "builtins.getattr"):
+            self.decide("RN104", call.node, values[0].sources, "looks something up by")
+        return base.element()

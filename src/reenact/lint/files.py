@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import io
 import os
-import stat
 import tokenize
 import warnings
 from collections.abc import Iterator, Sequence
@@ -22,17 +21,15 @@ _SKIPPED_FOLDERS: Final = frozenset({"__pycache__", "node_modules", "site-packag
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file's text and tree; `problem` says why there is no tree."""
+    """A file's text and tree, or the problem that says why there is none."""
 
-    path: Path
     shown: str
     text: str
-    tree: ast.Module | None
-    problem: Finding | None = None
+    tree: ast.Module | Finding
 
 
-def find_files(paths: Sequence[str], exclude: Sequence[str] = ()) -> Iterator[tuple[Path, str] | Unreadable]:
-    """Every Python file under the paths once, in a fixed order, with the name to show for it.
+def find_files(paths: Sequence[str], exclude: Sequence[str] = ()) -> Iterator[Path | Unreadable]:
+    """Every Python file under the paths once, in a fixed order.
 
     A path that names a file is taken whatever it is called. In folders, hidden ones, virtual environments and
     caches are left out, and links to folders are not followed.
@@ -40,27 +37,22 @@ def find_files(paths: Sequence[str], exclude: Sequence[str] = ()) -> Iterator[tu
     seen: set[Path] = set()
     for given in paths:
         for found in _under(Path(given), exclude):
-            if isinstance(found, Unreadable):
-                yield found
-                continue
-            real = found.resolve()
+            real = found.resolve() if isinstance(found, Path) else None
             if real not in seen:
+                yield found
+            if real is not None:
                 seen.add(real)
-                yield found, found.as_posix()
 
 
 def _under(path: Path, exclude: Sequence[str]) -> Iterator[Path | Unreadable]:
     try:
-        mode = path.stat().st_mode
-        if not stat.S_ISDIR(mode):
-            if stat.S_ISREG(mode):
-                yield path
-            else:
-                yield Unreadable(path.as_posix(), "it is neither a file nor a folder")
-            return
-        entries = sorted(os.scandir(path), key=lambda entry: entry.name)
+        path.stat()
+        entries = sorted(os.scandir(path), key=lambda entry: entry.name) if path.is_dir() else None
     except (OSError, ValueError) as error:
         yield Unreadable(path.as_posix(), _reason(error))
+        return
+    if entries is None:
+        yield path if path.is_file() else Unreadable(path.as_posix(), "it is neither a file nor a folder")
         return
     if any(entry.name == "pyvenv.cfg" for entry in entries):
         return
@@ -75,38 +67,31 @@ def _under(path: Path, exclude: Sequence[str]) -> Iterator[Path | Unreadable]:
             yield inner
 
 
-def read_source(path: Path, shown: str) -> SourceFile | Unreadable:
+def read_source(path: Path) -> SourceFile | Unreadable:
     """The file's text and tree. What is no Python, or too much of it, comes back as a problem with its line."""
+    shown = path.as_posix()
     try:
         with path.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         return Unreadable(shown, _reason(error))
     if len(data) > MAX_BYTES:
-        problem = _problem(shown, 1, "RN005", f"the file is larger than {MAX_BYTES // 2**20} MiB and was not analysed")
-        return SourceFile(path, shown, "", None, problem)
-    return parse_source(data, path, shown)
-
-
-def parse_source(data: bytes, path: Path, shown: str) -> SourceFile:
+        message = f"the file is larger than {MAX_BYTES // 2**20} MiB and was not analysed"
+        return SourceFile(shown, "", _problem(shown, 1, "RN005", message))
+    text = ""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         text = io.TextIOWrapper(io.BytesIO(data), encoding, newline=None).read()
-    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
-        return SourceFile(path, shown, "", None, _problem(shown, 1, "RN001", f"the file cannot be decoded: {error}"))
-    try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a sample's invalid escape is not ours to print
-            tree = ast.parse(text)
+            return SourceFile(shown, text, ast.parse(text))
     except SyntaxError as error:
-        line = error.lineno if error.lineno and error.lineno > 0 else 1
-        return SourceFile(path, shown, text, None, _problem(shown, line, "RN001", f"syntax error: {error.msg}"))
-    except ValueError as error:
-        return SourceFile(path, shown, text, None, _problem(shown, 1, "RN001", f"the file is no Python: {error}"))
+        problem = _problem(shown, max(1, error.lineno or 1), "RN001", f"syntax error: {error.msg}")
+    except (ValueError, LookupError) as error:  # bytes that are no text among them
+        problem = _problem(shown, 1, "RN001", f"the file is no Python: {error}")
     except (RecursionError, MemoryError):
-        nested = "the code is nested too deeply and was not analysed"
-        return SourceFile(path, shown, text, None, _problem(shown, 1, "RN005", nested))
-    return SourceFile(path, shown, text, tree)
+        problem = _problem(shown, 1, "RN005", "the code is nested too deeply and was not analysed")
+    return SourceFile(shown, text, problem)
 
 
 def _problem(shown: str, line: int, rule: str, message: str) -> Finding:

@@ -1,9 +1,14 @@
-"""What lint has to say: findings, in one order, with a severity that decides the exit code."""
+"""What lint has to say: its rules, and findings in one order, with a severity that decides the exit code."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from importlib.resources import files
+from typing import Final
+
+# The rules that are no errors.
+_WARNINGS: Final = frozenset({"RN004", "RN106", "RN205", "RN207", "RN208", "RN209", "RN210"})
 
 
 class Severity(IntEnum):
@@ -60,3 +65,30 @@ class Report:
         if self.unreadable:
             return 3
         return int(any(finding.severity >= fail_on for finding in self.findings))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`text` is the rule's section of `rules.md`: its head, `summary`, `why`, a bad and a good example."""
+
+    id: str
+    name: str
+    severity: Severity
+    summary: str
+    why: str
+    text: str
+
+
+def _rule(section: str) -> Rule:
+    head, summary, why, *_ = section.split("\n\n", 3)
+    _, name, title = head.split(" ")
+    return Rule(name, title, Severity.WARNING if name in _WARNINGS else Severity.ERROR, summary, why, section)
+
+
+def _rules() -> dict[str, Rule]:
+    text = files("reenact.lint").joinpath("rules.md").read_text(encoding="utf-8")
+    sections = [f"### {part.rstrip()}" for part in text.split("### ")[1:]]
+    return {rule.id: rule for rule in map(_rule, sections)}
+
+
+RULES: Final[dict[str, Rule]] = _rules()

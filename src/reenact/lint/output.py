@@ -1,12 +1,20 @@
-"""A report as text for people, and as JSON for programs. Both are the same bytes for the same report."""
+"""A report as text for people, as JSON, and as SARIF 2.1.0, which code hosts and editors show beside the code.
+
+Each is the same bytes for the same report.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
+from urllib.parse import quote
 
 import msgspec
 
-from reenact.lint.findings import Finding, Report, Severity
+from reenact.lint.findings import RULES, Finding, Place, Report, Rule, Severity
+
+_SARIF: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+_ORDER: Final = {rule: index for index, rule in enumerate(RULES)}
 
 
 def as_text(report: Report) -> str:
@@ -49,7 +57,7 @@ def as_json(report: Report, fail_on: Severity = Severity.WARNING) -> str:
         "findings": [_finding(finding) for finding in report.findings],
         "unreadable": [{"file": one.file, "reason": one.reason} for one in report.unreadable],
     }
-    return pretty(document)
+    return _pretty(document)
 
 
 def _finding(finding: Finding) -> dict[str, object]:
@@ -65,7 +73,72 @@ def _finding(finding: Finding) -> dict[str, object]:
     }
 
 
-def pretty(document: object) -> str:
+def as_sarif(report: Report, version: str) -> str:
+    """One run with every rule described, one result for each finding, and what could not be read as a notification."""
+    run = {
+        "tool": {
+            "driver": {
+                "name": "reenact lint",
+                "semanticVersion": version,
+                "rules": [_rule(rule) for rule in RULES.values()],
+            }
+        },
+        "columnKind": "unicodeCodePoints",
+        "invocations": [
+            {
+                "executionSuccessful": not report.unreadable,
+                "toolExecutionNotifications": [
+                    {
+                        "level": "error",
+                        "message": {"text": f"cannot be read: {one.reason}"},
+                        "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(one.file)}}}],
+                    }
+                    for one in report.unreadable
+                ],
+            }
+        ],
+        "results": [_result(finding) for finding in report.findings],
+    }
+    return _pretty({"$schema": _SARIF, "version": "2.1.0", "runs": [run]})
+
+
+def _rule(rule: Rule) -> dict[str, object]:
+    return {
+        "id": rule.id,
+        "name": "".join(word.capitalize() for word in rule.name.split("-")),
+        "shortDescription": {"text": rule.summary},
+        "fullDescription": {"text": rule.why},
+        "defaultConfiguration": {"level": rule.severity.word},
+    }
+
+
+def _result(finding: Finding) -> dict[str, object]:
+    result: dict[str, object] = {
+        "ruleId": finding.rule,
+        "ruleIndex": _ORDER[finding.rule],
+        "level": finding.severity.word,
+        "message": {"text": finding.message},
+        "locations": [_location(finding.place)],
+    }
+    if finding.related:
+        result["relatedLocations"] = [
+            {**_location(place), "message": {"text": message}} for place, message in finding.related
+        ]
+    return result
+
+
+def _location(place: Place) -> dict[str, object]:
+    region = {"startLine": place.line, "startColumn": place.column, "endLine": max(place.line, place.end_line)}
+    return {"physicalLocation": {"artifactLocation": {"uri": _uri(place.file)}, "region": region}}
+
+
+def _uri(file: str) -> str:
+    """A path as a URI reference: relative ones stay relative to where lint was called."""
+    quoted = quote(file.encode("utf-8", "surrogateescape"))
+    return f"file://{quoted}" if quoted.startswith("/") else quoted
+
+
+def _pretty(document: object) -> str:
     """JSON with two spaces of indent. A file's name that is no text is written with escapes."""
     try:
         data = msgspec.json.encode(document)

@@ -4,38 +4,31 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
 from reenact.lint.calls import Calls
-from reenact.lint.files import SourceFile
+from reenact.lint.expressions import constant_key
 from reenact.lint.findings import Finding, Place, Severity
-from reenact.lint.scope import Class, File
-from reenact.lint.values import UNKNOWN, Code, FunctionNode, Kind, Names, Value, dotted
+from reenact.lint.scope import File, FunctionNode
+from reenact.lint.values import UNKNOWN, Kind, Names, Value, dotted
 
-_MAX_LOOPS: Final = 3  # nesting beyond which one pass over a loop's body has to do
 _COMMUTING_METHODS: Final = frozenset({"add", "discard", "remove", "update", "difference_update"})
-_COMMUTING_OPERATORS: Final = (ast.BitOr, ast.BitAnd, ast.BitXor, ast.Add, ast.Mult, ast.Sub)
-_SEQUENCES: Final = (ast.List, ast.Tuple, ast.JoinedStr, ast.ListComp)
 
 
-def analyse(source: SourceFile, tree: ast.Module) -> list[Finding]:
+def analyse(shown: str, tree: ast.Module) -> list[Finding]:
     """The module's body, then each function once, with the names around it as they are in the end."""
-    file = File(source.shown, seeded=any(_is_seeding(node) for node in ast.walk(tree)))
-    _analyse(file, None, tree)
+    file = File(shown, seeded=any(_is_seeding(node) for node in ast.walk(tree)))
+    _analyse(Statements(file, None, Names()), tree)
     while file.later:
-        node = next(iter(file.later))
-        _analyse(file, file.later.pop(node), node)
+        node, names = file.later.popitem()
+        _analyse(Statements(file, node, names.new_child()), node)
     return list(file.findings)
 
 
-def _analyse(file: File, code: Code | None, node: ast.AST) -> None:
-    scope = Statements(file, code, sum(1 for _ in ast.walk(node)))
+def _analyse(scope: Statements, node: ast.Module | FunctionNode) -> None:
+    file = scope.file
     try:
-        if code is not None:
-            scope.enter(code, {})
-        elif isinstance(node, ast.Module):
-            scope.run(node.body)
+        scope.enter(node)
         message = ""
     except RecursionError:
         message = "the code is nested too deeply and was not analysed"
@@ -49,20 +42,20 @@ def _analyse(file: File, code: Code | None, node: ast.AST) -> None:
 class Statements(Calls):
     """Runs statements in order; `run` says whether the end of the body can be reached."""
 
+    def enter(self, node: ast.Module | FunctionNode) -> None:
+        """Run a body. Parameters may be anything of their type; `self` is bound where the class is."""
+        if not isinstance(node, ast.Module):
+            for parameter in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
+                if parameter.arg != "self":
+                    self.bind(parameter.arg, self.typed(parameter.annotation))
+        self.run(node.body)
+
     def run(self, body: list[ast.stmt]) -> bool:
         for node in body:
             handler: Callable[[Any], bool | None] | None = getattr(self, f"on_{type(node).__name__.lower()}", None)
-            reached = handler is None or handler(node) is not False
-            self._run_waiting()
-            if not reached:
+            if handler is not None and handler(node) is False:
                 return False
         return True
-
-    def _run_waiting(self) -> None:
-        """Lambdas of a statement that nothing in it has called are analysed for whatever they may get."""
-        while self.waiting:
-            _, code = self.waiting.popitem()
-            self.enter(code, {})
 
     # assignment
 
@@ -80,12 +73,8 @@ class Statements(Calls):
         with self.telling():  # counting under a key looks nothing up
             before = self.evaluate(node.target)
         added = self.evaluate(node.value)
-        if Kind.LIST in (before.kind, added.kind):
-            order = before.order or self.order_of(added, node.value)
-            value = Value.many([before.element(), added.element()], order)
-        else:
-            value = Value.either([before, added]).plus(before.sources | added.sources)
-        self.assign(node.target, replace(value, kind=Kind.SET) if before.kind is Kind.SET else value)
+        self.give_away(node, before, added)
+        self.assign(node.target, Value.either([before, added]).plus(before.sources | added.sources))
 
     # control flow
 
@@ -114,24 +103,23 @@ class Statements(Calls):
 
     def on_for(self, node: ast.For | ast.AsyncFor) -> None:
         values = self.evaluate(node.iter)
-        if not _commutes(node.body):
-            self.consume(values, node.iter, "loops over")
-        self._repeat(lambda: self.assign(node.target, self.element_of(values)), node)
+        if any(_depends_on_order(inner) for statement in node.body for inner in ast.walk(statement)):
+            self.depend_on_order(node.iter, values)
+        with self.branch() as names:
+            self.assign(node.target, values.element())
+            self.run(node.body)
+        self._after_loop(names, node)
 
     on_asyncfor = on_for
 
     def on_while(self, node: ast.While) -> None:
-        self._repeat(lambda: self.test(node.test, "loops on"), node)
+        with self.branch() as names:
+            self.test(node.test, "loops on")
+            self.run(node.body)
+        self._after_loop(names, node)
 
-    def _repeat(self, head: Callable[[], None], node: ast.For | ast.AsyncFor | ast.While) -> None:
-        """A second pass sees what the first one left behind."""
-        self.loops += 1
-        for _ in range(2 if self.loops <= _MAX_LOOPS else 1):
-            with self.branch() as names:
-                head()
-                self.run(node.body)
-            self.merge([names], may_skip=True)
-        self.loops -= 1
+    def _after_loop(self, names: Names, node: ast.For | ast.AsyncFor | ast.While) -> None:
+        self.merge([names], may_skip=True)
         self.run(node.orelse)
 
     def on_with(self, node: ast.With | ast.AsyncWith) -> bool:
@@ -175,24 +163,17 @@ class Statements(Calls):
         """Bind what a pattern captures, and report what it decides on. A type is structure, not content."""
         if isinstance(pattern, ast.MatchValue | ast.MatchSingleton) and pattern.value is not None:
             self.decide("RN101", pattern, value.sources, "branches on")
-        for inner, part in self._inside(pattern, value):
-            self.match(inner, part)
+        inner: list[ast.pattern] = [one for one in ast.iter_child_nodes(pattern) if isinstance(one, ast.pattern)]
+        values = [value.element() if isinstance(pattern, ast.MatchSequence) else value] * len(inner)
+        if isinstance(pattern, ast.MatchMapping | ast.MatchClass):
+            named = getattr(pattern, "kwd_attrs", None) or map(constant_key, getattr(pattern, "keys", ()))
+            read = [self.read(value, key, pattern) for key in named]
+            values = [*[UNKNOWN] * (len(inner) - len(read)), *read]  # what a class matches by place comes first
+        for one, part in zip(inner, values, strict=True):
+            self.match(one, part)
         name = getattr(pattern, "name", None)
         if name is not None:
             self.bind(name, value)
-
-    def _inside(self, pattern: ast.pattern, value: Value) -> list[tuple[ast.pattern, Value]]:
-        """The patterns in a pattern, each with what it is held against."""
-        if isinstance(pattern, ast.MatchMapping):
-            keys = [str(key.value) if isinstance(key, ast.Constant) else "" for key in pattern.keys]
-            return [(inner, self.read(value, key, inner)) for key, inner in zip(keys, pattern.patterns, strict=True)]
-        if isinstance(pattern, ast.MatchClass):
-            named = zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True)
-            return [(inner, self.read(value, name, inner)) for name, inner in named]
-        if isinstance(pattern, ast.MatchSequence):
-            self.consume(value, pattern, "matches")
-            return [(inner, value.part(str(index))) for index, inner in enumerate(pattern.patterns)]
-        return [(inner, value) for inner in ast.iter_child_nodes(pattern) if isinstance(inner, ast.pattern)]
 
     # the rest
 
@@ -200,9 +181,8 @@ class Statements(Calls):
         self.evaluate(node.value)
 
     def on_return(self, node: ast.Return) -> bool:
-        value = UNKNOWN if node.value is None else self.evaluate(node.value)
-        self.give_away(value)
-        self.returned.append(value)
+        if node.value is not None:
+            self.give_away(node, self.evaluate(node.value))
         return False
 
     def on_raise(self, node: ast.Raise) -> bool:
@@ -222,11 +202,8 @@ class Statements(Calls):
         for expression in [*node.decorator_list, *arguments.defaults, *arguments.kw_defaults]:
             if expression is not None:
                 self.evaluate(expression)
-        code = Code(node, self.names, self.owner)
-        self.file.later[node] = code
-        if self.owner and "setter" not in code.decorators:
-            self.file.classes[self.owner].methods[node.name] = code
-        self.bind(node.name, Value(Kind.FUNCTION, code=code))
+        self.file.later[node] = self.names
+        self.bind(node.name, Value(Kind.NAMED, node.name))
 
     on_asyncfunctiondef = on_functiondef
 
@@ -234,12 +211,11 @@ class Statements(Calls):
         for expression in [*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)]:
             self.evaluate(expression)
         fields = [dotted(inner.target) for inner in node.body if isinstance(inner, ast.AnnAssign)]
-        self.file.classes[node.name] = Class(fields)
-        outer, self.owner = self.owner, node.name
+        self.file.classes[node.name] = fields
         with self.branch():
+            self.bind("self", self.typed(ast.Name(node.name)))
             self.run(node.body)
-        self.owner = outer
-        self.bind(node.name, Value(Kind.CLASS, node.name))
+        self.bind(node.name, Value(Kind.NAMED, node.name))
 
     def on_import(self, node: ast.Import) -> None:
         for alias in node.names:
@@ -257,21 +233,10 @@ def _is_seeding(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "seed" and bool(node.args or node.keywords)
 
 
-def _commutes(body: list[ast.stmt]) -> bool:
-    """Whether a loop does the same in any order: it only counts, keeps under a key, or returns one constant."""
-    inner = [node for statement in body for node in ast.walk(statement)]
-    returns = {ast.dump(node.value) for node in inner if isinstance(node, ast.Return) and node.value is not None}
-    return len(returns) <= 1 and all(_statement_commutes(node) for node in body)
-
-
-def _statement_commutes(node: ast.stmt) -> bool:
-    value = getattr(node, "value", None)
-    if isinstance(node, ast.If):
-        return all(_statement_commutes(inner) for inner in [*node.body, *node.orelse])
-    if isinstance(node, ast.AugAssign):
-        return isinstance(node.op, _COMMUTING_OPERATORS) and not isinstance(value, _SEQUENCES)
-    if isinstance(node, ast.Assign):
-        return all(isinstance(target, ast.Subscript) for target in node.targets)
-    if isinstance(value, ast.Call):
-        return isinstance(node, ast.Expr) and getattr(value.func, "attr", "") in _COMMUTING_METHODS
-    return isinstance(node, ast.Pass | ast.Continue) or isinstance(value, ast.Constant)
+def _depends_on_order(node: ast.AST) -> bool:
+    """Whether it matters when a loop does this. It does not where a loop only counts, or keeps under a key."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        return getattr(node.value.func, "attr", "") not in _COMMUTING_METHODS
+    if isinstance(node, ast.Return):
+        return not isinstance(node.value, ast.Constant)
+    return isinstance(node, ast.Yield | ast.YieldFrom | ast.Await | ast.Break)

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from reenact.lint.findings import Finding, Place, Severity
-from reenact.lint.rules import RULES
+from reenact.lint.findings import RULES, Finding, Place
 
 _COMMENT: Final = re.compile(r"#\s*reenact:\s*(?P<what>.*)")
 _IGNORE: Final = re.compile(r"ignore\s*\[(?P<rules>[^\]]*)\]\s*[:\-–—]*\s*(?P<reason>.*)")
@@ -32,31 +31,28 @@ class Suppression:
 
 def silence(findings: Iterable[Finding], text: str, shown: str) -> list[Finding]:
     """The findings that no comment of this file silences, and those about the comments themselves."""
-    suppressions, problems = read_comments(text, shown)
+    suppressions, said = _read_comments(text, shown) if "reenact:" in text else ([], [])
     by_line: dict[int, list[Suppression]] = {}
     for one in suppressions:
         by_line.setdefault(one.speaks_for, []).append(one)
-    kept: list[Finding] = []
     for finding in findings:
         matching = _matching(by_line, finding)
         for one in matching:
             one.used.add(finding.rule)
         if not matching:
-            kept.append(finding)
+            said.append(finding)
     for one in suppressions:
         unused = [rule for rule in one.rules if rule in RULES and rule not in one.used]
         if unused:
             message = f"nothing to ignore here for {', '.join(unused)}; remove it from the comment"
-            problems.append(_finding(shown, one.line, "RN004", message))
-    return [*kept, *problems]
+            said.append(_finding(shown, one.line, "RN004", message))
+    return said
 
 
-def read_comments(text: str, shown: str) -> tuple[list[Suppression], list[Finding]]:
+def _read_comments(text: str, shown: str) -> tuple[list[Suppression], list[Finding]]:
     """The suppressions of a file, and what is wrong with those that are not in force."""
     suppressions: list[Suppression] = []
     problems: list[Finding] = []
-    if "reenact:" not in text:
-        return suppressions, problems
     for token, spoken in _comments(text):
         found = _COMMENT.match(token.string)
         if found is None:
@@ -64,17 +60,16 @@ def read_comments(text: str, shown: str) -> tuple[list[Suppression], list[Findin
         line = token.start[0]
         parsed = _IGNORE.match(found["what"])
         rules = () if parsed is None else tuple(rule.strip() for rule in parsed["rules"].split(",") if rule.strip())
-        unknown = [rule for rule in rules if rule not in RULES or rule.startswith("RN0")]
-        if not rules:
+        if parsed is None or not rules:
             problems.append(_finding(shown, line, "RN002", f"the comment names no rule; {_HOW}"))
-        elif parsed is None or not parsed["reason"].partition("#")[0].strip(" .-"):
+        elif not parsed["reason"].partition("#")[0].strip(" .-"):
             problems.append(_finding(shown, line, "RN002", f"the comment gives no reason; {_HOW}"))
         else:
             suppressions.append(Suppression(line, spoken, rules))
-        problems += [
-            _finding(shown, line, "RN003", f"there is no rule {rule!a} to ignore; `reenact lint --rules` lists them")
-            for rule in unknown
-        ]
+        for rule in rules:
+            if rule not in RULES or rule.startswith("RN0"):
+                message = f"there is no rule {rule!a} to ignore; `reenact lint --rules` lists them"
+                problems.append(_finding(shown, line, "RN003", message))
     return suppressions, problems
 
 
@@ -106,5 +101,4 @@ def _matching(by_line: dict[int, list[Suppression]], finding: Finding) -> list[S
 
 
 def _finding(shown: str, line: int, rule: str, message: str) -> Finding:
-    severity = Severity.WARNING if rule == "RN004" else Severity.ERROR
-    return Finding(Place(shown, line, 1, line), rule, message, severity)
+    return Finding(Place(shown, line, 1, line), rule, message, RULES[rule].severity)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import reduce
@@ -16,7 +16,6 @@ MAX_SOURCES: Final = 8
 MAX_PARTS: Final = 20
 MAX_DEPTH: Final = 2
 
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Names = ChainMap[str, "Value"]  # the names of a scope, or of a branch in it, over those around it
 
 
@@ -30,13 +29,15 @@ class Kind(Enum):
     SESSION = "a session, whose calls return outcomes"
     ERROR = "an exception"
     SET = "a set"
-    VIEW = "the keys, values or items of a dict"
     DICT = "a dict"
     LIST = "a list or tuple"
-    NAMED = "a module, function or class of another file"
-    FUNCTION = "a function or lambda of this file"
-    CLASS = "a class of this file"
-    GETTER = "a function that reads fields by name"
+    SHUFFLED = "a list whose order may differ between two runs; its name is the rule that says so"
+    NAMED = "a function or class of this file, or anything of another one"
+    LAMBDA = "a lambda; its element is what it gives"
+    GETTER = "a function that reads the fields in its name"
+
+
+_NO_ORDER: Final = (Kind.SET, Kind.SHUFFLED)
 
 
 class Source(NamedTuple):
@@ -47,45 +48,14 @@ class Source(NamedTuple):
     sure: bool
 
 
-class Order(NamedTuple):
-    """An order that may differ between two runs: the rule that speaks about it, and where it arose."""
-
-    rule: str
-    node: ast.AST
-    what: str
-
-
-class Code(NamedTuple):
-    """A function or lambda of the file, the names around it, and the class that it is a method of."""
-
-    node: FunctionNode | ast.Lambda
-    names: Names
-    owner: str = ""
-
-    @property
-    def name(self) -> str:
-        return "lambda" if isinstance(self.node, ast.Lambda) else self.node.name
-
-    @property
-    def decorators(self) -> set[str]:
-        return {dotted(node).rsplit(".", 1)[-1] for node in getattr(self.node, "decorator_list", ())}
-
-    def parameters(self) -> list[ast.arg]:
-        arguments = self.node.args
-        return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-
-
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What is known of one value. `parts` are what its known keys, attributes and indices hold."""
+    """What is known of one value. `parts` are what its known keys and indices hold."""
 
     kind: Kind = Kind.UNKNOWN
-    name: str = ""  # dotted name of something in another file, or the class of an object
+    name: str = ""  # of what is named, the class of an object, or as its kind says
     sources: frozenset[Source] = frozenset()
     parts: Mapping[str, Value] = field(default_factory=dict)
-    texts: frozenset[str] = frozenset()  # the constants that it may be
-    order: Order | None = None
-    code: Code | None = None
 
     @staticmethod
     def of(sources: Iterable[Source]) -> Value:
@@ -94,9 +64,21 @@ class Value:
         return Value(sources=kept) if kept else UNKNOWN
 
     @staticmethod
-    def many(items: Iterable[Value], order: Order | None = None) -> Value:
+    def row(items: Iterable[Value]) -> Value:
+        """A list or tuple of which each place is known."""
+        return Value(Kind.LIST, parts={str(index): item for index, item in enumerate(items)})
+
+    @staticmethod
+    def many(items: Iterable[Value]) -> Value:
         """A list of which only its elements are known, not their places."""
-        return Value(Kind.LIST, parts={EACH: Value.either(items)}, order=order)
+        return Value(Kind.LIST, parts={EACH: Value.either(items)})
+
+    @staticmethod
+    def sequence(items: Iterable[Value], origins: Iterable[Value]) -> Value:
+        """A list of such items, made from these: in an order that may differ, if that of one of them may."""
+        rules = ["RN206" if one.kind is Kind.SET else one.name for one in origins if one.kind in _NO_ORDER]
+        made = Value.many(items)
+        return replace(made, kind=Kind.SHUFFLED, name=rules[0]) if rules else made
 
     @staticmethod
     def either(values: Iterable[Value]) -> Value:
@@ -109,14 +91,6 @@ class Value:
         if not self.parts or depth > MAX_DEPTH:
             return self.sources
         return limited(self.sources.union(*(part.within(depth + 1) for part in self.parts.values())))
-
-    def orders(self, depth: int = 0) -> Iterator[Order]:
-        """The orders that go along when the value goes where nothing is known. A dict keeps none."""
-        if self.order is not None:
-            yield self.order
-        if depth <= MAX_DEPTH:
-            for part in self.parts.values():
-                yield from part.orders(depth + 1)
 
     def part(self, key: str) -> Value:
         """What stands under a key. Of a forbidden field every part is forbidden."""
@@ -174,22 +148,14 @@ def join(first: Value, second: Value, depth: int = 0) -> Value:
     for one, other in ((first, second), (second, first)):
         if one.kind is Kind.CONSTANT and other.kind is not Kind.CONSTANT and not one.sources:
             return other
-    same = first.kind is second.kind and first.name == second.name
-    texts = first.texts | second.texts
-    keys = dict.fromkeys([*first.parts, *second.parts])
+    same = (first.kind, first.name) == (second.kind, second.name)
+    keys = list(dict.fromkeys([*first.parts, *second.parts]))[:MAX_PARTS]
     parts = {
         key: join(first.parts.get(key) or second.parts[key], second.parts.get(key) or first.parts[key], depth + 1)
-        for key in list(keys)[:MAX_PARTS]
+        for key in keys
     }
-    return Value(
-        first.kind if same else Kind.UNKNOWN,
-        first.name if same else "",
-        limited(first.sources | second.sources),
-        parts,
-        texts if len(texts) <= MAX_PARTS else frozenset(),
-        first.order or second.order,
-        first.code if first.code == second.code else None,
-    )
+    sources = limited(first.sources | second.sources)
+    return Value(first.kind if same else Kind.UNKNOWN, first.name if same else "", sources, parts)
 
 
 def dotted(node: ast.AST) -> str:

@@ -230,6 +230,8 @@ class Store(Protocol):
 
     store_id: str
     url: str
+    in_memory: bool
+    """Nothing in it waits for a disk, and nothing outlives the process."""
 
     @property
     def signing_key(self) -> SigningKey: ...

@@ -272,7 +272,9 @@ def test_a_fork_of_the_runtime_gets_its_own(script: Any) -> None:
 
 
 def test_a_skill_within_a_function_is_refused_with_advice() -> None:
-    with pytest.raises(SkillDeclarationError, match=r"declare it at the top level of tests\.runtime\.killable_skills"):
+    with pytest.raises(
+        SkillDeclarationError, match=r"declare it at the top level of tests\.runtime\.effects\.killable_skills"
+    ):
         Registry([never_at_the_top()])  # type: ignore[list-item]
 
 

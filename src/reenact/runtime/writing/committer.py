@@ -1,7 +1,8 @@
 """Where commits run: in a writer thread, so that no loop waits for the disk; in the caller where nobody else waits.
 
 A loop of Reenact's own fronts (`run`, a plain `with runtime.session()`) has nothing else to do while it drives one run
-and one call: there a commit saves the way to a thread and back. Every other loop is the host's, or has work beside it.
+and one call: there a commit saves the way to a thread and back, and so it does in a store in memory, which waits for no
+disk. Every other loop is the host's, or has work beside it.
 
 In the thread, what the runs of a loop have ready in one turn of it goes into one transaction, and so does what came
 meanwhile. It is handed over at the end of the turn: a transaction is many short calls, and as long as the loop is at
@@ -66,7 +67,7 @@ class Committer:
         its books are right.
         """
         loop, interrupted = asyncio.get_running_loop(), None
-        if len(self.driven) <= 1 and loop in OUR_LOOPS:
+        if self._store.in_memory or (len(self.driven) <= 1 and loop in OUR_LOOPS):
             return Done(self._store.append(work[0], work[1], owner=work[2]) if isinstance(work, tuple) else work())
         order = Order(work, loop)
         self._thread.take(order)

@@ -35,6 +35,7 @@ class SqliteReader:
             path = str(Path(path).absolute())  # connections are opened later too, and the process may have moved
         self.path = path
         self.url = "sqlite:///" + path
+        self.in_memory = path == ":memory:"
         self.door: Door = door or SystemDoor()
         self._connect = open_to_read if to_read else Connection
         self._writer = self._connect(path)

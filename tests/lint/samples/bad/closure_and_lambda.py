@@ -10,19 +10,14 @@ def closure(outcome):
     return gone()
 
 
-def in_variable(outcome):
-    slow = lambda ms: ms > 100
-    return slow(outcome.latency_ms)  # expect: RN102
+def in_variable(rows):
+    slow = lambda outcome: outcome.latency_ms
+    return slow(rows[0]) > 100  # expect: RN102
 
 
 def mapped(outcomes):
     return max(map(lambda outcome: outcome.latency_ms, outcomes))  # expect: RN103
 
 
-def latencies(outcomes):
-    for outcome in outcomes:
-        yield outcome.latency_ms
-
-
 def generated(outcomes):
-    return max(latencies(outcomes))  # expect: RN103
+    return max(outcome.latency_ms for outcome in outcomes)  # expect: RN103

@@ -16,7 +16,3 @@ def jitter(run_id, attempt):
 
 def ordered(values):
     return sorted(values, key=id)  # expect: RN205
-
-
-def name(plan):
-    return f"plan-{id(plan)}"  # expect: RN205

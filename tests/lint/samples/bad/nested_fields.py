@@ -12,10 +12,5 @@ def first_effect(outcome):
     return effects[0]
 
 
-def by_variable(outcome):
-    field = "latency_ms"
-    return outcome[field] > 5  # expect: RN102
-
-
 def by_getattr(outcome):
     return getattr(outcome, "message", "") == "gone"  # expect: RN102

@@ -1,13 +1,5 @@
-"""Keys that are functions of their own."""
+"""Keys that read a field by its name."""
 from operator import attrgetter, itemgetter
-
-
-def when(outcome):
-    return outcome.timestamp
-
-
-def by_function(outcomes):
-    return sorted(outcomes, key=when)  # expect: RN103
 
 
 def by_attribute(outcomes):

@@ -18,8 +18,8 @@ def joined(names):
     return ",".join({name.strip() for name in names})  # expect: RN206
 
 
-def difference(old, new, emit):
-    for name in old.keys() - new.keys():  # expect: RN206
+def difference(old: set[str], new, emit):
+    for name in old - new:  # expect: RN206
         emit(name)
 
 

@@ -2,8 +2,8 @@
 
 
 def later(names):
-    ordered = list(set(names))  # expect: RN206
-    return ordered[0]
+    ordered = list(set(names))
+    return ordered[0]  # expect: RN206
 
 
 def extended(names):

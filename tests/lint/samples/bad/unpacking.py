@@ -1,8 +1,4 @@
-"""Through unpacking, of tuples, of calls, with a star, in a loop."""
-
-
-def pair(outcome):
-    return outcome.code, outcome.latency_ms
+"""Through unpacking, of tuples, with a star, in a loop."""
 
 
 def unpack(outcome):
@@ -10,11 +6,6 @@ def unpack(outcome):
     if latency > 10:  # expect: RN101
         return code
     return None
-
-
-def unpack_call(outcome):
-    _, latency = pair(outcome)
-    return latency > 10  # expect: RN102
 
 
 def unpack_star(outcome):

@@ -68,8 +68,7 @@ def lint(
 def _rendered(report: object, form: Format, threshold: object) -> str:
     from reenact import __version__
     from reenact.lint.findings import Report, Severity
-    from reenact.lint.output import as_json, as_text
-    from reenact.lint.sarif import as_sarif
+    from reenact.lint.output import as_json, as_sarif, as_text
 
     assert isinstance(report, Report)
     assert isinstance(threshold, Severity)
@@ -79,7 +78,7 @@ def _rendered(report: object, form: Format, threshold: object) -> str:
 
 
 def _about_rules(wanted: str | None) -> str:
-    from reenact.lint.rules import RULES
+    from reenact.lint.findings import RULES
 
     if wanted is None:
         return "\n".join(f"{rule.id}  {rule.severity.word:8}{rule.name:28}{rule.summary}" for rule in RULES.values())
