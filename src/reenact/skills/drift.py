@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from reenact.errors import PlanError
-from reenact.skills.registry import Registry
+from reenact.skills.registry import Registry, digests_of
 
 
 class Drift(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ def refuse_changed_skills(pinned: Mapping[str, str], registry: Registry, *, sour
 
 def drift(pinned: Mapping[str, str], registry: Registry) -> list[Drift]:
     """Every pinned skill (`id@version` → definition digest) that is not what the registry holds, by name."""
-    now = registry.digests(pinned)
+    now = digests_of(registry, pinned)
     return [
         Drift(skill=skill, pinned=digest, found=now.get(skill))
         for skill, digest in sorted(pinned.items())

@@ -111,11 +111,9 @@ class Registry:
     def frozen(self) -> bool:
         return self._frozen
 
-    def digests(self, references: Iterable[str] | None = None) -> dict[str, str]:
-        """`id@version` → definition digest, as pins hold it: of all, or of those `references` that are here."""
-        if references is None:
-            return {skill.metadata.reference: skill.digest for skill in self.all()}
-        return {name: self.resolve(*name.split("@", 1)).digest for name in references if name in self}
+    def digests(self) -> dict[str, str]:
+        """`id@version` → definition digest, as a plan's pins hold it."""
+        return {skill.metadata.reference: skill.digest for skill in self.all()}
 
     def __contains__(self, reference: object) -> bool:
         """`"http_call@1.2.0" in registry`, or `"http_call" in registry` for any version."""
@@ -159,6 +157,11 @@ def default_registry() -> Registry:
         registry.declare(skill_id, version, module)
     load_entry_points(registry)
     return registry
+
+
+def digests_of(registry: Registry, references: Iterable[str]) -> dict[str, str]:
+    """As `Registry.digests`, of those references that are registered: the others need not be imported."""
+    return {name: registry.resolve(*name.split("@", 1)).digest for name in references if name in registry}
 
 
 def loaded(skill: Skill | Declared) -> Skill:

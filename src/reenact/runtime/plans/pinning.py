@@ -15,7 +15,7 @@ from reenact.policy.cost import DEFAULT_PRICES, PriceTable, price_from_genai
 from reenact.policy.retry import merge_retry, policy_to_dict
 from reenact.policy.settle import tariff_of
 from reenact.policy.taxonomy import TAXONOMY_VERSION
-from reenact.skills.registry import Registry
+from reenact.skills.registry import Registry, digests_of
 from reenact.values.canonical import as_recorded
 from reenact.values.clock import Door
 from reenact.version import __version__
@@ -54,7 +54,7 @@ def pin_plan(
         "taxonomy": TAXONOMY_VERSION,
         "prices": prices_for(plan, registry, used, door.now_ms()),
         "retry": retry_for(registry, used),
-        "skills": registry.digests(f"{skill_id}@{version}" for skill_id, version in used),
+        "skills": digests_of(registry, (f"{skill_id}@{version}" for skill_id, version in used)),
         "salt": door.random_bytes(32).hex(),
     }
     if limits_external_calls(plan):
