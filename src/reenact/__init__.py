@@ -1,4 +1,7 @@
-"""Reenact: crash-safe tool calls for AI agents, recorded, replayable, provable."""
+"""Reenact: crash-safe tool calls for AI agents, recorded, replayable, provable.
+
+The public names, each loaded when it is first asked for. To read the code, begin with `docs/design/architecture.md`.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,6 @@ ROWS: list[tuple[str, ...]] = [
     ("record",),
     ("builtin", "planners"),
     ("runtime",),
-    ("trace",),
     ("replay",),
     ("provenance",),
     ("telemetry",),

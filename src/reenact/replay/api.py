@@ -1,4 +1,4 @@
-"""The entrances: replay a run of a store, or an exported folder."""
+"""Replay a run of a store, or an exported folder: the public functions."""
 
 from __future__ import annotations
 

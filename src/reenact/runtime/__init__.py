@@ -1,4 +1,4 @@
-"""Facts being made: runs of plans and sessions, each call through one journal.
+"""Running plans and sessions: each call through one journal.
 
 In: a plan or the calls of a session, skills, a store. Out: the run's journal in the store, outcomes to callers, facts
 to listeners. Begin to read with `call/drive.py` (the life of one call), then `run.py` (what a run consists of) and

@@ -1,4 +1,4 @@
-"""Runs from where they stand to their end: a plan, an interrupted run, every run that nobody works on."""
+"""Start, resume and recover runs: each from where it stands to its end, or to where it has to stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine lends to one run: the world as its source of effects, and what takes secrets out of its values."""
+"""What a run is lent by its engine: the live source of effects, the redactor, progress to listeners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A conversation that grows by a message does not store its beginning again.
+"""Delta compression of envelopes: a conversation that grows by a message does not store its beginning again.
 
 An envelope whose content begins like an earlier one of the same run is stored as what differs: codec 3, the id of the
 row it builds on, how many bytes of beginning and end they share, its own salt, and the compressed middle.

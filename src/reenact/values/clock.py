@@ -1,4 +1,4 @@
-"""Clock, ids and randomness: the one door through which they come. Tests and replay put another in its place."""
+"""Clock, ids and randomness behind one interface, `Door`: the one door to them, replaced in tests and replays."""
 
 from __future__ import annotations
 

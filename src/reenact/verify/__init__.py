@@ -1,4 +1,4 @@
-"""The verifier: checks a run's evidence, and shares no code with what wrote it.
+"""The verifier: checks a run's evidence, and shares with what wrote it only values and errors.
 
 In comes a bundle's folder, or the lines and payloads of a run; out comes a `Report` with four verdicts and the first
 break. Imports no store, no runtime and no replay. Begin with `verifier`.

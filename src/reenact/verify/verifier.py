@@ -1,4 +1,4 @@
-"""The two entrances: a folder that somebody sent, and lines that a store hands over."""
+"""Entry points of the verifier: `verify_bundle` for a folder that somebody sent, `verify_lines` for a store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An engine in memory, thrown away with what it wrote: nobody is asked there, and nobody waits."""
+"""A temporary engine in memory, for replays that are not kept."""
 
 from __future__ import annotations
 

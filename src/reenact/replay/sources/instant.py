@@ -1,4 +1,4 @@
-"""A door through which nobody waits."""
+"""A clock whose `sleep` returns at once: in a replay nobody waits."""
 
 from __future__ import annotations
 

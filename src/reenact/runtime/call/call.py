@@ -1,4 +1,4 @@
-"""A call on its way: the noun that is handed whole to gates, authorize, dispatch, doubt and ending."""
+"""`Call`: one call on its way, handed whole to gates, authorize, dispatch, doubt and ending."""
 
 from __future__ import annotations
 

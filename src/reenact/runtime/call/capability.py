@@ -1,4 +1,4 @@
-"""Capabilities: a signed note that says which call was approved. JWS compact, EdDSA."""
+"""Capabilities: signed tokens that name the call that was approved. JWS compact, EdDSA."""
 
 from __future__ import annotations
 

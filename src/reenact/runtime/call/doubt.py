@@ -1,9 +1,9 @@
-"""After a crash in EXECUTING the effect may or may not have happened. What is asked before anything is sent again.
+"""Calls in doubt: found in EXECUTING after a crash, so that the effect may or may not have happened.
 
-In this order: a person's word, what a fenced-off executor left in `late_effects`, what a thread gives that its caller
-gave up on, then what the skill declares:
-`redispatch` sends the same call with the same ids and key, `reconcile` asks the skill's read-back hook first, `hold`
-leaves it to a person.
+What is asked before anything is sent again, in this order: a result that an executor without the lease left in
+`late_effects`; the result of a thread whose caller gave up on it; a person's word to send it again; then what the skill
+declares: `redispatch` sends the same call with the same ids and key, `reconcile` asks the skill's read-back hook first,
+`hold` leaves it to a person.
 """
 
 from __future__ import annotations

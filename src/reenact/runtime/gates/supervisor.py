@@ -1,4 +1,4 @@
-"""Last gate: somebody says yes. By default the plan itself; by risk a person; or a function.
+"""Last gate: approval, by the plan itself, by a person, or by a function.
 
 Two may have a word: the function that the host gave to its runtime, and whatever the plan names. Both must agree, and
 the host comes first: a no of either is a no, and where either wants a person, a person is asked.

@@ -1,4 +1,4 @@
-"""What lies beside a run checkpoint besides the journal's own state, so that recovery reads nothing from before it.
+"""State kept beside a run checkpoint, so that recovery reads nothing from before it.
 
 Only what the arguments of calls tell, and so the lines do not: the duplicate gate, the pins of a session, the names of
 its secrets. The gate's part is confirmed by the digest in the checkpoint.

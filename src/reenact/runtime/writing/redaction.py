@@ -1,4 +1,4 @@
-"""Secrets on their way to the disk: replaced by a mark, or encrypted under a key that lies outside the store."""
+"""Redact or encrypt secrets before values are written: replaced by a mark, or kept under a key outside the store."""
 
 from __future__ import annotations
 

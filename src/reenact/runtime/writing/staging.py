@@ -1,4 +1,4 @@
-"""Records on their way into a commit: a unit for the store while it is being made."""
+"""`Draft`: records staged for the next commit, and the body that they become."""
 
 from __future__ import annotations
 

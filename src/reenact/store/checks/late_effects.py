@@ -1,4 +1,4 @@
-"""What executors left behind that had lost their lease, held against what runs took over of it."""
+"""Late effects in a store, held against what runs took over of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Look at a store as a doctor would: what is there, what is wrong, what to do."""
+"""Run the checks of `reenact doctor` on a store: what is there, what is wrong, what to do."""
 
 from __future__ import annotations
 

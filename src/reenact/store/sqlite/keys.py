@@ -1,4 +1,4 @@
-"""Idempotency keys that callers gave: taken and given back in the transaction of the call."""
+"""Idempotency keys that callers gave: reserved in the transaction of the call."""
 
 from __future__ import annotations
 

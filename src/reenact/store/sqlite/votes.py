@@ -1,4 +1,4 @@
-"""Votes on their way to whoever holds the run."""
+"""Votes that wait in the store until whoever holds the run hears of them."""
 
 from __future__ import annotations
 
