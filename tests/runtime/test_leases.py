@@ -217,3 +217,26 @@ def test_a_lease_is_given_back_when_a_run_ends_waits_or_fails_to_start(stage: St
     assert (waiting.status, done.status) == ("waiting", "completed")
     owners = bench.store._reader().query("SELECT owner FROM runs")
     assert owners == [(None,), (None,)]
+
+
+def test_of_calls_side_by_side_none_is_sent_once_the_lease_is_lost(stage: Stage) -> None:
+    """They share a commit. It is refused for all of them, and not only for the one that waited for it first."""
+    sent: list[int] = []
+
+    @skill("send", version="1.0.0", tool_class="write")
+    async def send(n: int) -> int:
+        sent.append(n)
+        return n
+
+    async def work() -> list[object]:
+        async with Runtime(stage.store_path, skills=[send]).session() as session:
+            later(stage, send).store.acquire(session.run_id, "another")
+            calls = (session.call("send", {"n": n}) for n in range(6))
+            met: list[object] = list(await asyncio.gather(*calls, return_exceptions=True))
+            assert all(isinstance(error, ConcurrentExecution) for error in met), met
+            raise KeyboardInterrupt  # the session is another's now
+        return met
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(work())
+    assert sent == []

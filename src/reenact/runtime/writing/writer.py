@@ -255,7 +255,9 @@ class RunWriter:
             crash_points.reach("before_commit")
         try:
             done = await self._committer.commit((draft, self.lease, self._owner))
-        except (StoreError, KeyTaken, FundsTaken):
+        except BaseException:
+            # Nothing that is staged is forgotten: calls side by side share a draft, and whoever flushes next must meet
+            # the same trouble, and not find that there is nothing to write.
             tree.size, tree.frontier = before
             self._put_back(draft)
             raise
