@@ -28,7 +28,7 @@ def test_the_contracts_skills_are_all_there() -> None:
 
 
 def test_the_catalogue_says_what_the_modules_declare() -> None:
-    assert {skill.metadata.reference: skill.origin for skill in NAMES.values()} == MODULES
+    assert {skill.metadata.reference: skill.declared_in for skill in NAMES.values()} == MODULES
 
 
 def test_a_registry_imports_a_built_in_skill_when_it_is_asked_for() -> None:

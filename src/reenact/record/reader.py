@@ -111,14 +111,15 @@ class RunReader:
     def plan(self) -> tuple[Plan, dict[str, object]]:
         """The plan that the run follows, or that a session assembled when it ended."""
         record = self.record()
+        what = f"run {self.run_id}" if record.kind == "plan" else f"session {self.run_id}"
         commitment = record.plan if record.kind == "plan" else self._assembled()
         if commitment is None:
             raise EvidenceError(f"session {self.run_id} was ended without its plan; it cannot be run again")
         try:
             document = self.payloads.get(commitment, near=1 if record.kind == "plan" else None)
         except LookupError:
-            raise EvidenceError(f"the plan of run {self.run_id} was erased; it cannot be run again") from None
-        return plan_from_document(document, source=f"the plan of run {self.run_id}")
+            raise EvidenceError(f"the plan of {what} was erased; it cannot be run again") from None
+        return plan_from_document(document, source=f"the plan of {what}")
 
     def _assembled(self) -> str | None:
         """The plan of a session that has ended: the finish event beside the seal names it."""

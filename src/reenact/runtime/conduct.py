@@ -84,6 +84,7 @@ async def settle_session(engine: Engine, run_id: str) -> RunResult:
     status: RunStatus = "pending"
     reason = f"the session's calls are settled; its host goes on with session(resume={run_id!r})"
     async with engine.held(run) as hold:
+        hold.leave(status)
         try:
             await Session(engine, run).settle()
         except WaitingForPerson as waiting:

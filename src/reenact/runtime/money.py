@@ -82,7 +82,7 @@ class Money:
         whose, name = (self.today(), self._plan.plan.agent_id), model or ""
         staged = self._journal.staged_money(*whose, besides)
         settled = Counter(self._store.spent(*whose)) + staged.spent
-        apart = Counter(self._store.set_apart(*whose, {besides, *staged.ended})) + staged.apart
+        apart = Counter(self._store.set_apart(*whose, {besides, *staged.counted})) + staged.apart
         return Spent(settled.total(), apart.total()), Spent(settled[name], apart[name])
 
     def spend(self, model: str | None, exact: int) -> None:

@@ -29,7 +29,7 @@ class Declared:
         if self._skill is None:
             skill = getattr(importlib.import_module(self._module), self._skill_id)
             assert isinstance(skill, Skill)
-            skill.origin = skill.origin or self._module
+            skill.origin = skill.origin or BUILTINS
             self._skill = skill
         return self._skill
 

@@ -306,3 +306,23 @@ def test_retries_side_by_side_do_not_spend_more_than_the_day_has(cents: int, tmp
         return codes
 
     assert TOO_MUCH in asyncio.run(scene())
+
+
+def test_calls_side_by_side_are_refused_by_the_gate_and_warned_about_for_a_day_too(tmp_path: Path) -> None:
+    """What one of them reserves counts for the others before its commit is durable."""
+    for mode, codes, alerts in (("hard", [OK, TOO_MUCH, TOO_MUCH], 0), ("soft", [OK, OK, OK], 2)):
+        heard: list[str] = []
+        runtime = Runtime(
+            str(tmp_path / f"{mode}.db"), skills=[costly], listeners=[lambda fact, to=heard: to.append(fact.kind)]
+        )
+        context = {"budget": {"per_day_cents": 7, "mode": mode}}
+
+        async def work(runtime: Runtime = runtime, context: dict[str, Any] = context) -> list[Any]:
+            async with runtime.session(context=context) as session:
+                return list(await asyncio.gather(*(session.call("costly", {"n": n}) for n in range(3))))
+
+        outcomes = asyncio.run(work())
+        assert sorted(outcome.code for outcome in outcomes) == sorted(codes)
+        refused = [outcome for outcome in outcomes if outcome.code == TOO_MUCH]
+        assert all(outcome.details["gate"] == "budget" for outcome in refused)
+        assert heard.count("budget_alert") >= alerts

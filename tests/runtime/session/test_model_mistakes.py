@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -183,3 +184,13 @@ def test_a_model_reads_what_a_skill_said_whatever_its_details_are_called(world: 
     with Runtime(":memory:", skills=[charge]).session() as session:
         session.call("charge", {"cents": 5})
         assert session.history()[-1]["content"] == "CARD_DECLINED: the bank declined it"
+
+
+@pytest.mark.parametrize("levels", [260, 500, 2000])
+def test_arguments_that_are_nested_too_deep_are_an_outcome(levels: int, tmp_path: Path) -> None:
+    deep: object = 1
+    for _ in range(levels):
+        deep = [{"a": deep}]
+    with Runtime(str(tmp_path / "a.db")).session() as session:
+        outcome = session.call("json_transform", {"value": deep, "operations": []})
+    assert outcome.code == "ERR_VALIDATION_FAILED"

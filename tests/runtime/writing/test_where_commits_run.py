@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sqlite3
 import threading
 import time
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from reenact import skill
+from reenact.errors import StoreError
 from reenact.store.sqlite.store import SqliteStore
 from tests.runtime.running import Bench, plan
 
@@ -150,3 +153,50 @@ def test_fifty_runs_in_flight_share_their_commits(tmp_path: Path, monkeypatch: p
     assert len(commits) - len(results) < units / 3, "but for the leases, which each run gives back by itself"
     for result in results[::10]:
         bench.check(result)
+
+
+def test_where_no_thread_can_be_started_the_call_says_so_and_the_next_one_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, real, refused = Bench(tmp_path, echo), threading.Thread.start, ["once"]
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name == "reenact-writer" and refused:
+            refused.clear()
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    async def work() -> tuple[object, object]:
+        async with bench.runtime.session() as session:
+            await asyncio.sleep(0)
+            return await session.call("echo", {"text": "a"}), await session.call("echo", {"text": "b"})
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(StoreError, match="no thread can be started"):
+        asyncio.run(asyncio.wait_for(work(), 30))
+    first, second = asyncio.run(asyncio.wait_for(work(), 30))
+    assert first.ok
+    assert second.ok
+
+
+def test_a_forked_child_may_close_a_store_that_its_parent_was_writing_to(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "a.db"))
+    inside, leave = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with store._writer.transaction():
+            inside.set()
+            leave.wait()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    inside.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        store.close()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    leave.set()
+    thread.join()
+    store.close()

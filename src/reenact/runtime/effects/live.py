@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from reenact.contracts.facts import Facts
-from reenact.contracts.references import escape_encrypted_marks, has_encrypted, secret_names, unescape
+from reenact.contracts.references import SCALARS, escape_encrypted_marks, has_encrypted, secret_names, unescape
 from reenact.errors import SecretError
 from reenact.policy.hosts import hosts_of
 from reenact.runtime.effects import reports
@@ -71,7 +71,8 @@ class LiveSource(EffectSource):
     async def attempt(self, call: AttemptCall) -> AttemptResult:
         skill = call.step.skill
         assert skill is not None, "a call without its skill is refused by the gates"
-        parameters = call.parameters if call.plain else self._opened(call)
+        flat = call.plain and SCALARS.issuperset(map(type, call.parameters.values()))
+        parameters = dict(call.parameters) if flat else self._opened(call)  # its own, whatever it does to them
         ambient, process = sys.exc_info()[1], os.getpid()
         begun = Begun(self._context(call), self._door.timestamp(), self._door.monotonic())
         output: object = None

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from reenact.contracts.model_mistakes import UNKNOWN_TOOL, misnamed, unusable
 from reenact.contracts.plan import STEP_ID
 from reenact.contracts.plan_rules import SKILL_ID, VERSION
-from reenact.contracts.references import escape
+from reenact.contracts.references import SCALARS, escape
 from reenact.errors import CanonicalizationError, UsageError
 from reenact.runtime.session.plan import Document
-from reenact.values.canonical import as_recorded, canonicalize
+from reenact.values.canonical import MAX_DEPTH, as_recorded, canonicalize
 
 POINTER = re.compile(r"(/([^/~]|~[01])*)+\Z")
 LONGEST_KEY = 255
-SCALARS = frozenset({str, int, float, bool, type(None)})
+DEPTH_IN_A_PLAN = 8
 AUTOMATIC = re.compile(r"c[1-9][0-9]*\Z")
 
 
@@ -124,10 +124,11 @@ def spoken_parameters(parameters: object, secrets: Mapping[str, str]) -> Documen
     if not isinstance(parameters, Mapping):
         return unusable(f"the parameters of a call are an object, not a {type(parameters).__name__}")
     try:
-        value = escape(as_recorded(dict(parameters)))
+        plain = dict(parameters)
+        if not SCALARS.issuperset(map(type, plain.values())):
+            refuse_too_deep(plain)
+        value = escape(as_recorded(plain))
         assert isinstance(value, dict)
-        if not SCALARS.issuperset(map(type, value.values())):  # may be so deep that the session's plan could not be
-            canonicalize({"context": {"steps": [{"parameters": value}]}})  # written, in which they come to stand
     except CanonicalizationError as error:
         return unusable(f"the parameters cannot be recorded: {error}")
     try:
@@ -136,6 +137,13 @@ def spoken_parameters(parameters: object, secrets: Mapping[str, str]) -> Documen
     except Unbindable as error:
         return unusable(str(error))
     return value
+
+
+def refuse_too_deep(plain: Document) -> None:
+    """CanonicalizationError where the session's plan, in which they come to stand, could not be written with them."""
+    content = canonicalize(plain)
+    if content.count(b"{") + content.count(b"[") > MAX_DEPTH - DEPTH_IN_A_PLAN:
+        canonicalize({"context": {"steps": [{"parameters": plain}]}})
 
 
 def bind_secret(value: Document, pointer: str, name: str) -> None:

@@ -41,6 +41,8 @@ class Session:
         self._in_flight: dict[str, tuple[asyncio.Future[None], asyncio.Task[object] | None]] = {}
         """Until when each call is under way, and in whose task."""
         self._names = StepNames(lambda: run.store.step_ids(run.run_id) if run.journal.fold.requested else ())
+        self._tools: dict[str, int] = {}
+        """Names that can be recorded as they are, by what was known of secrets when that was looked at."""
         self._closing = False
         self._left = False
 
@@ -125,9 +127,12 @@ class Session:
             self._engine.secrets.learn(secrets.values())
             plan.secret_names.update(secrets.values())
         recordable = spoken_parameters(parameters, secrets)
-        is_known = isinstance(skill_id, str) and (skill_id, version) in plan.called
-        if not is_known and not is_recordable(skill_id, self._is_writable):
-            skill_id, version, recordable = no_tool(skill_id, recordable)
+        secrets_known = len(self._engine.secrets.seen)
+        if not isinstance(skill_id, str) or self._tools.get(skill_id) != secrets_known:
+            if is_recordable(skill_id, self._is_writable):
+                self._tools[skill_id] = secrets_known
+            else:
+                skill_id, version, recordable = no_tool(skill_id, recordable)
         step = plan.planned(
             index=index,
             step_id=name,

@@ -21,7 +21,8 @@ from queue import Empty, SimpleQueue
 from msgspec import Struct
 
 from reenact.contracts.records import RunStatus
-from reenact.runtime.effects.coroutines import OUR_LOOPS
+from reenact.errors import StoreError
+from reenact.runtime.effects.coroutines import OUR_LOOPS, loop_is_running
 from reenact.store.base import Lease, Store, Unit
 
 IDLE_S = 2.0
@@ -82,7 +83,10 @@ class Committer:
         return Done(order.result, interrupted)
 
     async def release(self, lease: Lease, status: RunStatus | None) -> None:
-        """Give a lease back, which is a transaction too."""
+        """Give a lease back, which is a transaction too. Also where its loop is gone, and nobody waits for anything."""
+        if not loop_is_running():
+            self._store.release(lease, status)
+            return
         done = await self.commit(lambda: self._store.release(lease, status))
         if done.interrupted is not None:
             raise done.interrupted
@@ -121,11 +125,16 @@ class WriterThread:
         self._orders.put([])
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        orders = self._ready.pop(loop)
         with self._lock:
-            self._orders.put(self._ready.pop(loop))
             if not self._is_running:
+                try:
+                    threading.Thread(target=self._work, daemon=True, name="reenact-writer").start()
+                except RuntimeError as error:  # as many threads as there may be, or Python ends
+                    tell(loop, [(order, StoreError(f"no thread can be started to write: {error}")) for order in orders])
+                    return
                 self._is_running = True
-                threading.Thread(target=self._work, daemon=True, name="reenact-writer").start()
+            self._orders.put(orders)
 
     def _work(self) -> None:
         while batch := self._next():

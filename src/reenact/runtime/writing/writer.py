@@ -34,8 +34,8 @@ class StagedMoney(NamedTuple):
 
     spent: Counter[str]
     apart: Counter[str]
-    ended: set[str]
-    """Traces for which nothing is set apart any more, whatever the store still says."""
+    counted: set[str]
+    """Traces that have ended, or whose money is counted here, whatever the store says of them by now."""
 
 
 class RunWriter:
@@ -60,6 +60,8 @@ class RunWriter:
         self._full: deque[Draft] = deque()
         """Staged before what is in the draft, and committed before it."""
         self._lock = asyncio.Lock()
+        self._claiming: dict[str, Earmark] = {}
+        """Money that is on its way to the store, by trace."""
         self._checkpointed = fold.done
         self.reserved_exact: Callable[[], int] = lambda: 0
         self.kept_beside: Callable[[], tuple[str, bytes]] | None = None
@@ -118,17 +120,18 @@ class RunWriter:
         self.book.draft.spent.append((day, agent, model, exact))
 
     def staged_money(self, day: str, agent: str, besides: str) -> StagedMoney:
-        """Leaves out what is set apart for the trace `besides`, and what is on its way to the store just now."""
+        """Leaves out what is set apart for the trace `besides`."""
         spent, apart = Counter[str](), Counter[str]()
         waiting = (*self._full, self.book.draft)
         ended = {trace_id for draft in waiting for trace_id in draft.ended}
         for draft in waiting:
             for of_day, of_agent, model, exact in draft.spent:
                 spent[model] += exact if (of_day, of_agent) == (day, agent) else 0
-            for each in draft.earmarks:
-                counts = (each.day, each.agent_id) == (day, agent) and each.trace_id not in (besides, *ended)
-                apart[each.model] += each.exact if counts else 0
-        return StagedMoney(spent, apart, ended)
+        staged = {each.trace_id: each for draft in waiting for each in draft.earmarks} | self._claiming
+        for each in staged.values():
+            counts = (each.day, each.agent_id) == (day, agent) and each.trace_id not in (besides, *ended)
+            apart[each.model] += each.exact if counts else 0
+        return StagedMoney(spent, apart, {*ended, *staged})
 
     def status(self, status: RunStatus) -> None:
         self.book.draft.status = status
@@ -192,6 +195,14 @@ class RunWriter:
         False when another call holds the key by now, FundsTaken when others took the money: then nothing was written,
         and what was staged before still is.
         """
+        if earmark is not None:
+            self._claiming[call.trace_id] = earmark  # until the store has it, calls side by side count it here
+        try:
+            return await self._claim(call, reservation, earmark)
+        finally:
+            self._claiming.pop(call.trace_id, None)
+
+    async def _claim(self, call: ToolCall, reservation: KeyReservation | None, earmark: Earmark | None) -> bool:
         if self.is_large:
             self._close_draft()
         async with self._lock:
@@ -248,14 +259,14 @@ class RunWriter:
 
     async def _commit(self, draft: Draft, *, is_last: bool) -> None:
         """Make a closed draft durable, then tell of it. On an error all is staged as it was."""
-        fold, tree = self.fold, self.fold.attempts_tree
+        fold, tree, lease = self.fold, self.fold.attempts_tree, self.lease
         before = (tree.size, tree.frontier.copy())
-        self._write_body(draft, is_last=is_last)
-        if crash_points.armed is not None:
-            crash_points.reach("before_commit")
         try:
-            done = await self._committer.commit((draft, self.lease, self._owner))
-        except BaseException:
+            self._write_body(draft, is_last=is_last)
+            if crash_points.armed is not None:
+                crash_points.reach("before_commit")
+            done = await self._committer.commit((draft, lease, self._owner))
+        except (Exception, KeyboardInterrupt):
             # Nothing that is staged is forgotten: calls side by side share a draft, and whoever flushes next must meet
             # the same trouble, and not find that there is nothing to write.
             tree.size, tree.frontier = before
@@ -265,7 +276,9 @@ class RunWriter:
             crash_points.reach("after_commit")
         written = done.result
         assert isinstance(written, Appended)
-        self.lease, fold.commits, fold.head, fold.seal = written.lease, draft.n, written.head, written.seal
+        if self.lease is lease or written.lease.cancel is not None:  # else it was renewed meanwhile
+            self.lease = written.lease
+        fold.commits, fold.head, fold.seal = draft.n, written.head, written.seal
         if draft.run_checkpoint is not None:
             self._checkpointed = fold.done
         self.book.committed(draft)

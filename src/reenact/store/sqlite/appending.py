@@ -75,7 +75,8 @@ class Appender:
         assert run is not None
         if db.execute("SELECT 1 FROM runs WHERE run_id = ?", (unit.run_id,)).fetchone() is not None:
             raise UsageError(
-                f"there is a run {unit.run_id} in {self._connection.path} already; leave the id out to get a new one"
+                f"there is a run {unit.run_id} in sqlite:///{self._connection.path} already; "
+                "leave the id out to get a new one"
             )
         expires = self._door.now_ms() + LEASE_MS
         db.execute(

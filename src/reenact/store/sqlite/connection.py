@@ -100,6 +100,8 @@ class Connection:
             wait_for(lambda: self.cursor.execute("BEGIN IMMEDIATE"))
 
     def close(self) -> None:
+        if self._pid != os.getpid():  # whoever held the lock is not in this process
+            self.lock = threading.RLock()
         with self.lock:  # not in the middle of somebody's transaction
             self.db.close()
             self._turnstile.close()
