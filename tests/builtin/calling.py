@@ -11,7 +11,7 @@ import msgspec
 
 from reenact.contracts.facts import Facts
 from reenact.policy.classify import classify, facts_of
-from reenact.skills.context import Report, SkillContext
+from reenact.skills.context import Remarks, SkillContext
 from reenact.skills.skill import Skill
 from tests.skills.contexts import make_context
 
@@ -22,7 +22,7 @@ class Called:
 
     output: Any
     error: Exception | None
-    report: Report
+    report: Remarks
     code: str
 
 

@@ -17,7 +17,7 @@ from reenact.values.clock import Door, KeyedRandom, SystemDoor, keyed_random
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
-class Report(Struct):
+class Remarks(Struct):
     """What one attempt said about itself. Complete also when the attempt raised."""
 
     side_effects: list[tuple[str, str]] = []
@@ -31,7 +31,7 @@ class Report(Struct):
     has_raw_response: bool = False
 
 
-SILENT: Final = Report()
+SILENT: Final = Remarks()
 """Nothing was said at all, as most attempts do."""
 
 
@@ -66,7 +66,7 @@ class SkillContext:
         self.timeout_ms = timeout_ms
         self.clock: Door = clock or SystemDoor()
         self.deadline = self.clock.monotonic() + timeout_ms / 1000 if deadline is None else deadline
-        self.report = Report()
+        self.report = Remarks()
         self._original_run_id = original_run_id or run_id
         self._lent = (context, services)
         self._on_progress = on_progress
@@ -141,7 +141,7 @@ class SkillContext:
         if listener is not None:
             listener(message)
 
-    def close(self) -> Report:
+    def close(self) -> Remarks:
         """Ends the attempt. The report it returns does not change any more."""
         with self._lock:
             self._closed = True

@@ -15,7 +15,7 @@ import msgspec
 from reenact.contracts.facts import Facts
 from reenact.policy.classify import facts_of
 from reenact.runtime.effects import reports
-from reenact.skills.context import Report, SkillContext
+from reenact.skills.context import Remarks, SkillContext
 from reenact.skills.home import Home, find_at
 from reenact.skills.skill import Skill
 
@@ -74,7 +74,7 @@ def serve_one(line: socket.socket) -> None:
     try:
         skill = find_at(request.home)
     except BaseException as error:  # noqa: BLE001  # whatever a module does when it is imported
-        line.sendall(message(BEGUN) + message(ANSWER, msgspec.msgpack.encode(failure(error, Report()))))
+        line.sendall(message(BEGUN) + message(ANSWER, msgspec.msgpack.encode(failure(error, Remarks()))))
         return
     line.sendall(message(BEGUN))
     ctx = SkillContext(
@@ -113,7 +113,7 @@ def attempt(skill: Skill, ctx: SkillContext, parameters: dict[str, Any]) -> Answ
     return Answer(output=output, report=described(ctx.close()))
 
 
-def failure(error: BaseException, report: Report) -> Answer:
+def failure(error: BaseException, report: Remarks) -> Answer:
     found = facts_of(error)
     details = getattr(error, "details", None)
     return Answer(
@@ -126,7 +126,7 @@ def failure(error: BaseException, report: Report) -> Answer:
     )
 
 
-def described(report: Report) -> dict[str, Any]:
+def described(report: Remarks) -> dict[str, Any]:
     """In words that can be sent: a skill may say anything of itself."""
     usage = report.usage
     return {

@@ -11,7 +11,7 @@ from reenact.contracts.records import SideEffect
 from reenact.errors import SkillError
 from reenact.policy.classify import facts_of
 from reenact.policy.repeat import STILL_RUNNING
-from reenact.skills.context import Report
+from reenact.skills.context import Remarks
 from reenact.skills.plain import to_plain
 from reenact.values.canonical import canonicalize
 
@@ -40,7 +40,7 @@ class ChildFailure(Exception):  # carries what happened elsewhere
         self.details = details or {}
 
 
-def facts(report: Report, error: BaseException | None, *, still_running: bool) -> Facts:
+def facts(report: Remarks, error: BaseException | None, *, still_running: bool) -> Facts:
     found = Facts() if error is None else error.facts if isinstance(error, ChildFailure) else facts_of(error)
     exceptions = recordable(found)
     if still_running:
@@ -65,7 +65,7 @@ def number_of(link: ExceptionFact) -> int | None:
     return link.errno if link.errno is not None and abs(link.errno) <= MOST else None
 
 
-def side_effects(report: Report) -> list[tuple[str, str]]:
+def side_effects(report: Remarks) -> list[tuple[str, str]]:
     return [(text(kind), text(target)) for kind, target in report.side_effects]
 
 
