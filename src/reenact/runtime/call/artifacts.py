@@ -260,7 +260,7 @@ def effect_meta(trace: TraceFold, outcome: StructuredOutcome, served_from: str |
         "code": outcome.code,
         "status": outcome.status,
         "retryable": outcome.retryable,
-        "cost_cents": -(-exact // 10**10),
+        "cost_cents": outcome.cost_cents,
         "cost_exact": str(exact),
         "retries": max(0, trace.made - 1),
         "attempts": len(trace.attempts),

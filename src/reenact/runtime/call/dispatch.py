@@ -66,15 +66,20 @@ def end_with_result(call: Call, result: AttemptResult) -> StructuredOutcome:
 async def wait_for_next(call: Call, wait_ms: int) -> bool:
     """The failed attempt is durable before anybody sleeps. True when the run was cancelled by the end of it."""
     crash_points.reach("before_attempt_record")
-    try:
-        await call.run.journal.flush()
-    except StoreError as error:
-        unrecorded.go_on(call, error)
+    await make_durable(call)
     crash_points.reach("after_attempt_record")
     if not call.is_live:
         return False
     crash_points.reach("in_backoff")
     return await call.run.sleep_until_cancelled(wait_ms / 1000)
+
+
+async def make_durable(call: Call) -> None:
+    """What is staged; a read may go on without that where its host said so."""
+    try:
+        await call.run.journal.flush()
+    except StoreError as error:
+        unrecorded.go_on(call, error)
 
 
 # -- one attempt -------------------------------------------------------------------------------------------------------

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from reenact.contracts.outcome import StructuredOutcome
-from reenact.errors import StoreError
 from reenact.journal.machine import OUTPUT, Output
 from reenact.record.outcomes import denied_outcome_of, outcome_of, with_output
-from reenact.runtime.call import artifacts, authorize, dispatch, ending, unrecorded
+from reenact.runtime.call import artifacts, authorize, dispatch, ending
 from reenact.runtime.call.call import Call
 from reenact.runtime.gates import order
 from reenact.runtime.gates.duplicate import touched
@@ -60,18 +59,10 @@ async def ask_gates(call: Call) -> StructuredOutcome | None:
             run.gates.external.release(call.trace_id)
 
 
-async def make_durable(call: Call) -> None:
-    """What is staged; a read may go on without that where its host said so."""
-    try:
-        await call.run.journal.flush()
-    except StoreError as error:
-        unrecorded.go_on(call, error)
-
-
 async def execute(call: Call) -> StructuredOutcome:
     """EXECUTING: the call is durable, then it is dispatched."""
     run = call.run
-    await make_durable(call)
+    await dispatch.make_durable(call)
     if run.cancel_note is not None:
         return ending.refuse(call, "ERR_CANCELLED", "the run was cancelled", holds_key=True)
     if run.listeners.any:

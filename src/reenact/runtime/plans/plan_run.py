@@ -8,7 +8,8 @@ from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import RunStatus
 from reenact.runtime.call import begin, ending
 from reenact.runtime.call.call import Call
-from reenact.runtime.call.drive import drive, make_durable
+from reenact.runtime.call.dispatch import make_durable
+from reenact.runtime.call.drive import drive
 from reenact.runtime.crash_points import reach
 from reenact.runtime.gates.duplicate import DuplicateGate
 from reenact.runtime.listeners import Fact

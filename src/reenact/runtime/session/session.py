@@ -10,8 +10,9 @@ from reenact.contracts.records import Event, EventType, RunStatus
 from reenact.errors import ConcurrentExecution, UsageError
 from reenact.runtime.call import begin, unrecorded
 from reenact.runtime.call.call import Call
+from reenact.runtime.call.dispatch import make_durable
 from reenact.runtime.call.doubt import keep_late
-from reenact.runtime.call.drive import drive, make_durable
+from reenact.runtime.call.drive import drive
 from reenact.runtime.engine import Engine
 from reenact.runtime.parked import Parked
 from reenact.runtime.run import Run
