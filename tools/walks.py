@@ -30,6 +30,7 @@ import argparse
 import asyncio
 import io
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -325,4 +326,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no failure
     sys.exit(main())

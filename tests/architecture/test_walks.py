@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -54,10 +55,11 @@ def test_no_walk_is_longer_than_it_may_be() -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_every_package_says_what_it_is_for_and_where_to_begin() -> None:
+def test_every_package_says_what_comes_in_what_goes_out_and_where_to_begin() -> None:
+    wanted = (r"\b[Ii]n\b|\btake", r"\b[Oo]ut\b|\bprint", r"\b[Bb]egin")
     short = []
     for path in sorted(SRC.rglob("__init__.py")):
-        text = path.read_text(encoding="utf-8")
-        if path.parent != SRC and ("egin" not in text or len(text) < 150):
+        said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        if path.parent != SRC and not all(re.search(word, said) for word in wanted):
             short.append(str(path.relative_to(SRC)))
     assert short == []
