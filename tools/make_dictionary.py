@@ -13,7 +13,7 @@ from reenact.replay.runtime import Runtime
 from reenact.skills.context import SkillContext
 from reenact.skills.declare import skill
 from reenact.skills.registry import Registry
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 
 calls = {"fetch": 0}
 
@@ -35,7 +35,7 @@ async def refused(to: str) -> str:
 
 
 def main(target: Path) -> None:
-    runtime = Runtime(":memory:", skills=Registry([fetch, refused]), door=FixedDoor(seed="dictionary"))
+    runtime = Runtime(":memory:", skills=Registry([fetch, refused]), clock=FixedClock(seed="dictionary"))
     steps: list[dict[str, object]] = [
         {"step_id": "s0", "skill_id": "http_call", "parameters": {"url": "https://a"}},
         {"step_id": "s1", "skill_id": "refused", "parameters": {"to": "b"}, "on_error": "continue"},

@@ -18,7 +18,7 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 from reenact.builtin.email_send import email_send
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.builtin.calling import Called, call
 from tests.builtin.servers import unused_port
 
@@ -84,7 +84,7 @@ def send(port: int, *, services: dict[str, Any] | None = None, **parameters: Any
         {**base, **parameters},
         context={"allow_hosts": [f"127.0.0.1:{port}"]},
         services=services or {},
-        clock=FixedDoor(start_ms=1_735_689_600_000),
+        clock=FixedClock(start_ms=1_735_689_600_000),
         timeout_ms=30_000,
     )
 

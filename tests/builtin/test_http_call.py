@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from reenact.builtin.http_call import http_call
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.builtin.calling import Called, call
 from tests.builtin.servers import (
     Request,
@@ -167,14 +167,14 @@ def test_what_cannot_be_sent_is_refused_before_anything_is_touched(parameters: d
 
 
 def test_retry_after_is_reported_in_seconds_and_as_a_date() -> None:
-    door = FixedDoor(start_ms=1_735_689_600_000)  # 2025-01-01T00:00:00Z
+    clock = FixedClock(start_ms=1_735_689_600_000)  # 2025-01-01T00:00:00Z
     date = "Wed, 01 Jan 2025 00:00:07 GMT"
     values = {"a": "3", "b": date, "c": "soon", "d": "Tue, 31 Dec 2024 00:00:00 GMT", "e": "99999999999999999999"}
     pages = {name: answer(429, headers={"retry-after": value}) for name, value in values.items()}
     found = {}
     with Server(by_path(**pages)) as server:
         for name in values:
-            ctx = make_context(context={"allow_hosts": [server.name]}, clock=door)
+            ctx = make_context(context={"allow_hosts": [server.name]}, clock=clock)
             found[name] = call(http_call, {"url": f"{server.url}/{name}"}, ctx).report.retry_after_ms
     assert found == {"a": 3000, "b": 7000, "c": None, "d": 0, "e": 86_400_000}
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reenact.builtin.webhook_send import sign, webhook_send
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.builtin.calling import Called, call
 from tests.builtin.servers import Server, answer
 
@@ -20,7 +20,7 @@ def send(server: Server, **parameters: Any) -> Called:
         webhook_send,
         {"url": server.url, "payload": {"b": 2, "a": 1}, **parameters},
         context={"allow_hosts": [server.name]},
-        clock=FixedDoor(start_ms=1_735_689_600_123),
+        clock=FixedClock(start_ms=1_735_689_600_123),
     )
 
 

@@ -14,7 +14,7 @@ from reenact.replay.runtime import Runtime
 from reenact.runtime import crash_points
 from reenact.runtime.gates.supervisor import SupervisorFunction
 from reenact.store.sqlite.store import SqliteStore
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.replay.skills import registry
 
 
@@ -45,19 +45,19 @@ def armed(name: str, count: int) -> Iterator[None]:
 
 
 def memory_runtime(skills: Registry | None = None, *, seed: int = 0, host: SupervisorFunction | None = None) -> Runtime:
-    door = FixedDoor(seed=seed)
-    return Runtime(SqliteStore(":memory:", door=door), skills=skills or registry(), supervisor=host, door=door)
+    clock = FixedClock(seed=seed)
+    return Runtime(SqliteStore(":memory:", clock=clock), skills=skills or registry(), supervisor=host, clock=clock)
 
 
 async def record(runtime: Runtime, plan: dict[str, Any], crashes: Iterable[tuple[str, int]] = ()) -> str:
     """Run the plan to its end, through every crash; the id of the run."""
-    run_id = runtime.door.uuid7()
+    run_id = runtime.clock.uuid7()
     for name, count in crashes:
         with armed(name, count):
             try:
                 await start_or_resume(runtime, plan, run_id)
             except Crash:
-                runtime.door.advance(60)  # type: ignore[attr-defined]  # the lease of the dead lapses
+                runtime.clock.advance(60)  # type: ignore[attr-defined]  # the lease of the dead lapses
     await start_or_resume(runtime, plan, run_id)
     return run_id
 

@@ -9,7 +9,7 @@ import pytest
 from reenact import Registry, SkillContext, skill
 from reenact.replay import Runtime, load_recording
 from reenact.store.sqlite.store import SqliteStore
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.replay.recording import mocked
 
 SECRET = "correct-horse-battery-staple"
@@ -41,9 +41,12 @@ PLAN: dict[str, Any] = {
 
 
 def run() -> tuple[Runtime, str]:
-    door = FixedDoor()
+    clock = FixedClock()
     runtime = Runtime(
-        SqliteStore(":memory:", door=door), skills=Registry([login, use]), secrets={"BANK_PASSWORD": SECRET}, door=door
+        SqliteStore(":memory:", clock=clock),
+        skills=Registry([login, use]),
+        secrets={"BANK_PASSWORD": SECRET},
+        clock=clock,
     )
     return runtime, runtime.run(PLAN).run_id
 

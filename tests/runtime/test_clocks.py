@@ -11,7 +11,7 @@ from reenact import Registry, SkillContext, skill
 from reenact.replay import load_recording
 from reenact.replay.runtime import Runtime
 from reenact.store.sqlite.store import SqliteStore
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from reenact.verify import Report, verify_lines
 from tests.replay.recording import mocked
 
@@ -38,7 +38,7 @@ PLAN: dict[str, object] = {
 }
 
 
-class SetOnce(FixedDoor):
+class SetOnce(FixedClock):
     """Stands still, and is set by `seconds` when it is looked at for the `at`-th time."""
 
     def __init__(self, at: int, seconds: int) -> None:
@@ -63,16 +63,16 @@ class Kept:
         return self._envelopes.get(commitment)
 
 
-def run_plan(door: SetOnce) -> tuple[SqliteStore, str]:
-    store = SqliteStore(":memory:", door=door)
-    return store, Runtime(store, skills=REGISTRY, door=door).run(PLAN).run_id
+def run_plan(clock: SetOnce) -> tuple[SqliteStore, str]:
+    store = SqliteStore(":memory:", clock=clock)
+    return store, Runtime(store, skills=REGISTRY, clock=clock).run(PLAN).run_id
 
 
-def run_session(door: SetOnce) -> tuple[SqliteStore, str]:
-    store = SqliteStore(":memory:", door=door)
+def run_session(clock: SetOnce) -> tuple[SqliteStore, str]:
+    store = SqliteStore(":memory:", clock=clock)
 
     async def calls() -> str:
-        async with Runtime(store, skills=REGISTRY, door=door).session(agent_id="agent") as session:
+        async with Runtime(store, skills=REGISTRY, clock=clock).session(agent_id="agent") as session:
             await asyncio.gather(*(session.call("try_it", {"failures": number % 2}) for number in range(2)))
             await session.turn()
             await session.call("try_it", idempotency_key="k")

@@ -10,7 +10,7 @@ import pytest
 from reenact import Runtime
 from reenact.store.base import LEASE_MS
 from reenact.store.owner import is_out_of_sight, owner_name
-from reenact.values.clock import SystemDoor
+from reenact.values.clock import SystemClock
 from tests.cli.harness import Command
 from tests.crash.harness import KILLED, SKILLS, Stage, in_child
 
@@ -28,11 +28,11 @@ def stage(tmp_path: Path) -> Stage:
 
 def taken(stage: Stage, owner: str, for_ms: int) -> None:
     with sqlite3.connect(stage.store_path) as db:
-        db.execute("UPDATE runs SET owner = ?, expires_ms = ?", (owner, SystemDoor().now_ms() + for_ms))
+        db.execute("UPDATE runs SET owner = ?, expires_ms = ?", (owner, SystemClock().now_ms() + for_ms))
     db.close()
 
 
-class Hasty(SystemDoor):
+class Hasty(SystemClock):
     """Sleeps at once; `meanwhile` happens."""
 
     def __init__(self, meanwhile: object = None) -> None:
@@ -50,27 +50,27 @@ class Hasty(SystemDoor):
 
 
 def test_recover_waits_until_the_lease_of_a_process_that_it_cannot_see_has_ended(stage: Stage) -> None:
-    door = Hasty()
-    (result,) = Runtime(stage.store_path, skills=SKILLS, door=door).recover()
+    clock = Hasty()
+    (result,) = Runtime(stage.store_path, skills=SKILLS, clock=clock).recover()
     assert (result.status, result.reason) == ("completed", None)
-    assert LEASE_MS / 2000 < door.slept[0] < LEASE_MS / 1000 + 1
+    assert LEASE_MS / 2000 < clock.slept[0] < LEASE_MS / 1000 + 1
 
 
 def test_recover_leaves_a_run_whose_lease_was_renewed_meanwhile(stage: Stage) -> None:
-    door = Hasty(lambda: taken(stage, ELSEWHERE, 2 * LEASE_MS))
-    (result,) = Runtime(stage.store_path, skills=SKILLS, door=door).recover()
+    clock = Hasty(lambda: taken(stage, ELSEWHERE, 2 * LEASE_MS))
+    (result,) = Runtime(stage.store_path, skills=SKILLS, clock=clock).recover()
     assert result.status == "running"
     assert "is being worked on by box/4026532273 process 7" in str(result.reason)
-    assert len(door.slept) == 1
+    assert len(clock.slept) == 1
 
 
 def test_recover_waits_for_nobody_whom_it_can_see(stage: Stage) -> None:
     here = owner_name("another")
     assert (is_out_of_sight(here), is_out_of_sight(ELSEWHERE)) == (False, True)
     taken(stage, here, LEASE_MS)
-    door = Hasty()
-    (result,) = Runtime(stage.store_path, skills=SKILLS, door=door).recover()
-    assert (result.status, door.slept) == ("running", [])
+    clock = Hasty()
+    (result,) = Runtime(stage.store_path, skills=SKILLS, clock=clock).recover()
+    assert (result.status, clock.slept) == ("running", [])
 
 
 def test_the_command_waits_too(stage: Stage, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from reenact.runtime.writing import heartbeat
 from reenact.skills.skill import Skill
 from tests.crash.harness import KILLED, SKILLS, Stage, check_survived, in_child, look
 from tests.crash.world import Ledger
-from tests.runtime.doors import LaterDoor
+from tests.runtime.clocks import LaterClock
 from tests.runtime.running import Bench, step
 
 LEASE_S = 11.0
@@ -27,7 +27,7 @@ LEASE_S = 11.0
 
 def later(stage: Stage, *skills: Skill) -> Runtime:
     """Another executor, at a time when the first one's lease has run out."""
-    return Runtime(stage.store_path, skills=skills or SKILLS, door=LaterDoor(LEASE_S))
+    return Runtime(stage.store_path, skills=skills or SKILLS, clock=LaterClock(LEASE_S))
 
 
 def test_two_executors_race_for_a_crashed_run_and_one_of_them_gets_it(stage: Stage) -> None:

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from reenact.values.clock import FixedDoor, keyed_random
+from reenact.values.clock import FixedClock, keyed_random
 from tests.skills.contexts import RUN, make_context
 
 
@@ -76,12 +76,12 @@ def test_randomness_is_a_function_of_original_run_step_and_attempt() -> None:
 
 
 def test_the_deadline_follows_the_monotonic_clock() -> None:
-    door = FixedDoor()
-    ctx = make_context(clock=door, timeout_ms=2000)
+    clock = FixedClock()
+    ctx = make_context(clock=clock, timeout_ms=2000)
     assert ctx.remaining_seconds == pytest.approx(2.0)
-    door.advance(1.5)
+    clock.advance(1.5)
     assert ctx.remaining_seconds == pytest.approx(0.5)
-    door.advance(5)
+    clock.advance(5)
     assert ctx.remaining_seconds == 0.0
 
 

@@ -21,7 +21,7 @@ from reenact.runtime.people import decisions as people
 from reenact.store.base import RunRow
 from tests.crash.harness import SKILLS, Stage
 from tests.crash.world import Ledger
-from tests.runtime.doors import LaterDoor
+from tests.runtime.clocks import LaterClock
 
 HASTY_S = 11.0
 """A worker whose clock is ahead takes every lease for lapsed: what it takes from the living comes back late."""
@@ -126,8 +126,8 @@ class Worker:
         self.plans = plans
         self.rng = random.Random(seed)
         self.hasty = hasty
-        door = LaterDoor(HASTY_S) if hasty else None
-        self.runtime = Runtime(stage.store_path, skills=ALL_SKILLS, door=door)
+        clock = LaterClock(HASTY_S) if hasty else None
+        self.runtime = Runtime(stage.store_path, skills=ALL_SKILLS, clock=clock)
 
     def work(self, *, until_idle: bool = False) -> None:
         """For ever, or until nothing is left to do."""

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from reenact.errors import ConcurrentExecution, KeyTaken, LockAcquireFailed
 from reenact.store.base import LEASE_MS, Appended, LateEffect, Lease, NewPayload, Unit
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.store.units import Run, completion, open_store, payload, reservation
 
 EXECUTORS = ("ann", "bob", "cyn")
@@ -52,8 +52,8 @@ class StoreMachine(RuleBasedStateMachine):
     @initialize()
     def open(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="reenact-stateful-"))
-        self.door = FixedDoor()
-        self.store = open_store(self.folder, self.door)
+        self.clock = FixedClock()
+        self.store = open_store(self.folder, self.clock)
         self.runs: dict[str, Known] = {}
         self.leases: dict[tuple[str, str], Lease] = {}
         self.keys: dict[str, tuple[str, str]] = {}
@@ -66,7 +66,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @property
     def now(self) -> int:
-        return self.door.now_ms()
+        return self.clock.now_ms()
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -217,7 +217,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1, LEASE_MS // 2000, LEASE_MS // 1000, 3600]))
     def wait(self, seconds: int) -> None:
-        self.door.advance(seconds)
+        self.clock.advance(seconds)
 
     # -- everything else -------------------------------------------------------------------------------------------
 
@@ -233,7 +233,7 @@ class StoreMachine(RuleBasedStateMachine):
     def open_again(self) -> None:
         """What is in the file is all there is."""
         self.store.close()
-        self.store = open_store(self.folder, self.door)
+        self.store = open_store(self.folder, self.clock)
 
     @invariant()
     def journals_are_what_was_taken(self) -> None:

@@ -25,7 +25,7 @@ from reenact.errors import StateError
 from reenact.journal import chain
 from reenact.journal.fold import TraceFold
 from reenact.journal.machine import OUTPUT, TERMINAL, TRANSITIONS
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from reenact.values.digest import ZERO_DIGEST
 
 STATES: list[State] = ["PENDING", "AUTHORIZED", "EXECUTING", "COMPLETED", "FAILED", "DENIED"]
@@ -53,15 +53,15 @@ class TraceMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.door = FixedDoor()
-        self.trace = TraceFold(self.door.uuid7())
+        self.clock = FixedClock()
+        self.trace = TraceFold(self.clock.uuid7())
         self.state = "PENDING"
         self.entries: list[LogEntry] = []
         self.ids: dict[str, tuple[str, str]] = {}
         """artifact type → (id, digest) of the one that was taken"""
 
     def artifact(self, kind: str, *, good: bool, wrong_link: bool = False) -> tuple[Artifact, str]:
-        own, ts = self.door.uuid7(), self.door.timestamp()
+        own, ts = self.clock.uuid7(), self.clock.timestamp()
         common: dict[str, Any] = {"trace_id": self.trace.trace_id, "plan_id": "p", "ts": ts}
         proposal = Proposal(args={"$commit": "0" * 64}, tool_name="t", tool_server="s")
         before = {
@@ -113,7 +113,7 @@ class TraceMachine(RuleBasedStateMachine):
         if faults.get("artifact"):
             artifact = replace(artifact, plan_id="another")
         if faults.get("other_trace"):
-            artifact = replace(artifact, trace_id=self.door.uuid7())
+            artifact = replace(artifact, trace_id=self.clock.uuid7())
         return chain.Logged(entry, artifact, logged.line)
 
     def offer(self, kind: str, target: str, faults: set[str]) -> str | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from reenact.store.base import Store
 from reenact.store.compression import Codec
 from reenact.store.open import open_store
-from reenact.values.clock import Door
+from reenact.values.clock import Clock
 
 EVIDENCE = ("commits", "erasures", "late_effects", "keys")
 
@@ -31,8 +31,8 @@ class Backend(ABC):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def open(self, door: Door | None = None) -> Store:
-        return open_store(self.url, door=door)
+    def open(self, clock: Clock | None = None) -> Store:
+        return open_store(self.url, clock=clock)
 
     # -- with the guards on: what an honest program might do by mistake
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reenact.store.base import Store
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.crash.conftest import stage
 from tests.store.backends import BACKENDS, DURABLE, Backend
 from tests.store.checks.conftest import original
@@ -17,8 +17,8 @@ __all__ = ["original", "stage"]
 
 
 @pytest.fixture
-def door() -> FixedDoor:
-    return FixedDoor()
+def clock() -> FixedClock:
+    return FixedClock()
 
 
 @pytest.fixture(params=BACKENDS)
@@ -33,7 +33,7 @@ def durable(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
 
 
 @pytest.fixture
-def store(backend: Backend, door: FixedDoor) -> Iterator[Store]:
-    store = backend.open(door)
+def store(backend: Backend, clock: FixedClock) -> Iterator[Store]:
+    store = backend.open(clock)
     yield store
     store.close()

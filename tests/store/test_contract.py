@@ -14,7 +14,7 @@ from reenact.journal.chain import sha
 from reenact.store.base import LEASE_MS, Appended, LateEffect, Lease, NewTrace, Store
 from reenact.store.evidence import find_run
 from reenact.store.owner import owner_is_gone, owner_name, process_started
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from reenact.values.digest import ZERO_DIGEST
 from tests.crash.harness import in_child
 from tests.store.backends import EVIDENCE, Backend
@@ -73,9 +73,9 @@ def test_a_commit_that_is_not_the_next_is_refused_and_nothing_of_it_is_written(s
     assert store.key_record("local", "mail", "k") is None
 
 
-def test_an_append_behind_a_taken_lease_is_refused(store: Store, door: FixedDoor) -> None:
+def test_an_append_behind_a_taken_lease_is_refused(store: Store, clock: FixedClock) -> None:
     run, old = begin(store)
-    door.advance(LEASE_MS / 1000)
+    clock.advance(LEASE_MS / 1000)
     new = store.acquire(run.run_id, "b")
     with pytest.raises(ConcurrentExecution) as refused:
         append(store, run, old)
@@ -90,11 +90,11 @@ def test_a_run_id_is_used_once(store: Store) -> None:
         begin(store)
 
 
-def test_a_refused_unit_is_taken_out_of_its_group_and_the_others_are_kept(store: Store, door: FixedDoor) -> None:
+def test_a_refused_unit_is_taken_out_of_its_group_and_the_others_are_kept(store: Store, clock: FixedClock) -> None:
     first, lease_1 = begin(store, "run-1")
     second, lease_2 = begin(store, "run-2")
     third, lease_3 = begin(store, "run-3")
-    door.advance(LEASE_MS / 1000)
+    clock.advance(LEASE_MS / 1000)
     store.acquire("run-2", "b")
     units = [(run.unit(note="group"), lease) for run, lease in ((first, lease_1), (second, lease_2), (third, lease_3))]
     again = Run("run-1")
@@ -181,24 +181,24 @@ def test_a_lease_is_not_given_twice_and_a_failed_try_leaves_the_holder_alone(sto
 
 
 def test_a_heartbeat_keeps_a_lease_and_a_lapsed_one_can_still_be_renewed_until_it_is_taken(
-    store: Store, door: FixedDoor
+    store: Store, clock: FixedClock
 ) -> None:
     run, lease = begin(store)
     for _ in range(5):
-        door.advance(LEASE_MS / 1000 - 1)
+        clock.advance(LEASE_MS / 1000 - 1)
         (lease,) = store.renew([lease])
-    door.advance(LEASE_MS / 1000 + 1)
+    clock.advance(LEASE_MS / 1000 + 1)
     (lease,) = store.renew([lease])
     with pytest.raises(LockAcquireFailed):
         store.acquire(run.run_id, "b")
-    door.advance(LEASE_MS / 1000)
+    clock.advance(LEASE_MS / 1000)
     store.acquire(run.run_id, "b")
     assert store.renew([lease]) == []
 
 
-def test_only_the_owner_releases(store: Store, door: FixedDoor) -> None:
+def test_only_the_owner_releases(store: Store, clock: FixedClock) -> None:
     run, old = begin(store)
-    door.advance(LEASE_MS / 1000)
+    clock.advance(LEASE_MS / 1000)
     new = store.acquire(run.run_id, "b")
     store.release(old, "failed")
     assert store.find_run("run-1").status == "running"
@@ -211,23 +211,23 @@ def test_only_the_owner_releases(store: Store, door: FixedDoor) -> None:
 
 def test_a_dead_owner_on_this_host_counts_as_lapsed_at_once(durable: Backend) -> None:
     def begin_and_die() -> None:
-        begin(durable.open(FixedDoor()), owner=owner_name("x"))
+        begin(durable.open(FixedClock()), owner=owner_name("x"))
         os.kill(os.getpid(), 9)
 
     assert in_child(begin_and_die) == 9
-    store = durable.open(FixedDoor())
+    store = durable.open(FixedClock())
     assert store.unattended() == {"run-1"}
     assert store.acquire("run-1", "b").token == 2
     store.close()
 
 
-def test_a_run_is_unattended_while_nobody_holds_it_and_open_until_it_ends(store: Store, door: FixedDoor) -> None:
+def test_a_run_is_unattended_while_nobody_holds_it_and_open_until_it_ends(store: Store, clock: FixedClock) -> None:
     run, lease = begin(store, owner="somebody")
     row = store.open_run("run-1")
     assert row is not None
     assert (row.kind, row.status, row.owner, row.expires_ms) == ("plan", "running", "somebody", lease.expires_ms)
     assert store.unattended() == frozenset()
-    door.advance(LEASE_MS / 1000)
+    clock.advance(LEASE_MS / 1000)
     assert store.unattended() == {"run-1"}
     lease = store.acquire("run-1", "b")
     append(store, run, lease, sealed=True, status="completed")
@@ -359,9 +359,9 @@ def test_a_ballot_needs_no_fence_is_cast_once_and_goes_with_the_seal(store: Stor
         store.cast_vote("run-3", "t", b"yes", settles=False)
 
 
-def test_late_effects_need_no_fence_and_keep_their_order(store: Store, door: FixedDoor) -> None:
+def test_late_effects_need_no_fence_and_keep_their_order(store: Store, clock: FixedClock) -> None:
     begin(store)
-    door.advance(LEASE_MS / 1000)
+    clock.advance(LEASE_MS / 1000)
     store.acquire("run-1", "b")
     for body in (b"1", b"2"):
         store.add_late_effect("run-1", LateEffect("t", body))

@@ -18,7 +18,7 @@ from reenact.store.doctor.examine import examine
 from reenact.store.envelopes import StoredEnvelopes
 from reenact.store.evidence import find_run
 from reenact.store.open import in_memory, missing, open_evidence, open_store
-from reenact.values.clock import SystemDoor
+from reenact.values.clock import SystemClock
 from reenact.values.digest import ZERO_DIGEST
 from reenact.verify.verifier import verify_bundle
 from tests.store.backends import Backend
@@ -206,12 +206,12 @@ def test_no_lease_is_given_of_a_run_whose_last_commit_is_not_what_was_written(ba
 
 def test_a_store_is_opened_looked_at_and_read_by_its_url(durable: Backend) -> None:
     assert missing(durable.url) is not None
-    assert [finding.verdict for finding in examine(durable.url, SystemDoor())] == ["note"]
+    assert [finding.verdict for finding in examine(durable.url, SystemClock())] == ["note"]
     store = durable.open()
     Runtime(store, skills=REGISTRY).run(PLAN)
     store.close()
     assert missing(durable.url) is None
-    assert {finding.verdict for finding in examine(durable.url, SystemDoor())} == {"ok"}
+    assert {finding.verdict for finding in examine(durable.url, SystemClock())} == {"ok"}
     with open_evidence(durable.url) as evidence:
         assert verify_evidence(evidence, "last").exit_code == 0
     again = open_store(durable.url, to_read=True)

@@ -10,14 +10,14 @@ from reenact.contracts.records import Event, RunRecord, RunStatus, Seal
 from reenact.journal import chain
 from reenact.store.base import Appended, KeyCompletion, KeyReservation, NewPayload, NewRun, NewTrace, Unit
 from reenact.store.sqlite.store import SqliteStore
-from reenact.values.clock import Door, FixedDoor
+from reenact.values.clock import Clock, FixedClock
 from reenact.values.digest import ZERO_DIGEST
 
 TS = "2026-01-01T00:00:00.000Z"
 
 
-def open_store(folder: Path, door: Door | None = None) -> SqliteStore:
-    return SqliteStore(f"sqlite:///{folder / 'store.db'}", door=door or FixedDoor())
+def open_store(folder: Path, clock: Clock | None = None) -> SqliteStore:
+    return SqliteStore(f"sqlite:///{folder / 'store.db'}", clock=clock or FixedClock())
 
 
 def payload(content: bytes, salt: int = 0, *, key: bytes | None = None) -> NewPayload:

@@ -17,7 +17,7 @@ from reenact.store.sqlite.store import SqliteStore
 from reenact.telemetry.endpoint import serving
 from reenact.telemetry.metrics import ReplayMetrics, RuntimeMetrics
 from reenact.telemetry.store_metrics import exposition
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.replay.compare import mutations  # noqa: F401  # makes them
 from tests.replay.compare.mutating import MUTATIONS, PLAN, recording
 from tests.replay.recording import mocked
@@ -25,9 +25,9 @@ from tests.replay.skills import SKILLS
 
 
 def new_runtime(*listeners: Any) -> Runtime:
-    door = FixedDoor()
-    store = SqliteStore(":memory:", door=door)
-    return Runtime(store, skills=Registry(SKILLS), listeners=listeners, door=door)
+    clock = FixedClock()
+    store = SqliteStore(":memory:", clock=clock)
+    return Runtime(store, skills=Registry(SKILLS), listeners=listeners, clock=clock)
 
 
 def samples(text: bytes) -> dict[str, float]:

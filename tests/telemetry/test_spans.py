@@ -16,7 +16,7 @@ from reenact.replay import Runtime, load_recording
 from reenact.store.sqlite.store import SqliteStore
 from reenact.telemetry import spans
 from reenact.telemetry.spans import Spans
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.replay.compare.mutating import PLAN
 from tests.replay.skills import SKILLS
 
@@ -25,9 +25,9 @@ def traced(**options: Any) -> tuple[Runtime, InMemorySpanExporter]:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    door = FixedDoor()
+    clock = FixedClock()
     runtime = Runtime(
-        SqliteStore(":memory:", door=door), skills=Registry(SKILLS), door=door,
+        SqliteStore(":memory:", clock=clock), skills=Registry(SKILLS), clock=clock,
         listeners=[Spans(provider, **options)],
     )  # fmt: skip
     return runtime, exporter

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.errors import UsageError
-from reenact.values.clock import Door, FixedDoor, SystemDoor, Uuid7Sequence, format_ts, parse_ts
+from reenact.values.clock import Clock, FixedClock, SystemClock, Uuid7Sequence, format_ts, parse_ts
 from reenact.values.ids import is_uuid7
 
 
@@ -66,27 +66,27 @@ def test_times_in_any_other_form_are_refused(text: str) -> None:
         parse_ts(text)
 
 
-def test_the_system_door_tells_the_time_of_the_system() -> None:
-    door: Door = SystemDoor()
+def test_the_system_clock_tells_the_time_of_the_system() -> None:
+    clock: Clock = SystemClock()
     before = datetime.now(UTC).timestamp() * 1000
-    assert before - 1 <= door.now_ms() <= datetime.now(UTC).timestamp() * 1000
-    assert parse_ts(door.timestamp()) >= before - 1
-    assert door.monotonic() <= door.monotonic()
-    assert len(door.random_bytes(32)) == 32
-    assert door.random_bytes(32) != door.random_bytes(32)
+    assert before - 1 <= clock.now_ms() <= datetime.now(UTC).timestamp() * 1000
+    assert parse_ts(clock.timestamp()) >= before - 1
+    assert clock.monotonic() <= clock.monotonic()
+    assert len(clock.random_bytes(32)) == 32
+    assert clock.random_bytes(32) != clock.random_bytes(32)
 
 
 def test_ids_rise_without_end_in_one_process() -> None:
-    ids = [door.uuid7() for _ in range(20_000) for door in (SystemDoor(),)]
+    ids = [clock.uuid7() for _ in range(20_000) for clock in (SystemClock(),)]
     assert ids == sorted(set(ids))
     assert all(map(is_uuid7, ids))
 
 
 def test_ids_carry_the_time_they_were_made() -> None:
-    door = SystemDoor()
-    before = door.now_ms()
-    made = int(door.uuid7().replace("-", "")[:12], 16)
-    assert before <= made <= door.now_ms() + 1
+    clock = SystemClock()
+    before = clock.now_ms()
+    made = int(clock.uuid7().replace("-", "")[:12], 16)
+    assert before <= made <= clock.now_ms() + 1
 
 
 def test_ids_rise_also_when_the_clock_stands_still_or_goes_back() -> None:
@@ -119,7 +119,7 @@ def test_ids_of_threads_are_all_different() -> None:
     made: list[list[str]] = [[] for _ in range(4)]
 
     def make(into: list[str]) -> None:
-        into.extend(SystemDoor().uuid7() for _ in range(5000))
+        into.extend(SystemClock().uuid7() for _ in range(5000))
 
     threads = [threading.Thread(target=make, args=(into,)) for into in made]
     for thread in threads:
@@ -132,20 +132,20 @@ def test_ids_of_threads_are_all_different() -> None:
 
 FORK = """
 import os
-from reenact.values.clock import SystemDoor
-door = SystemDoor()
-door.uuid7()
+from reenact.values.clock import SystemClock
+clock = SystemClock()
+clock.uuid7()
 reader, writer = os.pipe()
 children = []
 for _ in range(3):
     child = os.fork()
     if child == 0:
-        os.write(writer, "".join(door.uuid7() + "\\n" for _ in range(50)).encode())
+        os.write(writer, "".join(clock.uuid7() + "\\n" for _ in range(50)).encode())
         os._exit(0)
     children.append(child)
 for child in children:
     os.waitpid(child, 0)
-ids = os.read(reader, 65536).decode().split() + [door.uuid7() for _ in range(50)]
+ids = os.read(reader, 65536).decode().split() + [clock.uuid7() for _ in range(50)]
 print(len(ids), len(set(ids)), len({each[-8:] for each in ids}))
 """
 
@@ -157,11 +157,11 @@ def test_ids_of_forked_children_are_not_their_parents_again() -> None:
     assert tails > 190  # the random parts differ too, not only the time
 
 
-def test_the_fixed_door_gives_the_same_answers_in_every_process() -> None:
+def test_the_fixed_clock_gives_the_same_answers_in_every_process() -> None:
     script = (
-        "from reenact.values.clock import FixedDoor\n"
-        "door = FixedDoor(start_ms=1000, seed='s')\n"
-        "print(door.uuid7(), door.uuid7(), door.random_bytes(8).hex(), door.timestamp())"
+        "from reenact.values.clock import FixedClock\n"
+        "clock = FixedClock(start_ms=1000, seed='s')\n"
+        "print(clock.uuid7(), clock.uuid7(), clock.random_bytes(8).hex(), clock.timestamp())"
     )
     runs = {
         subprocess.run(
@@ -174,36 +174,36 @@ def test_the_fixed_door_gives_the_same_answers_in_every_process() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    door = FixedDoor(start_ms=1000, seed="s")
-    assert runs == {f"{door.uuid7()} {door.uuid7()} {door.random_bytes(8).hex()} {door.timestamp()}\n"}
+    clock = FixedClock(start_ms=1000, seed="s")
+    assert runs == {f"{clock.uuid7()} {clock.uuid7()} {clock.random_bytes(8).hex()} {clock.timestamp()}\n"}
 
 
-def test_fixed_doors_differ_by_their_seed_and_their_streams_do_not_touch() -> None:
-    assert FixedDoor(seed=1).uuid7() != FixedDoor(seed=2).uuid7()
-    assert FixedDoor(seed=1).random_bytes(8) != FixedDoor(seed="1").random_bytes(8)
-    one, other = FixedDoor(), FixedDoor()
+def test_fixed_clocks_differ_by_their_seed_and_their_streams_do_not_touch() -> None:
+    assert FixedClock(seed=1).uuid7() != FixedClock(seed=2).uuid7()
+    assert FixedClock(seed=1).random_bytes(8) != FixedClock(seed="1").random_bytes(8)
+    one, other = FixedClock(), FixedClock()
     other.random_bytes(100)
     assert one.uuid7() == other.uuid7()
 
 
-def test_sleeping_behind_the_fixed_door_moves_both_clocks_at_once() -> None:
-    door = FixedDoor(start_ms=1_000_000)
+def test_sleeping_behind_the_fixed_clock_moves_both_clocks_at_once() -> None:
+    clock = FixedClock(start_ms=1_000_000)
 
     async def sleep() -> None:
-        await asyncio.wait_for(door.sleep(3600.25), timeout=5)
-        await door.sleep(0)
+        await asyncio.wait_for(clock.sleep(3600.25), timeout=5)
+        await clock.sleep(0)
 
     asyncio.run(sleep())
-    assert door.slept == [3600.25, 0]
-    assert door.now_ms() == 1_000_000 + 3_600_250
-    assert door.monotonic() == 3600.25
-    door.advance(0.75)
-    assert door.monotonic() == 3601.0
-    assert door.timestamp() == format_ts(1_000_000 + 3_601_000)
+    assert clock.slept == [3600.25, 0]
+    assert clock.now_ms() == 1_000_000 + 3_600_250
+    assert clock.monotonic() == 3600.25
+    clock.advance(0.75)
+    assert clock.monotonic() == 3601.0
+    assert clock.timestamp() == format_ts(1_000_000 + 3_601_000)
 
 
-def test_ids_of_the_fixed_door_rise_within_a_millisecond() -> None:
-    door = FixedDoor()
-    ids = [door.uuid7() for _ in range(1000)]
+def test_ids_of_the_fixed_clock_rise_within_a_millisecond() -> None:
+    clock = FixedClock()
+    ids = [clock.uuid7() for _ in range(1000)]
     assert ids == sorted(set(ids))
     assert all(map(is_uuid7, ids))

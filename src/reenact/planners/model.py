@@ -24,7 +24,7 @@ from reenact.policy.cost import DEFAULT_PRICES, PICODOLLARS_PER_CENT, PriceTable
 from reenact.skills.context import SkillContext
 from reenact.skills.estimate import estimate_tokens
 from reenact.values.canonical import parse_json
-from reenact.values.clock import Door, SystemDoor
+from reenact.values.clock import Clock, SystemClock
 
 LONGEST_PLAN: Final = 200
 """More steps than this are a mistake of the model, not a plan."""
@@ -91,7 +91,7 @@ class ModelPlanner:
         prices: Mapping[str, Any] | PriceTable | None = None,
         timeout_ms: int = 120_000,
         services: Mapping[str, Any] | None = None,
-        door: Door | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._request = ModelRequest(
             model=model, messages=(), max_tokens=max_tokens, temperature=temperature, base_url=base_url, api_key=api_key
@@ -104,7 +104,7 @@ class ModelPlanner:
         self._prices = DEFAULT_PRICES.extended(prices)
         self._timeout_ms = timeout_ms
         self._services = dict(services or {})
-        self._door = door or SystemDoor()
+        self._clock = clock or SystemClock()
         self.usage = Usage()
 
     def plan(self, goal: str, context: Mapping[str, Any], manifest: Manifest) -> Document | PlannerError:
@@ -157,13 +157,13 @@ class ModelPlanner:
 
     async def _ask(self, context: Mapping[str, Any], system: str, messages: list[Message]) -> ModelReply:
         ctx = SkillContext(
-            run_id=self._door.uuid7(),
+            run_id=self._clock.uuid7(),
             step_id="plan",
-            trace_id=self._door.uuid7(),
-            idempotency_key=self._door.uuid7(),
+            trace_id=self._clock.uuid7(),
+            idempotency_key=self._clock.uuid7(),
             attempt=self.usage.rounds,
             timeout_ms=self._timeout_ms,
-            clock=self._door,
+            clock=self._clock,
             context=context,
             services=self._services,
         )

@@ -11,7 +11,7 @@ from reenact.journal.lines import Line
 from reenact.journal.run_fold import RunFold
 from reenact.store.base import Erasing, Store
 from reenact.store.owner import owner_name
-from reenact.values.clock import Door, SystemDoor
+from reenact.values.clock import Clock, SystemClock
 
 LONGEST_NAME = 255
 LONGEST_REASON = 1000
@@ -92,7 +92,7 @@ def named_by(trace: TraceFold) -> Iterator[str]:
         yield from (document.hash for document in trace.effect.document_hashes)
 
 
-def erase(store: Store, run_id: str, step_id: str | None, *, who: str, reason: str, door: Door | None = None) -> int:
+def erase(store: Store, run_id: str, step_id: str | None, *, who: str, reason: str, clock: Clock | None = None) -> int:
     """Erase the values of a step, or of a whole run with its plan. Gives how many envelopes are gone.
 
     A run that has not ended is erased from only while nobody works on it (`LockAcquireFailed`): whoever did would go
@@ -102,7 +102,7 @@ def erase(store: Store, run_id: str, step_id: str | None, *, who: str, reason: s
         if len(said) > longest:
             raise UsageError(f"{what} stands in the record, with at most {longest} characters; this has {len(said)}")
     row = store.find_run(run_id)
-    owner = owner_name((door or SystemDoor()).random_bytes(8).hex())
+    owner = owner_name((clock or SystemClock()).random_bytes(8).hex())
     lease = None if row.status in ENDED else store.acquire(row.run_id, owner)
     try:
         commitments, traces = Named(store, row.run_id).chosen(step_id)

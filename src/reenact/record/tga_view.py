@@ -30,7 +30,7 @@ from reenact.journal.run_fold import RunFold
 from reenact.store.base import Lease, NewRun, NewTrace, Store, Unit
 from reenact.store.owner import owner_name
 from reenact.values.canonical import canonicalize
-from reenact.values.clock import Door, SystemDoor
+from reenact.values.clock import Clock, SystemClock
 from reenact.version import __version__
 
 R = TypeVar("R", bound=Record)
@@ -48,10 +48,10 @@ class Held:
 class TgaStateStore:
     """The verbs of the log's specification on a `Store`. A refused append changes nothing and keeps the lock."""
 
-    def __init__(self, store: Store, *, door: Door | None = None) -> None:
+    def __init__(self, store: Store, *, clock: Clock | None = None) -> None:
         self._store = store
-        self._door = door or SystemDoor()
-        self._owner = owner_name(self._door.random_bytes(8).hex())
+        self._clock = clock or SystemClock()
+        self._owner = owner_name(self._clock.random_bytes(8).hex())
         self._held: dict[str, Held] = {}
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class TgaStateStore:
 
     def _begin(self, run_id: str) -> Held:
         """A run for a trace that comes from elsewhere: it is there from the moment its lock is held."""
-        fold, started_at = RunFold(run_id), self._door.timestamp()
+        fold, started_at = RunFold(run_id), self._clock.timestamp()
         record = RunRecord(
             agent_id=run_id,
             capability_key=self._store.signing_key.kid,
@@ -158,7 +158,7 @@ class TgaStateStore:
         fold.apply_run(record)
         new_run = NewRun(
             kind="session", mode="live", parent_run=None, plan_id=run_id, agent_id=run_id, started_at=started_at,
-            dedupe_key=self._door.random_bytes(32),
+            dedupe_key=self._clock.random_bytes(32),
         )  # fmt: skip
         try:
             lease = self._append(None, fold, chain.run_line(record), new_run=new_run)

@@ -180,4 +180,4 @@ class Runtime(Engine):
     async def dry_run_async(self, plan: PlanLike) -> ReplayResult:
         from reenact.replay.modes.dry import dry_run_plan
 
-        return await dry_run_plan(prepare(self, plan), self.registry.freeze(), door=self.door)
+        return await dry_run_plan(prepare(self, plan), self.registry.freeze(), clock=self.clock)

@@ -103,7 +103,7 @@ async def recover(engine: Engine, on_wait: Callable[[float], None] | None = None
     if free_in_s:  # a container that was started again cannot see that the one before it is gone
         if on_wait is not None:
             on_wait(max(free_in_s.values()))
-        await engine.door.sleep(max(free_in_s.values()) + LAPSED_S)
+        await engine.clock.sleep(max(free_in_s.values()) + LAPSED_S)
         again, _ = await recover_rows(engine, [row for row in rows if row.run_id in free_in_s])
         found |= again
     return list(found.values())

@@ -24,7 +24,7 @@ from reenact.skills.skill import Skill
 from reenact.store.base import Store
 from reenact.store.open import open_store
 from reenact.store.owner import owner_name
-from reenact.values.clock import Door, SystemDoor
+from reenact.values.clock import Clock, SystemClock
 
 
 class Engine:
@@ -44,7 +44,7 @@ class Engine:
         listeners: Iterable[Listener] = (),
         unrecorded_reads: bool = False,
         tool_registries: Iterable[Mapping[str, object] | str | Path] = (),
-        door: Door | None = None,
+        clock: Clock | None = None,
     ) -> None:
         if not supervisor_timeout_s > 0:
             raise UsageError("supervisor_timeout_s is a number of seconds above 0")
@@ -54,8 +54,8 @@ class Engine:
                 'context={"supervisor": "ask"}'
             )
         registries = load_registries(tool_registries)
-        self.door: Door = door or SystemDoor()
-        self.store: Store = chosen_store(store, self.door)
+        self.clock: Clock = clock or SystemClock()
+        self.store: Store = chosen_store(store, self.clock)
         self.registry = skills if isinstance(skills, Registry) else default_registry()
         if not isinstance(skills, Registry):
             register_all(self.registry, skills)
@@ -67,7 +67,7 @@ class Engine:
         self.listeners = tuple(listeners)
         self.unrecorded_reads = unrecorded_reads
         self.tool_registries = registries
-        self.owner = owner_name(self.door.random_bytes(8).hex())
+        self.owner = owner_name(self.clock.random_bytes(8).hex())
         self.mint = Mint(self.store.signing_key, self.store.store_id)
         self.heartbeat = Heartbeat(self.store)
         self.committer = Committer(self.store)
@@ -88,7 +88,7 @@ class Engine:
         self.store.close()
 
 
-def chosen_store(store: Store | str | Path | None, door: Door) -> Store:
+def chosen_store(store: Store | str | Path | None, clock: Clock) -> Store:
     if store is None or isinstance(store, str | Path):
-        return open_store(store, door=door)
+        return open_store(store, clock=clock)
     return store

@@ -19,7 +19,7 @@ def live_source(engine: Engine, plan: RunPlan) -> LiveSource:
     redactor = redactor_of(engine, plan)
     key_values = engine.store.key_values(plan.plan.agent_id, redactor.redact, redactor.opened)
     services = {**engine.services, KV_SERVICE: key_values}
-    return LiveSource(engine.door, engine.secrets, services=services, on_progress=partial(tell_progress, engine))
+    return LiveSource(engine.clock, engine.secrets, services=services, on_progress=partial(tell_progress, engine))
 
 
 def redactor_of(engine: Engine, plan: RunPlan) -> Redactor:

@@ -16,13 +16,13 @@ from reenact.policy.cost import PICODOLLARS_PER_CENT
 from reenact.runtime.plans.steps import RunPlan
 from reenact.runtime.writing.writer import RunWriter
 from reenact.store.base import Store
-from reenact.values.clock import Door
+from reenact.values.clock import Clock
 
 
 class Money:
     """What the budget gate asks before an approval, and dispatch before every attempt after the first."""
 
-    def __init__(self, plan: RunPlan, journal: RunWriter, store: Store, door: Door) -> None:
+    def __init__(self, plan: RunPlan, journal: RunWriter, store: Store, clock: Clock) -> None:
         self.policy = budget_policy(plan.plan.context.budget_cents, plan.plan.context.budget)
         self.has_no_limit = self.policy.has_no_limit
         self.reaches_beyond_the_run = self.policy.reaches_beyond_the_run
@@ -30,7 +30,7 @@ class Money:
         self._fold = journal.fold
         self._journal = journal
         self._store = store
-        self._door = door
+        self._clock = clock
         cents = self.policy.per_run_cents if self.policy.mode == "hard" else None
         self._limit = None if cents is None else cents * PICODOLLARS_PER_CENT
         self._kept: dict[str, tuple[int, asyncio.Future[None]]] = {}
@@ -90,7 +90,7 @@ class Money:
         self._journal.spend(self.today(), self._plan.plan.agent_id, model or "", exact)
 
     def today(self) -> str:
-        return self._door.timestamp()[:10]
+        return self._clock.timestamp()[:10]
 
 
 def reserved_by(trace: TraceFold) -> int:

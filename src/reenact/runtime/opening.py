@@ -50,11 +50,11 @@ def begin(
     """A new run, its run record staged for the first commit."""
     if run_id is not None and not is_uuid7(run_id):
         raise UsageError(f"run_id {run_id!r} is not a lowercase UUIDv7; leave it out to get a new one")
-    door, is_plan = engine.door, kind == "plan"
-    new_id, dedupe_key = run_id or door.uuid7(), door.random_bytes(32)
-    book = PayloadBook(engine.store, new_id, door, dedupe_key, redactor_of(engine, plan))
-    journal = RunWriter(engine.committer, RunFold(new_id), book, door, lease=None, owner=engine.owner)
-    started_at = door.timestamp()
+    clock, is_plan = engine.clock, kind == "plan"
+    new_id, dedupe_key = run_id or clock.uuid7(), clock.random_bytes(32)
+    book = PayloadBook(engine.store, new_id, clock, dedupe_key, redactor_of(engine, plan))
+    journal = RunWriter(engine.committer, RunFold(new_id), book, clock, lease=None, owner=engine.owner)
+    started_at = clock.timestamp()
     record = RunRecord(
         agent_id=plan.agent_id,
         capability_key=engine.mint.kid,
@@ -84,7 +84,7 @@ def reopen(engine: Engine, run_id: str, read: Callable[[Engine, str], Interrupte
 
     `read` brings its state back; of a plan's by default.
     """
-    store, door = engine.store, engine.door
+    store, clock = engine.store, engine.clock
     lease = store.acquire(run_id, engine.owner)
     try:
         past = (read or read_plan)(engine, run_id)
@@ -92,8 +92,8 @@ def reopen(engine: Engine, run_id: str, read: Callable[[Engine, str], Interrupte
     except BaseException:
         store.release(lease)
         raise
-    book = PayloadBook(store, run_id, door, store.dedupe_key(run_id), redactor)
-    journal = RunWriter(engine.committer, past.fold, book, door, lease=lease, owner=engine.owner)
+    book = PayloadBook(store, run_id, clock, store.dedupe_key(run_id), redactor)
+    journal = RunWriter(engine.committer, past.fold, book, clock, lease=lease, owner=engine.owner)
     record = past.fold.record
     original = record.parent_run if record is not None and record.mode != "live" else None
     run = assemble(engine, past.plan, journal, past.source, original or run_id)
@@ -114,11 +114,11 @@ def assemble(engine: Engine, plan: RunPlan, journal: RunWriter, source: EffectSo
     record = journal.fold.record
     return Run(
         store=engine.store,
-        door=engine.door,
+        clock=engine.clock,
         journal=journal,
         plan=plan,
         source=source,
-        money=Money(plan, journal, engine.store, engine.door),
+        money=Money(plan, journal, engine.store, engine.clock),
         gates=gates_of(plan, journal, engine.supervisor, engine.supervisor_timeout_s),
         listeners=Listeners(engine.listeners, journal.after_commit, "live" if record is None else record.mode),
         mint=engine.mint,

@@ -20,7 +20,7 @@ from reenact.runtime.money import Money
 from reenact.runtime.plans.steps import RunPlan
 from reenact.runtime.writing.writer import RunWriter
 from reenact.store.base import Store
-from reenact.values.clock import Door
+from reenact.values.clock import Clock
 
 RECENT_OUTPUTS = 32
 LEASE_MARGIN_MS = 2_000
@@ -48,7 +48,7 @@ class Run:
         self,
         *,
         store: Store,
-        door: Door,
+        clock: Clock,
         journal: RunWriter,
         plan: RunPlan,
         source: EffectSource,
@@ -63,7 +63,7 @@ class Run:
         self.original_run_id = original_run_id
         """The run whose id seeds jitter: a replay's is its original."""
         self.store = store
-        self.door = door
+        self.clock = clock
         self.journal = journal
         self.plan = plan
         self.source = source
@@ -81,7 +81,7 @@ class Run:
     def keep_lease(self) -> None:
         """Right before a dispatch: the lease must hold. Heartbeats renew it; one that was missed is made up for."""
         lease = self.journal.lease
-        if lease is None or self.door.now_ms() < lease.expires_ms - LEASE_MARGIN_MS:
+        if lease is None or self.clock.now_ms() < lease.expires_ms - LEASE_MARGIN_MS:
             return
         kept = self.store.renew([lease])
         if not kept:
@@ -111,15 +111,15 @@ class Run:
 
     def note_cancel(self, reason: str, who: str | None) -> None:
         """Stage that the run was cancelled, as an event: why, and by whom."""
-        data, ts = self.journal.book.put({"reason": reason})[0], self.door.timestamp()
+        data, ts = self.journal.book.put({"reason": reason})[0], self.clock.timestamp()
         self.journal.event(Event(data=data, reason=None, trace_id=None, ts=ts, type="cancel", who=who))
 
     async def sleep_until_cancelled(self, seconds: float) -> bool:
         """Sleep, but not through a request to cancel: True when there is one."""
         if seconds <= CANCEL_POLL_S:
-            await self.door.sleep(seconds)
+            await self.clock.sleep(seconds)
             return self.is_cancelled()
-        sleeping = asyncio.ensure_future(self.door.sleep(seconds))
+        sleeping = asyncio.ensure_future(self.clock.sleep(seconds))
         try:
             while not (await asyncio.wait([sleeping], timeout=CANCEL_POLL_S))[0]:
                 if self.is_cancelled():

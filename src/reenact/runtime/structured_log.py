@@ -7,7 +7,7 @@ from typing import IO
 
 from reenact.runtime.listeners import Fact
 from reenact.values.canonical import canonicalize
-from reenact.values.clock import Door, SystemDoor
+from reenact.values.clock import Clock, SystemClock
 
 OWN_WORDS = frozenset({"recovered", "run_parked", "budget_alert"})
 """Facts whose message is Reenact's own."""
@@ -17,14 +17,14 @@ class StructuredLog:
     """A listener. `redact` takes secrets out of messages; by default nothing that a tool said is written at all."""
 
     def __init__(
-        self, stream: IO[bytes], *, door: Door | None = None, redact: Callable[[str], str] | None = None
+        self, stream: IO[bytes], *, clock: Clock | None = None, redact: Callable[[str], str] | None = None
     ) -> None:
         self._stream = stream
-        self._door = door or SystemDoor()
+        self._clock = clock or SystemClock()
         self._redact = redact
 
     def __call__(self, fact: Fact) -> None:
-        self._stream.write(canonicalize(line_of(fact, self._door.timestamp(), self._redact)) + b"\n")
+        self._stream.write(canonicalize(line_of(fact, self._clock.timestamp(), self._redact)) + b"\n")
         self._stream.flush()
 
 

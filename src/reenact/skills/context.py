@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from reenact.errors import SkillError
 from reenact.skills.plain import to_plain
-from reenact.values.clock import Door, KeyedRandom, SystemDoor, keyed_random
+from reenact.values.clock import Clock, KeyedRandom, SystemClock, keyed_random
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
@@ -53,7 +53,7 @@ class SkillContext:
         timeout_ms: int = 30_000,
         deadline: float | None = None,
         original_run_id: str | None = None,
-        clock: Door | None = None,
+        clock: Clock | None = None,
         context: Mapping[str, Any] = _EMPTY,
         services: Mapping[str, Any] = _EMPTY,
         on_progress: Callable[[str], None] | None = None,
@@ -64,7 +64,7 @@ class SkillContext:
         self.idempotency_key = idempotency_key
         self.attempt = attempt
         self.timeout_ms = timeout_ms
-        self.clock: Door = clock or SystemDoor()
+        self.clock: Clock = clock or SystemClock()
         self.deadline = self.clock.monotonic() + timeout_ms / 1000 if deadline is None else deadline
         self.report = Remarks()
         self._original_run_id = original_run_id or run_id

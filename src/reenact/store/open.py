@@ -12,21 +12,21 @@ from reenact.store.base import Store
 from reenact.store.doctor.examination import Examination
 from reenact.store.evidence import Evidence
 from reenact.store.location import sqlite_path
-from reenact.values.clock import Door
+from reenact.values.clock import Clock
 
 Url = str | Path | None
 
 
-def open_store(url: Url = None, *, door: Door | None = None, to_read: bool = False) -> Store:
+def open_store(url: Url = None, *, clock: Clock | None = None, to_read: bool = False) -> Store:
     """A store, made if there is none. `to_read` opens it also where nothing can be written: then writing raises."""
     from reenact.store.sqlite.store import SqliteStore
 
-    return SqliteStore(named(url), door=door, to_read=to_read)
+    return SqliteStore(named(url), clock=clock, to_read=to_read)
 
 
-def in_memory(door: Door | None = None) -> Store:
+def in_memory(clock: Clock | None = None) -> Store:
     """A store of this process alone, gone with it."""
-    return open_store(":memory:", door=door)
+    return open_store(":memory:", clock=clock)
 
 
 def open_evidence(url: Url = None) -> Evidence:

@@ -13,13 +13,13 @@ from reenact.record.result import RunResult
 from reenact.replay.api import replay as replay_run
 from reenact.replay.result import ReplayResult
 from reenact.replay.runtime import Runtime
-from reenact.replay.sources.instant import InstantDoor
+from reenact.replay.sources.instant import InstantClock
 from reenact.runtime.gates.supervisor import SupervisorFunction
 from reenact.skills.registry import Registry, default_registry
 from reenact.skills.skill import Skill
 from reenact.store.open import in_memory
 from reenact.values.canonical import canonicalize
-from reenact.values.clock import Door, SystemDoor
+from reenact.values.clock import Clock, SystemClock
 from reenact.values.digest import sha256_hex
 
 PlanDocument = dict[str, object]
@@ -46,7 +46,7 @@ def execute(
     skills: Iterable[Skill] | Registry = (),
     secrets: Mapping[str, str] | None = None,
     supervisor: SupervisorFunction | None = None,
-    door: Door | None = None,
+    clock: Clock | None = None,
 ) -> RunResult:
     """Run the plan in memory, without waiting for back-offs. What it called is real unless it is mocked."""
     registry = registry_of(skills)
@@ -55,7 +55,7 @@ def execute(
         skills=registry,
         secrets=secrets,
         supervisor=supervisor,
-        door=InstantDoor(door or SystemDoor()),
+        clock=InstantClock(clock or SystemClock()),
     )
     result = runtime.run(plan)
     _executed[identity(plan)] = (runtime, result.run_id)

@@ -1,4 +1,4 @@
-"""Clock, ids and randomness behind one interface, `Door`: the one door to them, replaced in tests and replays."""
+"""Clock, ids and randomness behind one interface, `Clock`: the one door to them, replaced in tests and replays."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import Final, Protocol
 from reenact.errors import UsageError
 from reenact.values.keyed import KeyedRandom, keyed_random
 
-__all__ = ["Door", "FixedDoor", "KeyedRandom", "SystemDoor", "format_ts", "keyed_random", "parse_ts"]
+__all__ = ["Clock", "FixedClock", "KeyedRandom", "SystemClock", "format_ts", "keyed_random", "parse_ts"]
 
 
-class Door(Protocol):
+class Clock(Protocol):
     """A clock with ids and random bytes: what the rest of Reenact may ask the world for."""
 
     def now_ms(self) -> int:
@@ -104,7 +104,7 @@ _ids: Final = Uuid7Sequence(time.time_ns, os.urandom)
 os.register_at_fork(after_in_child=_ids.begin_again)
 
 
-class SystemDoor:
+class SystemClock:
     """The system's clock, ids and random bytes. What the system itself answers is not wrapped once more."""
 
     monotonic = staticmethod(time.monotonic)
@@ -122,7 +122,7 @@ class SystemDoor:
         await asyncio.sleep(seconds)
 
 
-class FixedDoor:
+class FixedClock:
     """A clock that stands still, for tests: the same calls give the same answers in every process.
 
     Time moves only through `sleep`, which returns at once and is remembered in `slept`, and `advance`.

@@ -14,7 +14,7 @@ from reenact.record.document import read_document
 from reenact.record.erase import erase
 from reenact.runtime.people import decisions as people
 from reenact.store.sqlite.store import SqliteStore
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.cli.harness import SKILLS, Command
 from tests.replay.recording import Crash, armed
 from tests.runtime.running import plan, step
@@ -27,8 +27,8 @@ async def pay(ctx: SkillContext, n: int) -> int:
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> Runtime:
-    door = FixedDoor()
-    return Runtime(SqliteStore(str(tmp_path / "store.db"), door=door), skills=[pay], door=door)
+    clock = FixedClock()
+    return Runtime(SqliteStore(str(tmp_path / "store.db"), clock=clock), skills=[pay], clock=clock)
 
 
 def shown(runtime: Runtime, run_id: str = "last") -> tuple[dict[str, Any], list[str]]:
@@ -37,7 +37,7 @@ def shown(runtime: Runtime, run_id: str = "last") -> tuple[dict[str, Any], list[
 
 
 def pass_time(runtime: Runtime) -> None:
-    runtime.door.advance(60)  # type: ignore[attr-defined]
+    runtime.clock.advance(60)  # type: ignore[attr-defined]
 
 
 def test_a_vote_is_shown_with_who_and_why_before_and_after_the_decision(runtime: Runtime) -> None:

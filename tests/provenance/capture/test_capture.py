@@ -32,7 +32,7 @@ from reenact.provenance import (
 )
 from reenact.provenance.capture.environment import command_line
 from reenact.provenance.verify.verify import verify_reports
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.provenance.capture.repository import BRIEF, TOKEN, Repository
 
 REPORT = "# Report\n\nBody.\n"
@@ -59,7 +59,7 @@ def test_everything_is_recorded(repository: Repository) -> None:
             models=models,
             conditions=Conditions(("raw", "compiled"), ("raw",)),
             run=run,
-            door=FixedDoor(1_777_000_000_000),
+            clock=FixedClock(1_777_000_000_000),
         )
     )
     assert (sidecar.program, sidecar.version) == ("acme-evals", "1.4.0")
@@ -115,7 +115,7 @@ def test_a_version_1_sidecar_is_what_the_original_writes(repository: Repository)
         models=[ReenactModel("m", "p", (ProviderRequest("r", 0, "raw"),))],
         conditions=Conditions(("raw",), ("raw",)),
         schema_version=1,
-        door=FixedDoor(1_777_000_000_000),
+        clock=FixedClock(1_777_000_000_000),
     )
     sidecar = block.sidecar
     assert isinstance(sidecar, Sidecar)

@@ -18,7 +18,7 @@ from reenact.journal import chain
 from reenact.record.tga_view import TgaStateStore
 from reenact.store.base import LEASE_MS
 from reenact.store.sqlite.store import SqliteStore
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.record.tga.traces import ZERO, Linked, linked
 from tests.runtime.running import Bench, step
 from tests.runtime.writing.test_checkpoints import tick
@@ -31,18 +31,18 @@ def wait(work: Coroutine[Any, Any, T]) -> T:
 
 
 @pytest.fixture
-def door() -> FixedDoor:
-    return FixedDoor()
+def clock() -> FixedClock:
+    return FixedClock()
 
 
 @pytest.fixture
-def store(tmp_path: Path, door: FixedDoor) -> SqliteStore:
-    return SqliteStore(str(tmp_path / "store.db"), door=door)
+def store(tmp_path: Path, clock: FixedClock) -> SqliteStore:
+    return SqliteStore(str(tmp_path / "store.db"), clock=clock)
 
 
 @pytest.fixture
-def view(store: SqliteStore, door: FixedDoor) -> TgaStateStore:
-    return TgaStateStore(store, door=door)
+def view(store: SqliteStore, clock: FixedClock) -> TgaStateStore:
+    return TgaStateStore(store, clock=clock)
 
 
 def append_all(view: TgaStateStore, links: list[Linked]) -> str:
@@ -177,8 +177,8 @@ def test_a_refused_entry_leaves_no_mark(view: TgaStateStore) -> None:
     assert refused.value.code == "STATE_SEQUENCE_GAP"
 
 
-def test_one_holds_the_lock_and_a_failed_try_leaves_it_to_him(store: SqliteStore, door: FixedDoor) -> None:
-    first, second = TgaStateStore(store, door=door), TgaStateStore(store, door=door)
+def test_one_holds_the_lock_and_a_failed_try_leaves_it_to_him(store: SqliteStore, clock: FixedClock) -> None:
+    first, second = TgaStateStore(store, clock=clock), TgaStateStore(store, clock=clock)
     links = linked(FULL)
     trace_id = links[0].entry.trace_id
     wait(first.acquire_trace_lock(trace_id))
@@ -187,7 +187,7 @@ def test_one_holds_the_lock_and_a_failed_try_leaves_it_to_him(store: SqliteStore
     assert refused.value.code == "STATE_LOCK_ACQUIRE_FAILED"
     wait(second.release_trace_lock(trace_id))
     wait(first.append_log_entry(links[0].entry, links[0].artifact))
-    door.advance(LEASE_MS / 1000)
+    clock.advance(LEASE_MS / 1000)
     wait(second.acquire_trace_lock(trace_id))
     with pytest.raises(ConcurrentExecution) as fenced:
         wait(first.append_log_entry(links[1].entry, links[1].artifact))

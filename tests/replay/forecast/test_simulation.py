@@ -14,7 +14,7 @@ from reenact.replay.forecast.simulation import Outside, Problem, Simulation, sim
 from reenact.replay.forecast.usual_times import usual_times
 from reenact.runtime.plans.pinning import PinnedPlan, pin, pin_document
 from reenact.skills.registry import default_registry
-from reenact.values.clock import SystemDoor
+from reenact.values.clock import SystemClock
 from tests.runtime.running import plan, step
 
 CENT = 10**10
@@ -67,7 +67,7 @@ def registry() -> Registry:
 
 def told(*steps: dict[str, Any], outside: Outside | None = None, **context: Any) -> Simulation:
     skills = registry()
-    return simulate(pin_document(plan(*steps, **context), skills, SystemDoor()), skills, outside)
+    return simulate(pin_document(plan(*steps, **context), skills, SystemClock()), skills, outside)
 
 
 def only_problem(answer: Simulation) -> Problem:
@@ -289,7 +289,7 @@ def test_a_reference_to_what_a_skill_does_not_declare_is_a_risk() -> None:
 
 def test_a_changed_definition_is_told_and_not_fatal() -> None:
     skills = registry()
-    document = pin(plan(step(look)), skills, SystemDoor())
+    document = pin(plan(step(look)), skills, SystemClock())
     document["context"]["pins"]["skills"]["look@1.0.0"] = "0" * 64  # type: ignore[index]
     answer = simulate(PinnedPlan(plan_from_document(document)[0], document), skills)
     assert answer.feasible

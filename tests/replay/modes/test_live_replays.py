@@ -20,7 +20,7 @@ from reenact.replay.result import ReplayResult
 from reenact.store.checks.verification import verify_run
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.canonical import canonicalize
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.replay.recording import Crash, armed
 
 CALLS: list[tuple[str, object]] = []
@@ -77,9 +77,9 @@ PLAN: dict[str, Any] = {
 @pytest.fixture
 def runtime(tmp_path: Path) -> Runtime:
     WORLD.update(price=5, there=True, answers="ok")
-    door = FixedDoor()
-    store = SqliteStore(str(tmp_path / "store.db"), door=door)
-    return Runtime(store, skills=Registry([price, pay, mail]), door=door)
+    clock = FixedClock()
+    store = SqliteStore(str(tmp_path / "store.db"), clock=clock)
+    return Runtime(store, skills=Registry([price, pay, mail]), clock=clock)
 
 
 @pytest.fixture
@@ -219,7 +219,7 @@ def test_another_price_is_content_and_differs_nowhere_else(runtime: Runtime, ori
 def test_a_replay_that_crashed_goes_on_as_it_was_told(runtime: Runtime, original: Recording, point: str) -> None:
     with armed(point, 2 if point == "before_commit" else 1), pytest.raises(Crash):
         runtime.replay(original.run_id, mode="full_replay")
-    runtime.door.advance(60)  # type: ignore[attr-defined]
+    runtime.clock.advance(60)  # type: ignore[attr-defined]
     (run_id,) = [row.run_id for row in runtime.store.runs() if row.mode == "full_replay"]
     result = runtime.resume(run_id)
 
@@ -232,7 +232,7 @@ def test_a_replay_that_crashed_goes_on_as_it_was_told(runtime: Runtime, original
 def test_recovery_goes_on_with_replays_too(runtime: Runtime, original: Recording) -> None:
     with armed("in_backoff", 1), pytest.raises(Crash):
         runtime.replay(original.run_id, mode="full_replay")
-    runtime.door.advance(60)  # type: ignore[attr-defined]
+    runtime.clock.advance(60)  # type: ignore[attr-defined]
     (result,) = runtime.recover()
 
     assert (result.status, {name for name, _ in CALLS}) == ("completed", {"price"})
@@ -388,7 +388,7 @@ def test_a_fork_that_crashed_goes_on_where_it_was(runtime: Runtime, original: Re
     changes = apply_changes(original, {"outputs.look.cents": 7})
     with armed(point, 1 if point == "before_seal" else 3), pytest.raises(Crash):
         runtime.fork(original.run_id, "pay", changes=changes, live=True)
-    runtime.door.advance(60)  # type: ignore[attr-defined]
+    runtime.clock.advance(60)  # type: ignore[attr-defined]
     (run_id,) = [row.run_id for row in runtime.store.runs() if row.mode == "fork"]
     result = runtime.resume(run_id)
 

@@ -14,7 +14,7 @@ from reenact.replay import Recording, load_recording
 from reenact.replay.runtime import Runtime
 from reenact.runtime.people import decisions as people
 from reenact.store.sqlite.store import SqliteStore
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.replay.recording import Crash, armed, mocked
 from tests.replay.skills import SKILLS
 
@@ -44,8 +44,8 @@ async def held(ctx: SkillContext, script: list[str]) -> str:
 
 
 def new_runtime() -> Runtime:
-    door = FixedDoor()
-    return Runtime(SqliteStore(":memory:", door=door), skills=Registry([*SKILLS, slow, put, held]), door=door)
+    clock = FixedClock()
+    return Runtime(SqliteStore(":memory:", clock=clock), skills=Registry([*SKILLS, slow, put, held]), clock=clock)
 
 
 def plan(*steps: dict[str, Any], **context: Any) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def test_what_a_person_said_about_a_call_in_doubt_is_served(resolution: Any) -> 
     tell = {"step_id": "tell", "skill_id": "plain", "parameters": {"script": [], "value": "{{pay}}"}}
     with armed("after_dispatch", 2), pytest.raises(Crash):
         runtime.run(plan(doubtful, tell, on_error="continue"))
-    runtime.door.advance(60)  # type: ignore[attr-defined]
+    runtime.clock.advance(60)  # type: ignore[attr-defined]
     (row,) = runtime.store.runs()
     assert runtime.resume(row.run_id).status == "held"
     output = "paid, I saw it" if resolution == "succeeded" else None
@@ -208,7 +208,7 @@ def test_a_session_that_was_interrupted_and_repaired_replays() -> None:
                 session_id = session.run_id
                 await session.call("writer", {"script": ["ok"], "value": 1}, version="2.0.0")
         except Crash:
-            runtime.door.advance(60)  # type: ignore[attr-defined]
+            runtime.clock.advance(60)  # type: ignore[attr-defined]
         async with runtime.session(resume=session_id) as session:
             await session.call("plain", {"script": [], "value": 2})
         return session_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reenact.replay.modes.scheduler import Moment, as_made, begin_of_ids
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 
 
 def test_what_stands_in_one_commit_is_taken_by_its_ids() -> None:
@@ -19,8 +19,8 @@ def test_what_stands_in_one_commit_is_taken_by_its_ids() -> None:
 
 
 def test_a_result_without_an_id_stands_where_the_ids_of_its_time_begin() -> None:
-    door = FixedDoor()
-    before = door.uuid7()
-    door.advance(0.002)
-    time = begin_of_ids(door.timestamp())
-    assert before < time < door.uuid7()
+    clock = FixedClock()
+    before = clock.uuid7()
+    clock.advance(0.002)
+    time = begin_of_ids(clock.timestamp())
+    assert before < time < clock.uuid7()

@@ -14,7 +14,7 @@ from reenact.replay.runtime import Runtime
 from reenact.runtime.gates.supervisor import Proposal
 from reenact.runtime.session.session import Session
 from reenact.store.sqlite.store import SqliteStore
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.replay.recording import mocked
 
 OPEN: dict[str, asyncio.Event] = {}
@@ -51,9 +51,9 @@ async def thinking(proposal: Proposal) -> bool:
 
 
 def recorded(work: Callable[[Session], Awaitable[None]], *, supervised: bool = False, **options: Any) -> Recording:
-    door = FixedDoor()
-    store = SqliteStore(":memory:", door=door)
-    runtime = Runtime(store, skills=SKILLS, supervisor=thinking if supervised else None, door=door)
+    clock = FixedClock()
+    store = SqliteStore(":memory:", clock=clock)
+    runtime = Runtime(store, skills=SKILLS, supervisor=thinking if supervised else None, clock=clock)
 
     async def session() -> str:
         try:

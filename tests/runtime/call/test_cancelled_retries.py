@@ -11,7 +11,7 @@ from reenact import Registry, SkillContext, skill
 from reenact.errors import SkillError
 from reenact.replay import load_recording
 from reenact.runtime import run as run_module
-from reenact.values.clock import FixedDoor, SystemDoor
+from reenact.values.clock import FixedClock, SystemClock
 from tests.replay.recording import mocked
 from tests.runtime.running import Bench, outcome_of, step
 
@@ -27,7 +27,7 @@ def failing(attempts: list[int]) -> Any:
     return shaky
 
 
-class Cancelling(FixedDoor):
+class Cancelling(FixedClock):
     """While it sleeps for the second time, somebody cancels the run."""
 
     bench: Bench
@@ -41,8 +41,8 @@ class Cancelling(FixedDoor):
 @pytest.mark.parametrize("backoff_ms", [1, 5_000])
 def test_a_run_that_is_cancelled_in_its_back_off_sends_nothing_more(tmp_path: Path, backoff_ms: int) -> None:
     attempts: list[int] = []
-    shaky, door = failing(attempts), Cancelling()
-    bench = door.bench = Bench(tmp_path, shaky, door=door)
+    shaky, clock = failing(attempts), Cancelling()
+    bench = clock.bench = Bench(tmp_path, shaky, clock=clock)
     result = bench.run(step(shaky, retry={"max_retries": 9, "backoff_base_ms": backoff_ms}), step(shaky))
     outcome = outcome_of(result)
     assert (result.status, outcome.code, attempts) == ("cancelled", "ERR_CANCELLED", [0, 1])
@@ -60,8 +60,8 @@ def test_a_run_that_is_cancelled_with_its_money_gone_replays_as_cancelled(tmp_pa
     def dear() -> None:
         raise SkillError.of("ERR_HTTP_503", "later")
 
-    door = Cancelling()
-    bench = door.bench = Bench(tmp_path, dear, door=door)
+    clock = Cancelling()
+    bench = clock.bench = Bench(tmp_path, dear, clock=clock)
     result = bench.run(step(dear, retry={"max_retries": 9, "backoff_base_ms": 1}), budget_cents=9)
     outcome = outcome_of(result)
     assert (outcome.code, outcome.cost_cents) == ("ERR_CANCELLED", 8)
@@ -72,19 +72,19 @@ def test_a_run_that_is_cancelled_with_its_money_gone_replays_as_cancelled(tmp_pa
 
 
 def test_a_long_back_off_is_not_slept_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An hour, in a door that really sleeps."""
+    """An hour, in a clock that really sleeps."""
     monkeypatch.setattr(run_module, "CANCEL_POLL_S", 0.01)
     attempts: list[int] = []
     asked: list[float] = []
 
-    class Asking(SystemDoor):
+    class Asking(SystemClock):
         async def sleep(self, seconds: float) -> None:
             asked.append(seconds)
             bench.store.request_cancel(bench.store.find_run("last").run_id, NOTE)
             await super().sleep(seconds)
 
     shaky = failing(attempts)
-    bench = Bench(tmp_path, shaky, door=Asking())
+    bench = Bench(tmp_path, shaky, clock=Asking())
     retry = {"max_retries": 9, "backoff_base_ms": 3_600_000}
     assert bench.run(step(shaky, retry=retry)).status == "cancelled"
     assert (attempts, asked[0] > 1) == ([0], True)

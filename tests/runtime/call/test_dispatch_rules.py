@@ -10,7 +10,7 @@ import pytest
 from reenact import SkillContext, skill
 from reenact.errors import SkillError
 from reenact.policy.retry import RetryPolicy, calculate_backoff_ms
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.runtime.running import Bench, outcome_of, step
 
 
@@ -59,14 +59,14 @@ def test_what_may_have_happened_is_tried_again_only_where_that_is_harmless(
 
 
 def test_every_attempt_is_recorded_and_backs_off_as_the_policy_says(tmp_path: Path) -> None:
-    door = FixedDoor()
+    clock = FixedClock()
     tool, attempts = failing(3, REFUSED, tool_class="read")
-    bench = Bench(tmp_path, tool, door=door)
+    bench = Bench(tmp_path, tool, clock=clock)
     retry = {"max_retries": 3, "backoff_base_ms": 100, "jitter_enabled": True, "jitter_max_ms": 50}
     result = bench.run(step(tool, retry=retry))
     policy = RetryPolicy(**retry)
     waits = [calculate_backoff_ms(n, policy, result.run_id, step_id="s0") for n in range(3)]
-    assert door.slept == [wait / 1000 for wait in waits]
+    assert clock.slept == [wait / 1000 for wait in waits]
     (trace,) = bench.traces(result.run_id)
     assert [attempt.backoff_ms for attempt in trace.attempts] == [*waits, None]
     assert [attempt.code for attempt in trace.attempts] == ["ERR_CONNECTION_REFUSED"] * 3 + ["OK"]
@@ -87,7 +87,7 @@ def test_retries_end_with_the_last_code(tmp_path: Path) -> None:
 
 
 def test_a_server_that_asks_for_patience_gets_it_within_bounds(tmp_path: Path) -> None:
-    door = FixedDoor()
+    clock = FixedClock()
     asked = iter([7_000, 3_600_000])
 
     @skill("busy", version="1.0.0", tool_class="read")
@@ -97,9 +97,9 @@ def test_a_server_that_asks_for_patience_gets_it_within_bounds(tmp_path: Path) -
             raise SkillError.of("ERR_HTTP_429", "later")
         return "done"
 
-    bench = Bench(tmp_path, busy, door=door)
+    bench = Bench(tmp_path, busy, clock=clock)
     assert bench.run(step(busy, retry={"max_retries": 5, "backoff_base_ms": 100})).status == "completed"
-    assert door.slept == [7.0, 60.0]
+    assert clock.slept == [7.0, 60.0]
 
 
 def test_every_billed_attempt_is_charged_and_a_budget_stops_the_next_one(tmp_path: Path) -> None:

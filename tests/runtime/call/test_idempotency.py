@@ -16,7 +16,7 @@ from reenact.runtime.call import authorize as keys
 from reenact.store.base import KeyRecord
 from tests.crash.harness import KILLED, SKILLS, Stage, check_survived, in_child, look
 from tests.replay.recording import mocked
-from tests.runtime.doors import LaterDoor
+from tests.runtime.clocks import LaterClock
 from tests.runtime.running import Bench, plan, step
 
 HOUR_S = 3600.0
@@ -179,7 +179,7 @@ def test_a_capability_that_expired_before_recovery_does_not_stop_the_call(point:
     document = keyed_plan(stage)
     assert in_child(lambda: stage.runtime().run(document), crash_at=point) == KILLED
     before = look(stage)
-    later = Runtime(stage.store_path, skills=SKILLS, door=LaterDoor(HOUR_S))
+    later = Runtime(stage.store_path, skills=SKILLS, clock=LaterClock(HOUR_S))
     (result,) = later.recover()
     assert result.status == "completed"
     check_survived(stage, before)

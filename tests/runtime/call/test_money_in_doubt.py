@@ -70,7 +70,7 @@ class Killed:
 
     @property
     def day(self) -> dict[str, int]:
-        return self.bench.store.spent(self.bench.runtime.door.timestamp()[:10], "agent")
+        return self.bench.store.spent(self.bench.runtime.clock.timestamp()[:10], "agent")
 
 
 def limits(cents: int) -> list[dict[str, Any]]:

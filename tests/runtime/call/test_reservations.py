@@ -230,7 +230,7 @@ def test_processes_side_by_side_do_not_spend_more_than_the_day_of_their_agent_ha
 
 
 def today(bench: Bench) -> str:
-    return bench.runtime.door.timestamp()[:10]
+    return bench.runtime.clock.timestamp()[:10]
 
 
 def test_a_keyed_call_that_finds_the_money_gone_leaves_its_key_free(tmp_path: Path) -> None:

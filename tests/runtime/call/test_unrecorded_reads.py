@@ -162,7 +162,7 @@ def test_reads_without_a_record_are_charged(bench: Bench, disk: Disk) -> None:
         assert session.call("look").code == "ERR_BUDGET_EXCEEDED"
         assert session.spent_exact == 8 * CENT
     bench.check(session.run_id)
-    day = bench.runtime.door.timestamp()[:10]
+    day = bench.runtime.clock.timestamp()[:10]
     assert bench.store.spent(day, "agent") == {"": 8 * CENT}
     assert bench.store.set_apart(day, "agent") == {}
 
@@ -200,7 +200,7 @@ def test_reads_without_a_record_do_not_spend_more_than_a_day_or_a_model_has(
         return session.run_id
 
     asyncio.run(scene())
-    assert bench.store.spent(bench.runtime.door.timestamp()[:10], "agent") == {"m": 8 * CENT}
+    assert bench.store.spent(bench.runtime.clock.timestamp()[:10], "agent") == {"m": 8 * CENT}
 
 
 def test_a_result_that_cannot_be_recorded_is_handed_over_and_not_asked_for_again(bench: Bench, disk: Disk) -> None:

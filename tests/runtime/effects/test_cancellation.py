@@ -248,7 +248,7 @@ def test_a_read_back_that_swallows_its_cancellation_has_not_told(tmp_path: Path)
         await swallow()
 
     async def ask() -> object:
-        source = live.LiveSource(door=None, secrets=None)  # type: ignore[arg-type]  # neither is asked
+        source = live.LiveSource(clock=None, secrets=None)  # type: ignore[arg-type]  # neither is asked
         with pytest.raises(TimeoutError):
             await source._ask(read_back, None, {}, 0.02)  # type: ignore[arg-type]
         return "told"

@@ -18,7 +18,7 @@ from reenact.runtime.gates.supervisor import Proposal
 from reenact.runtime.people import decisions as people
 from reenact.skills.skill import Skill
 from reenact.store.sqlite.store import SqliteStore
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.crash.harness import KILLED, Stage, in_child
 from tests.runtime.running import Bench, plan, step
 
@@ -290,8 +290,8 @@ def test_whatever_runs_at_once_the_limit_holds_nothing_is_refused_below_it_and_a
             await asyncio.sleep(0)
         return call.approved
 
-    door = FixedDoor()
-    runtime = Runtime(SqliteStore(":memory:", door=door), skills=Registry(SKILLS), supervisor=host, door=door)
+    clock = FixedClock()
+    runtime = Runtime(SqliteStore(":memory:", clock=clock), skills=Registry(SKILLS), supervisor=host, clock=clock)
 
     async def work() -> tuple[str, list[str]]:
         async with runtime.session(context=limited(most)) as session:

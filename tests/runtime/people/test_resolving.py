@@ -15,7 +15,7 @@ from reenact.runtime.call import authorize as keys
 from reenact.runtime.people import decisions as people
 from reenact.store.checks.verification import verify_run
 from reenact.store.sqlite.store import SqliteStore
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.replay.recording import Crash, armed
 from tests.runtime.running import plan, step
 
@@ -25,7 +25,7 @@ class Desk:
 
     def __init__(self, folder: Path) -> None:
         self.sent = 0
-        self.door = FixedDoor()
+        self.clock = FixedClock()
         self.path = folder / "store.db"
 
         @skill("pay", version="1.0.0", tool_class="write", in_doubt="hold")
@@ -37,13 +37,13 @@ class Desk:
         async def look(n: int) -> int:
             return n
 
-        self.runtime = Runtime(SqliteStore(str(self.path), door=self.door), skills=[pay, look], door=self.door)
+        self.runtime = Runtime(SqliteStore(str(self.path), clock=self.clock), skills=[pay, look], clock=self.clock)
         self.plan = self.runtime.pinned(plan(step(pay, {"n": 1}, idempotency_key="order-1")))
 
     def crash(self, work: Any, point: str = "after_dispatch") -> None:
         with armed(point, 1), pytest.raises(Crash):
             work()
-        self.door.advance(60)
+        self.clock.advance(60)
 
     def begin(self) -> str:
         """A run that died in its call; its id."""

@@ -11,7 +11,7 @@ from reenact import Runtime, skill
 from reenact.errors import PlanError, WaitingForPerson
 from reenact.skills.skill import Skill
 from reenact.store.sqlite.store import SqliteStore
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.replay.recording import Crash, armed
 from tests.runtime.running import plan, step
 
@@ -28,13 +28,13 @@ def declared(**fields: Any) -> Skill:
 
 
 @pytest.fixture
-def door() -> FixedDoor:
+def clock() -> FixedClock:
     SENT.clear()
-    return FixedDoor()
+    return FixedClock()
 
 
-def runtime_with(path: Path, door: FixedDoor, tool: Skill) -> Runtime:
-    return Runtime(SqliteStore(str(path), door=door), skills=[tool], door=door)
+def runtime_with(path: Path, clock: FixedClock, tool: Skill) -> Runtime:
+    return Runtime(SqliteStore(str(path), clock=clock), skills=[tool], clock=clock)
 
 
 CHANGES = [
@@ -46,27 +46,27 @@ CHANGES = [
 
 @pytest.mark.parametrize(("before", "after"), CHANGES)
 def test_a_call_in_doubt_whose_skill_was_declared_anew_is_held(
-    tmp_path: Path, door: FixedDoor, before: dict[str, Any], after: dict[str, Any]
+    tmp_path: Path, clock: FixedClock, before: dict[str, Any], after: dict[str, Any]
 ) -> None:
     path, first = tmp_path / "store.db", declared(**before)
     with armed("after_dispatch", 1), pytest.raises(Crash):
-        runtime_with(path, door, first).run(plan(step(first, {"text": "a"})))
-    door.advance(60)
-    held = runtime_with(path, door, declared(**after)).resume("last")
+        runtime_with(path, clock, first).run(plan(step(first, {"text": "a"})))
+    clock.advance(60)
+    held = runtime_with(path, clock, declared(**after)).resume("last")
     assert (held.status, SENT) == ("held", ["a"])
     assert "pay@1.0.0" in str(held.reason)
     assert "reenact cancel" in str(held.reason)
-    again = runtime_with(path, door, first).resume("last")
+    again = runtime_with(path, clock, first).resume("last")
     assert again.status == ("held" if before.get("in_doubt") else "completed")
 
 
-def test_a_session_does_not_ask_a_changed_skill_about_a_call_in_doubt(tmp_path: Path, door: FixedDoor) -> None:
+def test_a_session_does_not_ask_a_changed_skill_about_a_call_in_doubt(tmp_path: Path, clock: FixedClock) -> None:
     path, first = tmp_path / "store.db", declared(in_doubt="hold")
-    runtime = runtime_with(path, door, first)
+    runtime = runtime_with(path, clock, first)
     with armed("after_dispatch", 1), pytest.raises(Crash), runtime.session() as session:
         session.call("pay", {"text": "a"})
-    door.advance(60)
-    changed = runtime_with(path, door, declared())
+    clock.advance(60)
+    changed = runtime_with(path, clock, declared())
     with pytest.raises(WaitingForPerson, match="another declaration"), changed.session(resume=session.run_id):
         pass
     assert changed.store.find_run(session.run_id).status == "held"
@@ -74,11 +74,11 @@ def test_a_session_does_not_ask_a_changed_skill_about_a_call_in_doubt(tmp_path: 
 
 @pytest.mark.parametrize(("before", "after"), CHANGES)
 def test_a_pinned_plan_is_refused_where_a_skill_is_declared_otherwise(
-    tmp_path: Path, door: FixedDoor, before: dict[str, Any], after: dict[str, Any]
+    tmp_path: Path, clock: FixedClock, before: dict[str, Any], after: dict[str, Any]
 ) -> None:
     first = declared(**before)
-    pinned = runtime_with(tmp_path / "a.db", door, first).pinned(plan(step(first, {"text": "a"})))
-    other = runtime_with(tmp_path / "b.db", door, declared(**after))
+    pinned = runtime_with(tmp_path / "a.db", clock, first).pinned(plan(step(first, {"text": "a"})))
+    other = runtime_with(tmp_path / "b.db", clock, declared(**after))
     with pytest.raises(PlanError, match=r"pay@1\.0\.0 changed its definition.*pin the plan again"):
         other.run(pinned)
     assert (SENT, other.store.runs()) == ([], [])

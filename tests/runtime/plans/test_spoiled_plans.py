@@ -11,10 +11,10 @@ from reenact import SkillContext, skill
 from reenact.errors import ReenactError, SkillError
 from reenact.record.reader import RunReader
 from reenact.replay.api import replay
-from reenact.replay.sources.instant import InstantDoor
+from reenact.replay.sources.instant import InstantClock
 from reenact.store.checks.verification import verify_run
 from reenact.values.canonical import canonicalize
-from reenact.values.clock import SystemDoor
+from reenact.values.clock import SystemClock
 from tests.runtime.running import Bench
 from tests.spec.mutations_of_plans import WHOLE_PLAN, mutated
 
@@ -40,7 +40,7 @@ def flaky(ctx: SkillContext, n: Any = 0, model: str = "stub") -> dict[str, Any]:
 
 
 def test_a_spoiled_plan_is_refused_in_one_line_or_leaves_evidence_that_holds(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, steady, flaky, door=InstantDoor(SystemDoor()))
+    bench = Bench(tmp_path, steady, flaky, clock=InstantClock(SystemClock()))
     context = {key: value for key, value in WHOLE_PLAN["context"].items() if key != "pins"}
     plain = {**WHOLE_PLAN, "context": {**context, "budget_cents": 10**15, "budget": {"mode": "soft"}}}
     pinned = bench.runtime.pinned(plain)

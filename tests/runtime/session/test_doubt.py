@@ -17,7 +17,7 @@ from reenact.replay import load_recording
 from reenact.runtime.people import decisions as people
 from reenact.store.checks.verification import verify_run
 from reenact.store.sqlite.store import SqliteStore
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.replay.recording import Crash, armed, mocked
 
 
@@ -27,9 +27,9 @@ class Bank:
     def __init__(self, folder: Path) -> None:
         self.paid: Counter[str] = Counter()
         self.read_back: object = None
-        self.door = FixedDoor()
+        self.clock = FixedClock()
         self.path = folder / "store.db"
-        self.runtime = Runtime(SqliteStore(str(self.path), door=self.door), skills=self.skills(), door=self.door)
+        self.runtime = Runtime(SqliteStore(str(self.path), clock=self.clock), skills=self.skills(), clock=self.clock)
 
     def skills(self) -> Registry:
         def pay(skill_id: str, **declared: Any) -> Any:
@@ -62,7 +62,7 @@ class Bank:
 
         with armed(point, 1):
             run_id = asyncio.run(die())
-        self.door.advance(60)
+        self.clock.advance(60)
         return run_id
 
     def resumed(self, run_id: str, skill_id: str) -> StructuredOutcome:
@@ -176,12 +176,12 @@ def test_a_read_back_that_cannot_tell_is_for_a_person(bank: Bank) -> None:
 def test_what_a_fenced_off_executor_left_is_used_when_its_session_goes_on(tmp_path: Path) -> None:
     """The call was in flight when another took the lease: its result lies in `late_effects`."""
     bank = Bank(tmp_path)
-    other = Runtime(SqliteStore(str(bank.path), door=bank.door), skills=bank.skills(), door=bank.door)
+    other = Runtime(SqliteStore(str(bank.path), clock=bank.clock), skills=bank.skills(), clock=bank.clock)
 
     @skill("slow", version="1.0.0", tool_class="write")
     async def slow(ctx: SkillContext, n: int) -> str:
         bank.paid["slow"] += 1
-        bank.door.advance(60)
+        bank.clock.advance(60)
         other.store.release(other.store.acquire(ctx.run_id, "another"), "pending")
         return f"paid {n}, late"
 
@@ -215,12 +215,12 @@ def test_what_a_fenced_off_executor_left_is_used_when_its_session_goes_on(tmp_pa
 
 def test_a_late_failure_that_would_be_tried_again_ends_the_call_and_nothing_is_sent(tmp_path: Path) -> None:
     bank = Bank(tmp_path)
-    other = Runtime(SqliteStore(str(bank.path), door=bank.door), skills=bank.skills(), door=bank.door)
+    other = Runtime(SqliteStore(str(bank.path), clock=bank.clock), skills=bank.skills(), clock=bank.clock)
 
     @skill("shaky", version="1.0.0", tool_class="read", retry={"max_retries": 3, "backoff_base_ms": 0})
     async def shaky(ctx: SkillContext, n: int) -> str:
         bank.paid["shaky"] += 1
-        bank.door.advance(60)
+        bank.clock.advance(60)
         other.store.release(other.store.acquire(ctx.run_id, "another"), "pending")
         raise ConnectionResetError("gone")
 
@@ -282,7 +282,7 @@ def test_a_read_back_that_fails_has_not_told_and_the_person_hears_why(tmp_path: 
         bank.runtime.run(
             {"plan_id": "p", "agent_id": "a", "steps": [{"step_id": "s", "skill_id": "odd", "parameters": {"n": 1}}]}
         )
-    bank.door.advance(60)
+    bank.clock.advance(60)
     (held,) = bank.runtime.recover()
     assert held.status == "held"
     assert "could not tell whether it happened (" in str(held.reason)

@@ -15,7 +15,7 @@ from reenact.errors import WaitingForPerson
 from reenact.runtime.people import decisions as people
 from reenact.runtime.structured_log import StructuredLog
 from reenact.store.sqlite.store import SqliteStore
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.replay.recording import Crash, armed
 from tests.runtime.session.conftest import World
 
@@ -93,13 +93,13 @@ def why(stream: io.BytesIO) -> str:
 
 
 def test_a_call_that_is_sent_again_after_a_crash_is_told(world: World) -> None:
-    stream, door = io.BytesIO(), FixedDoor()
+    stream, clock = io.BytesIO(), FixedClock()
     runtime = Runtime(
-        SqliteStore(":memory:", door=door), skills=world.skills(), listeners=[StructuredLog(stream)], door=door
+        SqliteStore(":memory:", clock=clock), skills=world.skills(), listeners=[StructuredLog(stream)], clock=clock
     )
     steps = [{"step_id": "s", "skill_id": "mail", "parameters": {"to": "x"}}]
     with armed("after_dispatch", 1), pytest.raises(Crash):
         runtime.run({"plan_id": "p", "agent_id": "a", "steps": steps})
-    door.advance(60)
+    clock.advance(60)
     runtime.resume("last")
     assert ("redispatch", "mail", None) in told(stream)

@@ -14,7 +14,7 @@ from reenact.runtime.writing.redaction import Redactor
 from reenact.runtime.writing.staging import Draft
 from reenact.store.base import Lease
 from reenact.store.sqlite.store import SqliteStore
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.store.units import Run, open_store
 
 LONG = "long enough to be found by its content " * 10
@@ -27,7 +27,7 @@ class Writing:
         self.store = store
         self.run = Run("run-1")
         self.lease: Lease | None = None
-        self.book = PayloadBook(store, "run-1", FixedDoor(), b"k" * 32, Redactor(Secrets()))
+        self.book = PayloadBook(store, "run-1", FixedClock(), b"k" * 32, Redactor(Secrets()))
 
     def begin(self) -> Draft:
         return self.book.close_draft()
@@ -89,7 +89,7 @@ def test_what_a_failed_commit_held_goes_with_the_next_one(writing: Writing) -> N
 
 def test_outcomes_and_salts_make_every_envelope_of_another_run_differ(writing: Writing, tmp_path: Path) -> None:
     mine, _ = writing.book.put(LONG)
-    other, _ = PayloadBook(writing.store, "run-2", FixedDoor(seed=2), b"o" * 32, Redactor(Secrets())).put(LONG)
+    other, _ = PayloadBook(writing.store, "run-2", FixedClock(seed=2), b"o" * 32, Redactor(Secrets())).put(LONG)
     assert mine != other
 
 

@@ -15,7 +15,7 @@ import pytest
 from reenact import Runtime
 from reenact.store.owner import this_host
 from reenact.store.sqlite.store import SqliteStore
-from reenact.values.clock import FixedDoor
+from reenact.values.clock import FixedClock
 from tests.cli.harness import SKILLS, Command, Done
 from tests.cli.sample_skills import steady
 from tests.store.copies import copy_store
@@ -295,7 +295,7 @@ def test_thousands_of_runs_that_nobody_works_on_are_counted_and_a_few_are_named(
 def test_a_clock_that_is_behind_the_last_commit_is_told(ill: Command) -> None:
     from reenact.store.doctor.examine import examine
 
-    late = FixedDoor(start_ms=1_000_000_000_000)
+    late = FixedClock(start_ms=1_000_000_000_000)
     findings = {finding.subject: finding for finding in examine(str(ill.store), late)}
     assert findings["clock"].verdict == "warning"
     assert "has not come yet" in findings["clock"].says

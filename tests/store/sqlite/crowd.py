@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reenact.store.sqlite.store import SqliteStore
-from reenact.values.clock import SystemDoor
+from reenact.values.clock import SystemClock
 from tests.store.units import Run, payload
 
 COMMITS_PER_RUN = 20
@@ -61,7 +61,7 @@ def write(path: str, number: int, seconds: float) -> Member:
     error = None
     began = time.monotonic()
     try:
-        store = SqliteStore(path, door=SystemDoor())
+        store = SqliteStore(path, clock=SystemClock())
         opened = time.monotonic() - began
         while time.monotonic() - began < seconds:
             slowest = max(slowest, one_run(store, f"{number:02d}-{len(appended):06d}", appended, began + seconds))

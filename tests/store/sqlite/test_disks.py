@@ -15,7 +15,7 @@ from reenact.errors import ReenactError, StoreError, StoreUnavailable, StoreVers
 from reenact.store.doctor.examine import examine
 from reenact.store.sqlite.connection import translate
 from reenact.store.sqlite.store import SqliteStore
-from reenact.values.clock import SystemDoor
+from reenact.values.clock import SystemClock
 from tests.crash.harness import Stage, check_survived, in_child, look, recover
 from tests.store.sqlite.powerless import give_up_powers, reopen, shut
 
@@ -189,5 +189,5 @@ def test_a_schema_that_is_no_text_any_more_is_damage_told_in_one_line(word: byte
     assert "it is damaged" in str(refusal(path))
     with pytest.raises(StoreUnavailable, match="it is damaged"):
         SqliteStore(str(path), to_read=True)
-    looked = examine(str(path), SystemDoor())
+    looked = examine(str(path), SystemClock())
     assert any("it is damaged" in finding.says for finding in looked)

@@ -20,7 +20,7 @@ from reenact.store.doctor.examine import examine
 from reenact.store.sqlite import migrations
 from reenact.store.sqlite.read_only import refuse_other_schema
 from reenact.store.sqlite.store import SqliteStore
-from reenact.values.clock import SystemDoor
+from reenact.values.clock import SystemClock
 from tests.crash.harness import in_child
 from tests.store.checks.store_file import REGISTRY
 
@@ -88,7 +88,7 @@ def test_a_store_that_was_made_before_the_schema_was_one_file_is_used_as_it_is(t
     assert not list(tmp_path.glob("*.backup"))
     assert verify_run(str(path), sealed).exit_code == 0
     assert verify_run(str(path), killed).exit_code == 4
-    findings = examine(str(path), SystemDoor())
+    findings = examine(str(path), SystemClock())
     assert ("ok", f"version {migrations.latest()}") in {(found.verdict, found.says) for found in findings}
     runtime = Runtime(str(path), skills=REGISTRY)
     assert runtime.resume(killed).status == "completed"
@@ -105,7 +105,7 @@ def test_a_schema_of_before_the_first_release_is_refused_and_left_alone(tmp_path
     before = path.read_bytes()
     with pytest.raises(StoreVersionError, match="has schema 3"):
         SqliteStore(str(path))
-    assert [found.says for found in examine(str(path), SystemDoor()) if found.verdict == "trouble"] == [
+    assert [found.says for found in examine(str(path), SystemClock()) if found.verdict == "trouble"] == [
         f"{path} has schema 3, and this version of reenact reads {migrations.latest()} and later"
     ]
     assert path.read_bytes() == before

@@ -32,14 +32,14 @@ def demo(
     from reenact.cli.demo.acts import Story
     from reenact.cli.demo.workshop import Workshop
     from reenact.cli.screens.printing import print_json, print_lines
-    from reenact.values.clock import SystemDoor
+    from reenact.values.clock import SystemClock
 
-    door = SystemDoor()
-    began = door.monotonic()
+    clock = SystemClock()
+    began = clock.monotonic()
     with Workshop(keep) as shop:
         story = Story(shop, Silence() if as_json else Stage())
         story.tell()
-    seconds = door.monotonic() - began
+    seconds = clock.monotonic() - began
     if as_json:
         print_json(document(story, seconds))
     else:

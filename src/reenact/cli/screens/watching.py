@@ -56,9 +56,9 @@ def looks(store: Store, run_id: str, *, values: bool) -> Iterator[RunDocument | 
     from reenact.contracts.records import ENDED
     from reenact.record.document import DocumentReader
     from reenact.store.doctor.runs import look_at_run
-    from reenact.values.clock import SystemDoor
+    from reenact.values.clock import SystemClock
 
-    door, pause = SystemDoor(), threading.Event()
+    clock, pause = SystemClock(), threading.Event()
     reader = DocumentReader(store, run_id, values=values)
     seen: tuple[int, str] | None = None
     still = 0
@@ -71,7 +71,7 @@ def looks(store: Store, run_id: str, *, values: bool) -> Iterator[RunDocument | 
             return
         still += 1
         if still == STILL:
-            finding = look_at_run(store, run_id, door)
+            finding = look_at_run(store, run_id, clock)
             if finding is not None and finding.verdict != "ok":
                 yield f"{finding.subject} {finding.says}: {finding.do}"
         pause.wait(EVERY_S)

@@ -42,7 +42,7 @@ from reenact.provenance.sidecar.sidecar import (
     sidecar_path,
     validate_sidecar,
 )
-from reenact.values.clock import Door, SystemDoor
+from reenact.values.clock import Clock, SystemClock
 
 STRUCTURED_SUFFIXES: Final = (".yml", ".yaml", ".json")
 MAX_STRUCTURED_BYTES: Final = 8 << 20
@@ -92,7 +92,7 @@ class ReplayBlock:
         version: str | None = None,
         run: RunRef | None = None,
         schema_version: Literal[1] | None = None,
-        door: Door | None = None,
+        clock: Clock | None = None,
     ) -> ReplayBlock:
         """Look at inputs, commit and machine now: call it before the run.
 
@@ -113,7 +113,7 @@ class ReplayBlock:
             kind=kind,
             argv=environment.command_line(top) if argv is None else tuple(argv),
             inputs=named,
-            invoked_at=(door or SystemDoor()).timestamp(),
+            invoked_at=(clock or SystemClock()).timestamp(),
             checkout=checkout,
             identity=identity,
             conditions=conditions or Conditions(),

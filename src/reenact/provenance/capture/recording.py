@@ -23,7 +23,7 @@ from reenact.contracts.records import Seal
 from reenact.provenance.capture.capture import CaptureError, InputLike, ReplayBlock, with_results
 from reenact.provenance.capture.request_ids import request_id_from_headers
 from reenact.provenance.sidecar.sidecar import Conditions, ProviderRequest, ReenactModel, ReenactSampling, RunRef
-from reenact.values.clock import Door
+from reenact.values.clock import Clock
 
 Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 
@@ -120,7 +120,7 @@ def record_report(
     program: str | None = None,
     version: str | None = None,
     schema_version: Literal[1] | None = None,
-    door: Door | None = None,
+    clock: Clock | None = None,
 ) -> Iterator[Recording]:
     """Capture before the block runs, and write sidecar and markdown block when it has ended without an exception.
 
@@ -142,7 +142,7 @@ def record_report(
         program=program,
         version=version,
         schema_version=schema_version,
-        door=door,
+        clock=clock,
     )
     recording = Recording(block, given, models)
     yield recording

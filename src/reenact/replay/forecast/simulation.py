@@ -29,7 +29,7 @@ from reenact.runtime.gates.supervisor import load_supervisor
 from reenact.runtime.plans.pinning import PinnedPlan
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.skills.registry import Registry
-from reenact.values.clock import SystemDoor
+from reenact.values.clock import SystemClock
 
 ProblemKind = Literal[
     "skill", "definition", "parameters", "reference", "secret", "permission", "duplicate", "host", "disabled", "price",
@@ -120,7 +120,7 @@ def simulate(pinned: PinnedPlan, registry: Registry, outside: Outside | None = N
 async def forecast(pinned: PinnedPlan, registry: Registry, outside: Outside) -> Simulation:
     async def dry_run(*, failing: bool = False, limited: bool = True) -> DryRun:
         plan = DryPlan(pinned, registry, past_errors=True, limited=limited)
-        source = PlanSource(plan=plan, door=SystemDoor(), has_secret=outside.has_secret, failing=failing)
+        source = PlanSource(plan=plan, clock=SystemClock(), has_secret=outside.has_secret, failing=failing)
         return await run_dry(source, outside.day_spent)
 
     best, pressed = await dry_run(), await dry_run(failing=True)

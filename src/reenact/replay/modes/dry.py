@@ -25,7 +25,7 @@ from reenact.runtime.plans.pinning import PinnedPlan
 from reenact.runtime.plans.plan_run import run_plan
 from reenact.skills.registry import Registry
 from reenact.store.base import Store
-from reenact.values.clock import Door, SystemDoor
+from reenact.values.clock import Clock, SystemClock
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,22 +42,22 @@ class DryRun:
         return steps_of(self.store, self.run_id)
 
 
-async def dry_run(recording: Recording, registry: Registry, *, door: Door | None = None) -> ReplayResult:
+async def dry_run(recording: Recording, registry: Registry, *, clock: Clock | None = None) -> ReplayResult:
     """What the recorded plan would cost, take and touch if it ran today."""
     plan = ReplayPlan(recording, recording.document, registry)
-    made = await run_dry(DrySource(plan, door or SystemDoor(), recording))
+    made = await run_dry(DrySource(plan, clock or SystemClock(), recording))
     return result_of(made, find_breakers(recording.document, recording.document, registry))
 
 
-async def dry_run_plan(pinned: PinnedPlan, registry: Registry, *, door: Door | None = None) -> ReplayResult:
+async def dry_run_plan(pinned: PinnedPlan, registry: Registry, *, clock: Clock | None = None) -> ReplayResult:
     """What a pinned plan that never ran would cost and touch; times are not known."""
-    return result_of(await run_dry(PlanSource(plan=DryPlan(pinned, registry), door=door or SystemDoor())))
+    return result_of(await run_dry(PlanSource(plan=DryPlan(pinned, registry), clock=clock or SystemClock())))
 
 
 async def run_dry(source: DrySource, day_spent: Mapping[str, int] | None = None) -> DryRun:
     """Run the source's plan in memory. `day_spent` is what its agent has spent today, by model."""
     plan, original = source.plan, None if source.recording is None else source.recording.run_id
-    engine = throw_away_engine(plan.registry, source.door)
+    engine = throw_away_engine(plan.registry, source.clock)
     run = begin(engine, plan, source, mode="dry_run", parent_run=original)
     source.money = run.money
     for model, exact in (day_spent or {}).items():

@@ -38,7 +38,7 @@ async def fork(
     that takes effect before `at` is refused, with the step to fork at instead.
     """
     changed = changes or Changes(recording.document)
-    document = with_new_salt(changed.document, engine.door.random_bytes(32).hex())
+    document = with_new_salt(changed.document, engine.clock.random_bytes(32).hex())
     plan = ReplayPlan(recording, document, engine.registry.freeze())
     refuse_unknown_step(recording, plan, at)
     await refuse_earlier_effect(recording, engine.registry, changed, before(plan, at), at)

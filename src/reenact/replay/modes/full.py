@@ -43,7 +43,7 @@ async def full_replay(
     The new run has keys of its own and is charged apart; its jitter is seeded by the original. What breaks determinism
     is refused before anything runs (`DeterminismBroken`) unless `allow_breakers`.
     """
-    document = with_new_salt(recording.document, engine.door.random_bytes(32).hex())
+    document = with_new_salt(recording.document, engine.clock.random_bytes(32).hex())
     bound = ReplayPlan(recording, document, engine.registry.freeze())
     actions = choose_actions(recording, bound, execute=execute, skip=skip, check=check)
     bound.serve_only(not_executed(actions))
@@ -78,7 +78,7 @@ def full_source(engine: Engine, recording: Recording, bound: RunPlan, actions: d
         live=live_source(engine, bound),
         recorded=RecordedSource(recording, recording.plan.context.supervisor),
         actions=actions,
-        door=engine.door,
+        clock=engine.clock,
     )
 
 

@@ -16,7 +16,7 @@ from reenact.runtime.parked import Parked
 from reenact.runtime.plans.plan_run import run_plan
 from reenact.runtime.run import Run
 from reenact.skills.registry import Registry
-from reenact.values.clock import Door
+from reenact.values.clock import Clock
 
 
 async def mock_replay(
@@ -24,7 +24,7 @@ async def mock_replay(
     registry: Registry,
     *,
     document: dict[str, object] | None = None,
-    door: Door | None = None,
+    clock: Clock | None = None,
 ) -> ReplayResult:
     """Run the recorded plan again over its recorded attempts: nothing is called, slept for or written.
 
@@ -33,7 +33,7 @@ async def mock_replay(
     candidate = recording.document if document is None else document
     breakers = tuple(mock_breakers(recording, candidate, registry))
     plan = ReplayPlan(recording, candidate, registry)
-    engine = throw_away_engine(registry, door)
+    engine = throw_away_engine(registry, clock)
     source = RecordedSource(recording, plan.plan.context.supervisor)
     run = begin(
         engine, plan, source, mode="mock_replay", parent_run=recording.run_id, original_run_id=recording.seed_run_id

@@ -21,7 +21,7 @@ def note(run: Run, document: dict[str, object]) -> None:
     """Stage a note; it is durable with the run's next commit."""
     data = run.journal.book.put(document)[0]
     run.journal.event(
-        Event(data=data, reason=None, trace_id=None, ts=run.door.timestamp(), type="verify", who="reenact replay")
+        Event(data=data, reason=None, trace_id=None, ts=run.clock.timestamp(), type="verify", who="reenact replay")
     )
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from reenact.replay.sources.instant import InstantDoor
+from reenact.replay.sources.instant import InstantClock
 from reenact.runtime.engine import Engine
 from reenact.runtime.gates.supervisor import Proposal
 from reenact.skills.registry import Registry
 from reenact.store.open import in_memory
-from reenact.values.clock import Door, SystemDoor
+from reenact.values.clock import Clock, SystemClock
 
 
-def throw_away_engine(registry: Registry, door: Door | None) -> Engine:
-    """Time is told by `door`, the system's by default; it passes at once."""
-    door = InstantDoor(door or SystemDoor())
-    return Engine(in_memory(), skills=registry, supervisor=nobody, door=door)
+def throw_away_engine(registry: Registry, clock: Clock | None) -> Engine:
+    """Time is told by `clock`, the system's by default; it passes at once."""
+    clock = InstantClock(clock or SystemClock())
+    return Engine(in_memory(), skills=registry, supervisor=nobody, clock=clock)
 
 
 def nobody(proposal: Proposal) -> bool:

@@ -18,7 +18,7 @@ from reenact.runtime.effects.source import AttemptCall, AttemptResult, EffectSou
 from reenact.runtime.gates.verdict import Approval, Verdict
 from reenact.runtime.money import Money
 from reenact.runtime.plans.steps import PlannedStep, RunPlan
-from reenact.values.clock import Door
+from reenact.values.clock import Clock
 
 
 class Expected(Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class DrySource(EffectSource):
     """Effects that nobody has: a call succeeds and returns what it returned before, if it ever did."""
 
     plan: RunPlan
-    door: Door
+    clock: Clock
     recording: Recording | None = None
     seen: dict[str, Expected] = field(default_factory=dict)
     """The calls that were attempted, by step id."""
@@ -49,7 +49,7 @@ class DrySource(EffectSource):
         return False
 
     async def attempt(self, call: AttemptCall) -> AttemptResult:
-        recorded, now = self.recorded(call.step.step_id), self.door.timestamp()
+        recorded, now = self.recorded(call.step.step_id), self.clock.timestamp()
         error = await self.failure(call)
         effects = [] if error is not None else expected_side_effects(call.step, recorded)
         self.seen[call.step.step_id] = Expected(

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 
-from reenact.values.clock import Door
+from reenact.values.clock import Clock
 
 
-class InstantDoor:
-    """The given door, but `sleep` returns at once."""
+class InstantClock:
+    """The given clock, but `sleep` returns at once."""
 
-    def __init__(self, door: Door) -> None:
-        self.now_ms = door.now_ms
-        self.timestamp = door.timestamp
-        self.monotonic = door.monotonic
-        self.uuid7 = door.uuid7
-        self.random_bytes = door.random_bytes
+    def __init__(self, clock: Clock) -> None:
+        self.now_ms = clock.now_ms
+        self.timestamp = clock.timestamp
+        self.monotonic = clock.monotonic
+        self.uuid7 = clock.uuid7
+        self.random_bytes = clock.random_bytes
 
     async def sleep(self, _seconds: float, /) -> None:
         await asyncio.sleep(0)

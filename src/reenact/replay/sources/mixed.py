@@ -16,7 +16,7 @@ from reenact.replay.sources.recorded import NothingRecorded, RecordedSource, oth
 from reenact.runtime.effects.source import AttemptCall, AttemptResult, EffectSource, KeyVerdict, PersonSaid
 from reenact.runtime.gates.verdict import Refusal, Verdict
 from reenact.runtime.plans.steps import PlannedStep
-from reenact.values.clock import Door
+from reenact.values.clock import Clock
 
 IN_DOUBT = f"{SkillError.__module__}.{SkillError.__qualname__}.ERR_IN_DOUBT"
 
@@ -28,7 +28,7 @@ class FullReplaySource(EffectSource):
     live: EffectSource
     recorded: RecordedSource
     actions: dict[str, Action]
-    door: Door
+    clock: Clock
 
     def action(self, step: PlannedStep) -> Action:
         return self.actions.get(step.step_id, "skip")
@@ -46,7 +46,7 @@ class FullReplaySource(EffectSource):
 
         It is asked under the recorded key: the effect that is looked for was made with that one.
         """
-        started = self.door.timestamp()
+        started = self.clock.timestamp()
         recorded = self.recorded.recording.trace(call.step.step_id)
         if recorded is not None and recorded.call is not None:
             call = replace(call, idempotency_key=recorded.call.idempotency_key)
@@ -58,7 +58,7 @@ class FullReplaySource(EffectSource):
         return AttemptResult(
             facts=Facts(exceptions=(ExceptionFact(errno=None, type=IN_DOUBT),)),
             started_at=started,
-            ended_at=self.door.timestamp(),
+            ended_at=self.clock.timestamp(),
             latency_ms=0,
             message=said,
             details={"check": said},

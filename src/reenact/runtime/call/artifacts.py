@@ -61,7 +61,7 @@ def request(call: Call, commitment: str) -> ActionRequest:
     if step.caller_key is not None:
         book = run.journal.book
         meta["key"] = book.put_as_it_is(book.redactor.redact_text(step.caller_key))[0]
-    trace_id, action_request_id, ts = run.door.uuid7(), run.door.uuid7(), run.door.timestamp()
+    trace_id, action_request_id, ts = run.clock.uuid7(), run.clock.uuid7(), run.clock.timestamp()
     return ActionRequest(
         action_request_id=action_request_id,
         agent_id=run.plan.agent_id,
@@ -90,8 +90,8 @@ def decision(call: Call, verdict: Approval | Refusal) -> SupervisorDecision:
     request = trace.request
     assert request is not None
     approved = isinstance(verdict, Approval)
-    decision_id, now_ms = run.door.uuid7(), run.door.now_ms()
-    nonce, ts = run.door.random_bytes(16) if approved else b"", format_ts(now_ms)
+    decision_id, now_ms = run.clock.uuid7(), run.clock.now_ms()
+    nonce, ts = run.clock.random_bytes(16) if approved else b"", format_ts(now_ms)
     capability: str | msgspec.UnsetType = msgspec.UNSET
     if approved:
         capability = run.mint.mint(
@@ -148,11 +148,11 @@ def idempotency_key(call: Call) -> str:
 
 
 def tool_call(call: Call, key: str) -> ToolCall:
-    trace, door = call.trace, call.run.door
+    trace, clock = call.trace, call.run.clock
     request, decided = trace.request, trace.decision
     assert request is not None
     assert decided is not None
-    tool_call_id, now = door.uuid7(), door.timestamp()
+    tool_call_id, now = clock.uuid7(), clock.timestamp()
     return ToolCall(
         call=request.proposal,
         capability_digest=sha256(cast("str", decided.minted_capability).encode()).hexdigest(),
@@ -231,7 +231,7 @@ def tool_effect(
     """The last entry of a trace that was authorized; `output` is the commitment and size of what it returned."""
     trace, made = call.trace, call.trace.call
     assert made is not None
-    said, effect_id = call.run.journal.book.put_outcome(outcome), call.run.door.uuid7()
+    said, effect_id = call.run.journal.book.put_outcome(outcome), call.run.clock.uuid7()
     error: EffectError | msgspec.UnsetType = msgspec.UNSET
     if status != "SUCCESS":
         message = f"Step {outcome.step_id} ended with {outcome.code}"[:200]

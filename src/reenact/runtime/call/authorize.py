@@ -142,7 +142,7 @@ async def settled_record(call: Call, key: str) -> KeyRecord | None:
             return None
         if record.state in ("completed", "in_doubt") or waited >= IN_FLIGHT_WAIT_S:
             return record
-        await run.door.sleep(POLL_S)
+        await run.clock.sleep(POLL_S)
         waited += POLL_S
 
 

@@ -139,7 +139,7 @@ def late_result(run: Run, trace_id: str, number: int) -> AttemptResult | None:
         late = msgspec.convert(value, Late)
         if late.attempt == number:
             data = run.journal.book.put_as_it_is(parse_canonical(kept.body))[0]
-            ts = run.door.timestamp()
+            ts = run.clock.timestamp()
             run.journal.event(Event(data=data, reason=None, trace_id=trace_id, ts=ts, type="late", who=None))
             return AttemptResult(
                 facts=late.facts,

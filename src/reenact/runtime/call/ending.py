@@ -46,7 +46,7 @@ def end(
 ) -> StructuredOutcome:
     """EXECUTING → COMPLETED or FAILED. Staged, not yet durable; what is given back holds the output too."""
     good, kept = status == "SUCCESS", output or call.run.journal.book.put(None)
-    now = call.run.door.timestamp()
+    now = call.run.clock.timestamp()
     outcome = build_outcome(
         call.trace, "success" if good else "failure", code, message, now, details=details, latency_ms=latency_ms
     )
@@ -96,7 +96,7 @@ def refuse(call: Call, code: str, message: str, *, holds_key: bool = False) -> S
 def serve(call: Call, earlier: StructuredOutcome, output: object, served_from: str) -> StructuredOutcome:
     """The recorded effect of the key, marked as served from the record; nothing is dispatched."""
     run, trace = call.run, call.trace
-    now, kept = run.door.timestamp(), run.journal.book.put(output, hints=call.step.redact_hints)
+    now, kept = run.clock.timestamp(), run.journal.book.put(output, hints=call.step.redact_hints)
     run.journal.attempt(
         artifacts.attempt(call, "served", 0, code=earlier.code, response=kept[0], started_at=now, ended_at=now)
     )

@@ -26,7 +26,7 @@ from reenact.runtime.writing.redaction import KEY_VARIABLE
 from reenact.skills.context import SILENT, SkillContext
 from reenact.skills.plain import to_plain
 from reenact.skills.skill import Skill
-from reenact.values.clock import Door
+from reenact.values.clock import Clock
 
 
 class Begun(NamedTuple):
@@ -43,13 +43,13 @@ class LiveSource(EffectSource):
 
     def __init__(
         self,
-        door: Door,
+        clock: Clock,
         secrets: Secrets,
         *,
         services: Mapping[str, object] | None = None,
         on_progress: Callable[[str, str, str], None] | None = None,
     ) -> None:
-        self._door = door
+        self._clock = clock
         self._secrets = secrets
         self._services = dict(services or {})
         self._on_progress = on_progress
@@ -74,7 +74,7 @@ class LiveSource(EffectSource):
         flat = call.plain and SCALARS.issuperset(map(type, call.parameters.values()))
         parameters = dict(call.parameters) if flat else self._opened(call)  # its own, whatever it does to them
         ambient, process = sys.exc_info()[1], os.getpid()
-        begun = Begun(self._context(call), self._door.timestamp(), self._door.monotonic())
+        begun = Begun(self._context(call), self._clock.timestamp(), self._clock.monotonic())
         output: object = None
         error: BaseException | None = None
         still_running = False
@@ -116,7 +116,7 @@ class LiveSource(EffectSource):
     def _result(
         self, call: AttemptCall, begun: Begun, output: object, error: BaseException | None, *, still_running: bool
     ) -> AttemptResult:
-        ended_at, latency_ms = self._door.timestamp(), max(0, int((self._door.monotonic() - begun.at) * 1000))
+        ended_at, latency_ms = self._clock.timestamp(), max(0, int((self._clock.monotonic() - begun.at) * 1000))
         report, started_at = begun.ctx.close(), begun.started_at
         if error is None and not still_running and report == SILENT:
             output = escape_encrypted_marks(output)
@@ -147,7 +147,7 @@ class LiveSource(EffectSource):
         assert hook is not None
         parameters = self._opened(call)
         ctx = self._context(call)
-        started_at, began = self._door.timestamp(), self._door.monotonic()
+        started_at, began = self._clock.timestamp(), self._clock.monotonic()
         try:
             answer = await self._ask(hook, ctx, skill.bind(parameters), call.step.timeout_ms / 1000)
             if answer is None:
@@ -162,15 +162,15 @@ class LiveSource(EffectSource):
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  # whatever went wrong, exits too: a person is asked, and told
-            took_ms = int((self._door.monotonic() - began) * 1000)
+            took_ms = int((self._clock.monotonic() - began) * 1000)
             return f"it raised {type(error).__name__}: {reports.describe(error, call.step.timeout_ms, took_ms)}"
         if not answer["done"]:
             return False
         return AttemptResult(
             facts=Facts(),
             started_at=started_at,
-            ended_at=self._door.timestamp(),
-            latency_ms=max(0, int((self._door.monotonic() - began) * 1000)),
+            ended_at=self._clock.timestamp(),
+            latency_ms=max(0, int((self._clock.monotonic() - began) * 1000)),
             output=output,
             side_effects=reports.side_effects(ctx.close()),
         )
@@ -193,7 +193,7 @@ class LiveSource(EffectSource):
             attempt=call.attempt,
             timeout_ms=call.step.timeout_ms,
             original_run_id=call.original_run_id,
-            clock=self._door,
+            clock=self._clock,
             context=call.context,
             services=self._services,
             on_progress=None if tell is None else (lambda message: tell(call.run_id, step_id, message)),

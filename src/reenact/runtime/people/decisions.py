@@ -64,7 +64,7 @@ async def vote(
         votes.hear(run)
         unanswered = [trace for trace in fold.open.values() if is_unanswered(run, trace)]
         trace = votes.choose(fold, step_id, unanswered)
-        said = votes.new_vote(trace, approve=approve, reason=reason, ts=run.door.timestamp(), who=whoami(who))
+        said = votes.new_vote(trace, approve=approve, reason=reason, ts=run.clock.timestamp(), who=whoami(who))
         votes.enter(run, trace.trace_id, said)
         await run.journal.flush()
         hold.leave("waiting" if votes.asked(fold, run.store) else "pending")
@@ -81,7 +81,7 @@ async def reopen_parked(engine: Engine, row: RunRow) -> Run:
             if not waits:
                 raise
         waits -= 1
-        await engine.door.sleep(WAIT_S)
+        await engine.clock.sleep(WAIT_S)
 
 
 def is_unanswered(run: Run, trace: TraceFold) -> bool:
@@ -93,7 +93,7 @@ def cast_vote(engine: Engine, run_id: str, step_id: str | None, *, approve: bool
     fold = load_fold(engine.store, run_id).fold
     trace = votes.choose(fold, step_id, votes.asked(fold, engine.store))
     shown = Redactor(engine.secrets).redact_text(reason)
-    said = votes.new_vote(trace, approve=approve, reason=shown, ts=engine.door.timestamp(), who=whoami(who))
+    said = votes.new_vote(trace, approve=approve, reason=shown, ts=engine.clock.timestamp(), who=whoami(who))
     votes.cast(engine.store, run_id, fold, trace, said)
     return trace.step_id
 
@@ -124,7 +124,7 @@ async def resolve(
             raise UsageError(f"step {step_id} of run {run.run_id} is not in doubt")
         data = journal.book.put({"resolution": resolution, "reason": reason})[0]
         freed = data if resolution == "redispatch" else None
-        ts = run.door.timestamp()
+        ts = run.clock.timestamp()
         journal.event(Event(data=data, reason=freed, trace_id=trace.trace_id, ts=ts, type="resolve", who=whoami(who)))
         if resolution != "redispatch":
             ending.end_by_person(open_call(run, trace), succeeded=resolution == "succeeded", output=output)

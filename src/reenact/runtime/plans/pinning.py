@@ -17,7 +17,7 @@ from reenact.policy.settle import tariff_of
 from reenact.policy.taxonomy import TAXONOMY_VERSION
 from reenact.skills.registry import Registry, digests_of
 from reenact.values.canonical import as_recorded
-from reenact.values.clock import Door
+from reenact.values.clock import Clock
 from reenact.version import __version__
 
 
@@ -28,17 +28,17 @@ class PinnedPlan(NamedTuple):
     document: dict[str, object]
 
 
-def pin(document: dict[str, object], registry: Registry, door: Door, *, source: str = "plan") -> dict[str, object]:
+def pin(document: dict[str, object], registry: Registry, clock: Clock, *, source: str = "plan") -> dict[str, object]:
     """The plan's document pinned: see `pin_plan`."""
-    return pin_document(document, registry, door, source=source).document
+    return pin_document(document, registry, clock, source=source).document
 
 
-def pin_document(document: dict[str, object], registry: Registry, door: Door, *, source: str = "plan") -> PinnedPlan:
-    return pin_plan(plan_from_document(document, source=source)[0], document, registry, door, source=source)
+def pin_document(document: dict[str, object], registry: Registry, clock: Clock, *, source: str = "plan") -> PinnedPlan:
+    return pin_plan(plan_from_document(document, source=source)[0], document, registry, clock, source=source)
 
 
 def pin_plan(
-    plan: Plan, document: dict[str, object], registry: Registry, door: Door, *, source: str = "plan"
+    plan: Plan, document: dict[str, object], registry: Registry, clock: Clock, *, source: str = "plan"
 ) -> PinnedPlan:
     """The plan with versions, policies, prices, taxonomy and salt. To a pinned plan nothing is added.
 
@@ -52,10 +52,10 @@ def pin_plan(
     used = sorted({(step.skill_id, step.skill_version) for step in plan.steps if step.skill_version})
     pins: dict[str, object] = {
         "taxonomy": TAXONOMY_VERSION,
-        "prices": prices_for(plan, registry, used, door.now_ms()),
+        "prices": prices_for(plan, registry, used, clock.now_ms()),
         "retry": retry_for(registry, used),
         "skills": digests_of(registry, (f"{skill_id}@{version}" for skill_id, version in used)),
-        "salt": door.random_bytes(32).hex(),
+        "salt": clock.random_bytes(32).hex(),
     }
     if limits_external_calls(plan):
         pins["side_effects"] = with_side_effects(registry, used)

@@ -50,6 +50,6 @@ def prepare_plan(engine: Engine, plan: Plan, document: dict[str, object], *, sou
         plan = replace(plan, context=replace(plan.context, tool_registries=context["tool_registries"]))
     if plan.context.pins is not None:
         refuse_changed_skills(plan.context.pins.skills, registry, source=source)
-    pinned = pin_plan(plan, extended, registry, engine.door, source=source)
+    pinned = pin_plan(plan, extended, registry, engine.clock, source=source)
     refuse_secrets(*pinned, registry, engine.secrets, source=source)
     return pinned

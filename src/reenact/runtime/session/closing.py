@@ -34,6 +34,6 @@ async def close(run: Run, said: Document | None) -> RunStatus:
 def seal(run: Run, status: RunStatus, *, reason: str | None = None) -> None:
     """Stage the end of a session: the calls that were made as its plan, and the seal over it."""
     document, digest = session_plan(run).assemble(RunReader(run.store, run.run_id).steps())
-    data, ts = run.journal.book.put_as_it_is(document)[0], run.door.timestamp()
+    data, ts = run.journal.book.put_as_it_is(document)[0], run.clock.timestamp()
     run.journal.event(Event(data=data, reason=reason, trace_id=None, ts=ts, type="finish", who=None))
     run.journal.seal(status, digest, run.journal.fold.requested)

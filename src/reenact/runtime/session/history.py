@@ -98,7 +98,7 @@ async def end_sent(call: Call) -> None:
 
 def end_in_doubt(call: Call, *, did_not_happen: bool) -> StructuredOutcome:
     """With the words that nobody knows, or that it did not happen."""
-    run, ts = call.run, call.run.door.timestamp()
+    run, ts = call.run, call.run.clock.timestamp()
     run.journal.event(Event(data=None, reason=None, trace_id=call.trace_id, ts=ts, type="synthesized", who=None))
     message = "interrupted; its read-back says that it did not happen" if did_not_happen else INTERRUPTED
     return ending.end(

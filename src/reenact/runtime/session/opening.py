@@ -167,11 +167,11 @@ class SessionOpening:
 
     def _opened(self) -> Run:
         engine = self._engine
-        run_id = engine.door.uuid7()
+        run_id = engine.clock.uuid7()
         refuse_secrets_in_session(self._agent_id, self._context, engine.secrets)
         goal = Redactor(engine.secrets).redact_text(self._goal)
         context = with_host_registries(self._context, engine.tool_registries)
-        document = opening(run_id, goal=goal, agent_id=self._agent_id, context=context, door=engine.door)
+        document = opening(run_id, goal=goal, agent_id=self._agent_id, context=context, clock=engine.clock)
         plan = SessionPlan(document, engine.registry.freeze())
         check_registries(plan.plan.context.tool_registries, source="session")
         run = begin(engine, plan, live_source(engine, plan), kind="session", run_id=run_id)

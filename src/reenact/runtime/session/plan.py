@@ -20,20 +20,20 @@ from reenact.runtime.plans.pinning import limits_external_calls, price_of, price
 from reenact.runtime.plans.steps import Bound, PlannedStep, RunPlan
 from reenact.skills.registry import Registry
 from reenact.skills.skill import Skill
-from reenact.values.clock import Door
+from reenact.values.clock import Clock
 from reenact.values.ids import uuid7_ms
 
 Document = dict[str, object]
 
 
-def opening(run_id: str, *, goal: str, agent_id: str, context: Document, door: Door) -> Document:
+def opening(run_id: str, *, goal: str, agent_id: str, context: Document, clock: Clock) -> Document:
     """What a session knows when it begins; kept with its first turn, so that it can be resumed."""
     pins = {
         "taxonomy": TAXONOMY_VERSION,
         "prices": {"models": {}, "version": DEFAULT_PRICES.version, "skills": {}},
         "retry": {"default": policy_to_dict(merge_retry())},
         "skills": {},
-        "salt": door.random_bytes(32).hex(),
+        "salt": clock.random_bytes(32).hex(),
     }
     return {
         "plan_id": run_id,

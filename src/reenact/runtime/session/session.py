@@ -231,7 +231,7 @@ class Session:
         return await closing.close(self._run, said)
 
     def _event(self, kind: EventType, data: str | None) -> None:
-        ts = self._run.door.timestamp()
+        ts = self._run.clock.timestamp()
         self._run.journal.event(Event(data=data, reason=None, trace_id=None, ts=ts, type=kind, who=None))
 
     def leave(self) -> None:

@@ -15,7 +15,7 @@ from reenact.runtime.writing.redaction import Redactor
 from reenact.runtime.writing.staging import Draft, Place
 from reenact.store.base import NewPayload, Store
 from reenact.values.canonical import canonicalize
-from reenact.values.clock import Door
+from reenact.values.clock import Clock
 from reenact.values.envelope import open_envelope
 
 MARK = REDACTED.encode()
@@ -26,10 +26,10 @@ LARGE = 256
 class PayloadBook:
     """Envelopes of one run: those of the commits in the making, and those already in the store."""
 
-    def __init__(self, store: Store, run_id: str, door: Door, dedupe_key: bytes, redactor: Redactor) -> None:
+    def __init__(self, store: Store, run_id: str, clock: Clock, dedupe_key: bytes, redactor: Redactor) -> None:
         self._store = store
         self._run_id = run_id
-        self._door = door
+        self._clock = clock
         self._dedupe_key = dedupe_key
         self.redactor = redactor
         self._recent: OrderedDict[bytes, tuple[str, Place]] = OrderedDict()
@@ -65,7 +65,7 @@ class PayloadBook:
         if known is not None:
             self._name_again(*known)
             return known[0], size
-        envelope = self._door.random_bytes(32) + content
+        envelope = self._clock.random_bytes(32) + content
         commitment = sha256(envelope).hexdigest()
         self.draft.payloads.append(NewPayload(commitment, content_key, envelope))
         self._remember(content_key, commitment, self.draft.place)
@@ -78,7 +78,7 @@ class PayloadBook:
             details = None if outcome.details is None else self.redactor.redact(outcome.details)
             outcome = replace(outcome, message=message, details=cast("dict[str, object] | None", details))
         content = encode(outcome) if outcome.details is None else canonicalize(outcome)
-        envelope = self._door.random_bytes(32) + content
+        envelope = self._clock.random_bytes(32) + content
         commitment = sha256(envelope).hexdigest()
         self.draft.payloads.append(NewPayload(commitment, b"", envelope))
         return commitment, len(envelope)

@@ -20,7 +20,7 @@ from reenact.runtime.writing.committer import Committer
 from reenact.runtime.writing.payloads import PayloadBook
 from reenact.runtime.writing.staging import IN_ORDER, Draft
 from reenact.store.base import Appended, Earmark, KeyCompletion, KeyReservation, Lease, NewRun, NewTrace
-from reenact.values.clock import Door
+from reenact.values.clock import Clock
 from reenact.values.digest import ZERO_DIGEST
 
 CHECKPOINT_STEPS = 256
@@ -46,7 +46,7 @@ class RunWriter:
         committer: Committer,
         fold: RunFold,
         book: PayloadBook,
-        door: Door,
+        clock: Clock,
         *,
         lease: Lease | None,
         owner: str,
@@ -54,7 +54,7 @@ class RunWriter:
         self._committer = committer
         self.fold = fold
         self.book = book
-        self.door = door
+        self.clock = clock
         self.lease = lease
         self._owner = owner
         self._full: deque[Draft] = deque()
@@ -110,7 +110,7 @@ class RunWriter:
             return
         self.fold.parked[trace.trace_id] = trace.sequence
         state = chain.state_of(trace.trace_id, trace.plan_id, trace.state, trace.sequence, trace.head)
-        line = chain.checkpoint_line(chain.checkpoint_of(state, self.door.timestamp()))
+        line = chain.checkpoint_line(chain.checkpoint_of(state, self.clock.timestamp()))
         self.book.draft.checkpoints[trace.step_index] = line
 
     def complete(self, completion: KeyCompletion) -> None:
@@ -146,7 +146,7 @@ class RunWriter:
             root=self.fold.full_root(),
             run_head="",
             run_id=self.fold.run_id,
-            sealed_at=self.door.timestamp(),
+            sealed_at=self.clock.timestamp(),
             status=status,
             steps_planned=steps_planned,
             traces=self.fold.requested,
@@ -323,6 +323,6 @@ class RunWriter:
             run_head="",
             run_id=self.fold.run_id,
             spent_exact=str(self.fold.spent_exact),
-            ts=self.door.timestamp(),
+            ts=self.clock.timestamp(),
         )
         draft.frontier = frontier.pack(self.fold, kept)

@@ -13,14 +13,14 @@ from reenact.store.doctor.findings import NAMED, Finding, command, counted, flat
 from reenact.store.doctor.journals import OpenJournals
 from reenact.store.doctor.runs import FUTURE_MS, look_at_runs
 from reenact.store.open import open_examination
-from reenact.values.clock import Door, format_ts, parse_ts
+from reenact.values.clock import Clock, format_ts, parse_ts
 
 NEWEST = 8
 """So many runs are asked for the time of their last commit."""
 TIME = re.compile(rb'"(?:ts|ended_at|sealed_at|started_at)":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)"')
 
 
-def examine(url: str | Path | None, door: Door, *, store: str | None = None) -> list[Finding]:
+def examine(url: str | Path | None, clock: Clock, *, store: str | None = None) -> list[Finding]:
     """Every look, in order. Nothing is changed, and nothing is made where nothing is.
 
     `store` is how the store was named, where what is to be typed has to name it too.
@@ -32,15 +32,15 @@ def examine(url: str | Path | None, door: Door, *, store: str | None = None) -> 
         try:
             findings += looked.look_inside()
             if looked.is_readable:
-                findings += look_at_rows(looked, door, store)
+                findings += look_at_rows(looked, clock, store)
         except ReenactError as error:
             findings.append(Finding("store", "trouble", flat(str(error))))
         return [*findings, *looked.look_around()]
 
 
-def look_at_rows(looked: Examination, door: Door, store: str | None) -> Iterator[Finding]:
+def look_at_rows(looked: Examination, clock: Clock, store: str | None) -> Iterator[Finding]:
     """The clock, what the table of runs and the journal do not have in common, and the runs that are open."""
-    yield clock(looked, door)
+    yield clock_finding(looked, clock)
     forgotten, unsealed = looked.forgotten_runs(), looked.unsealed_runs()
     if forgotten:
         says = f"the journal has {counted(forgotten, 'run')} with no row in the table of runs"
@@ -52,22 +52,22 @@ def look_at_rows(looked: Examination, door: Door, store: str | None) -> Iterator
         yield Finding("runs", "warning", f"{len(unsealed) - NAMED} more are called ended and have no seal")
     open_runs = looked.open_runs()
     yield from OpenJournals(looked.name, store).look(open_runs)
-    yield from look_at_runs(looked.status_counts(), [row for _, row in open_runs], door, store)
+    yield from look_at_runs(looked.status_counts(), [row for _, row in open_runs], clock, store)
 
 
 # -- the clock -------------------------------------------------------------------------------------------------------
 
 
-def clock(looked: Examination, door: Door) -> Finding:
+def clock_finding(looked: Examination, clock: Clock) -> Finding:
     last = last_time(looked)
-    if last > door.now_ms() + FUTURE_MS:
+    if last > clock.now_ms() + FUTURE_MS:
         return Finding(
             "clock",
             "warning",
-            f"it is {door.timestamp()}, and the store was written to at {format_ts(last)}, which has not come yet",
+            f"it is {clock.timestamp()}, and the store was written to at {format_ts(last)}, which has not come yet",
             "set the clock: leases, budgets of a day and expiry go by it",
         )
-    return Finding("clock", "ok", f"it is {door.timestamp()}")
+    return Finding("clock", "ok", f"it is {clock.timestamp()}")
 
 
 def last_time(looked: Examination) -> int:

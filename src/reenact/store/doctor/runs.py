@@ -9,7 +9,7 @@ from reenact.errors import ReenactError
 from reenact.store.base import LEASE_MS, OpenRun, Store
 from reenact.store.doctor.findings import NAMED, Finding, command
 from reenact.store.owner import owner_is_gone
-from reenact.values.clock import Door, format_ts
+from reenact.values.clock import Clock, format_ts
 
 FUTURE_MS = 60_000
 WAITS = "waits for a person"
@@ -19,13 +19,13 @@ HOSTLESS = "a session that nobody works on"
 
 
 def look_at_runs(
-    counts: Mapping[str, int], open_runs: Sequence[OpenRun], door: Door, store: str | None
+    counts: Mapping[str, int], open_runs: Sequence[OpenRun], clock: Clock, store: str | None
 ) -> Iterator[Finding]:
     summary = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "none yet"
     yield Finding("runs", "ok", summary)
     seen: Counter[str] = Counter()
     for row in open_runs:
-        finding = open_run(row, now=door.now_ms(), store=store)
+        finding = open_run(row, now=clock.now_ms(), store=store)
         seen[finding.says] += 1
         if seen[finding.says] <= NAMED or " process " in finding.says:
             yield finding
@@ -44,13 +44,13 @@ def more(says: str, count: int, store: str | None) -> Finding:
     return Finding("runs", "warning", f"{count} more: {says}", listing)
 
 
-def look_at_run(opened: Store, run_id: str, door: Door, *, store: str | None = None) -> Finding | None:
+def look_at_run(opened: Store, run_id: str, clock: Clock, *, store: str | None = None) -> Finding | None:
     """Whether somebody works on a run; None for one that has ended, and where the store cannot be read just now."""
     try:
         row = opened.open_run(run_id)
     except ReenactError:
         return None
-    return None if row is None else open_run(row, now=door.now_ms(), store=store)
+    return None if row is None else open_run(row, now=clock.now_ms(), store=store)
 
 
 def open_run(row: OpenRun, *, now: int, store: str | None) -> Finding:

@@ -19,7 +19,7 @@ from reenact.store.signing import SigningKey, sign_frontier
 from reenact.store.sqlite import money, votes
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.keys import reserve_key
-from reenact.values.clock import Door
+from reenact.values.clock import Clock
 from reenact.values.digest import ZERO_DIGEST
 
 FENCE = (
@@ -35,9 +35,9 @@ SHARE = (
 class Appender:
     """Writes units through one connection. What is refused raises, and is for the caller to roll back."""
 
-    def __init__(self, connection: Connection, door: Door, signing_key: Callable[[], SigningKey]) -> None:
+    def __init__(self, connection: Connection, clock: Clock, signing_key: Callable[[], SigningKey]) -> None:
         self._connection = connection
-        self._door = door
+        self._clock = clock
         self._signing_key = signing_key
         self._bases = DeltaBases()
 
@@ -49,7 +49,7 @@ class Appender:
         else:
             run_no, lease = self._check_fence(db, unit, lease)
         if unit.reservations or unit.completions or unit.shared or unit.spent or unit.ended or unit.earmarks:
-            write_rare_parts(db, unit, run_no, self._door.now_ms())
+            write_rare_parts(db, unit, run_no, self._clock.now_ms())
         seal, body = unit.seal, unit.body
         if seal is not None and seal.seal_digest is UNSET:
             seal = chain.seal_behind(body, seal, last_seal(db))
@@ -78,7 +78,7 @@ class Appender:
                 f"there is a run {unit.run_id} in sqlite:///{self._connection.path} already; "
                 "leave the id out to get a new one"
             )
-        expires = self._door.now_ms() + LEASE_MS
+        expires = self._clock.now_ms() + LEASE_MS
         db.execute(
             "INSERT INTO runs (run_id, kind, mode, parent_run, plan_id, agent_id, status, started_at, "
             "dedupe_key, owner, token, expires_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?)",

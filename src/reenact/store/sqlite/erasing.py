@@ -11,10 +11,10 @@ from reenact.store.compression import Codec
 from reenact.store.deltas import base_of
 from reenact.store.erasures import erasure_record
 from reenact.store.sqlite.connection import Connection
-from reenact.values.clock import Door
+from reenact.values.clock import Clock
 
 
-def erase(writer: Connection, erasing: Erasing, door: Door) -> int:
+def erase(writer: Connection, erasing: Erasing, clock: Clock) -> int:
     """How many envelopes are gone, each with its record in the same transaction."""
     with writer.transaction() as db:
         run_no = number_of(db, erasing.run_id)
@@ -25,7 +25,7 @@ def erase(writer: Connection, erasing: Erasing, door: Door) -> int:
             db.execute("DELETE FROM contents WHERE run_no = ? AND payload_id = ?", (run_no, row_id))
             db.execute("DELETE FROM shared_payloads WHERE run_no = ? AND commitment = ?", (run_no, commitment))
             last = db.execute("SELECT body FROM erasures ORDER BY id DESC LIMIT 1").fetchone()
-            record = erasure_record(erasing, commitment.hex(), door.timestamp(), after=last[0] if last else None)
+            record = erasure_record(erasing, commitment.hex(), clock.timestamp(), after=last[0] if last else None)
             db.execute("INSERT INTO erasures (run_no, body) VALUES (?, ?)", (run_no, record))
         if db.execute("SELECT 1 FROM erasures WHERE run_no = ?", (run_no,)).fetchone() is not None:
             for trace_id in sorted(erasing.traces):  # also what came in after an earlier erasure

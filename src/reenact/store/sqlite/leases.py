@@ -12,12 +12,12 @@ from reenact.store.compression import Codec
 from reenact.store.damage import refuse_cut_tail, refuse_other_body
 from reenact.store.owner import is_out_of_sight, owner_is_gone
 from reenact.store.sqlite.connection import Connection
-from reenact.values.clock import Door
+from reenact.values.clock import Clock
 
 OPEN_RUN = f"run_id, kind, status, owner, expires_ms FROM runs WHERE status NOT IN {ENDED}"
 
 
-def acquire(writer: Connection, run_id: str, owner: str, door: Door) -> Lease:
+def acquire(writer: Connection, run_id: str, owner: str, clock: Clock) -> Lease:
     """The run's lease, when it is free, lapsed, or held by a process of this host that is gone."""
     with writer.transaction() as db:
         row = db.execute(
@@ -27,7 +27,7 @@ def acquire(writer: Connection, run_id: str, owner: str, door: Door) -> Lease:
             raise RunNotFound(f"no run {run_id} in sqlite:///{writer.path}")
         run_no, holder, token, expires, cancel = row
         refuse_other_tail(db, writer.codec, run_id, run_no)
-        now_ms = door.now_ms()
+        now_ms = clock.now_ms()
         if holder is not None and now_ms < expires and not owner_is_gone(holder):
             left = (expires - now_ms) / 1000
             raise LockAcquireFailed(
@@ -43,12 +43,12 @@ def acquire(writer: Connection, run_id: str, owner: str, door: Door) -> Lease:
         return lease
 
 
-def renew(writer: Connection, leases: list[Lease], door: Door) -> list[Lease]:
+def renew(writer: Connection, leases: list[Lease], clock: Clock) -> list[Lease]:
     """Those that still hold, with their new ends."""
     kept = []
     writer.check_place()
     with writer.transaction() as db:
-        expires = door.now_ms() + LEASE_MS
+        expires = clock.now_ms() + LEASE_MS
         for lease in leases:
             row = db.execute(
                 "UPDATE runs SET expires_ms = ? WHERE run_id = ? AND token = ? AND owner = ? RETURNING cancel",

@@ -17,7 +17,7 @@ from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.evidence.evidence import SqliteEvidence, copy_of, open_evidence
 from reenact.store.sqlite.key_values import KeyValues
 from reenact.store.sqlite.read_only import open_to_read
-from reenact.values.clock import Door, SystemDoor
+from reenact.values.clock import Clock, SystemClock
 
 RUN_COLUMNS = (
     "run_id, kind, mode, status, plan_id, agent_id, parent_run, "
@@ -29,14 +29,14 @@ RUN_COLUMNS = (
 class SqliteReader:
     """One store file, opened: its connections, its identity and key, and all that is only read."""
 
-    def __init__(self, url: str | None = None, *, door: Door | None = None, to_read: bool = False) -> None:
+    def __init__(self, url: str | None = None, *, clock: Clock | None = None, to_read: bool = False) -> None:
         path = sqlite_path(url)
         if path != ":memory:":
             path = str(Path(path).absolute())  # connections are opened later too, and the process may have moved
         self.path = path
         self.url = "sqlite:///" + path
         self.in_memory = path == ":memory:"
-        self.door: Door = door or SystemDoor()
+        self.clock: Clock = clock or SystemClock()
         self._connect = open_to_read if to_read else Connection
         self._writer = self._connect(path)
         self._local = threading.local()
@@ -50,7 +50,7 @@ class SqliteReader:
         rows = self._writer.query("SELECT value FROM store WHERE key = 'store_id'")
         if not rows:
             with self._writer.transaction() as db:
-                db.execute("INSERT OR IGNORE INTO store VALUES ('store_id', ?)", (self.door.uuid7(),))
+                db.execute("INSERT OR IGNORE INTO store VALUES ('store_id', ?)", (self.clock.uuid7(),))
             rows = self._writer.query("SELECT value FROM store WHERE key = 'store_id'")
         return str(rows[0][0])
 
@@ -119,7 +119,7 @@ class SqliteReader:
 
     def unattended(self) -> frozenset[str]:
         """Ids of runs that count as running, and that nobody works on."""
-        return leases.unattended(self._reader(), self.door.now_ms())
+        return leases.unattended(self._reader(), self.clock.now_ms())
 
     def open_run(self, run_id: str) -> OpenRun | None:
         """Who holds a run; None for one that has ended, or is not there."""
@@ -243,7 +243,7 @@ class SqliteReader:
 
         Only of runs with a limit that other runs count against.
         """
-        return money.by_model(self._reader().query(money.LIVE, (day, agent_id, self.door.now_ms())), besides)
+        return money.by_model(self._reader().query(money.LIVE, (day, agent_id, self.clock.now_ms())), besides)
 
     def key_record(self, server: str, tool: str, key: str) -> KeyRecord | None:
         rows = self._reader().query(

@@ -12,7 +12,7 @@ from reenact.store.sqlite.appending import Appender
 from reenact.store.sqlite.connection import translate
 from reenact.store.sqlite.erasing import empty_log, erase
 from reenact.store.sqlite.reader import SqliteReader
-from reenact.values.clock import Door
+from reenact.values.clock import Clock
 
 
 class SqliteStore(SqliteReader):
@@ -21,9 +21,9 @@ class SqliteStore(SqliteReader):
     `to_read` opens it also where nothing can be written; what then tries to write raises `StoreUnavailable`.
     """
 
-    def __init__(self, url: str | None = None, *, door: Door | None = None, to_read: bool = False) -> None:
-        super().__init__(url, door=door, to_read=to_read)
-        self._appender = Appender(self._writer, self.door, lambda: self.signing_key)
+    def __init__(self, url: str | None = None, *, clock: Clock | None = None, to_read: bool = False) -> None:
+        super().__init__(url, clock=clock, to_read=to_read)
+        self._appender = Appender(self._writer, self.clock, lambda: self.signing_key)
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -62,11 +62,11 @@ class SqliteStore(SqliteReader):
 
     def acquire(self, run_id: str, owner: str) -> Lease:
         """The run's lease, when it is free, lapsed, or held by a process of this host that is gone."""
-        return leases.acquire(self._writer, run_id, owner, self.door)
+        return leases.acquire(self._writer, run_id, owner, self.clock)
 
     def renew(self, held: list[Lease]) -> list[Lease]:
         """Heartbeat: the leases that still hold, with their new ends. One that was lost is not among them."""
-        return leases.renew(self._writer, held, self.door)
+        return leases.renew(self._writer, held, self.clock)
 
     def release(self, lease: Lease, status: RunStatus | None = None) -> None:
         """Only the owner releases; a lease that was taken over is left alone."""
@@ -92,7 +92,7 @@ class SqliteStore(SqliteReader):
 
     def erase(self, erasing: Erasing) -> int:
         """Take values out, each with its record, in one transaction; how many are gone."""
-        return erase(self._writer, erasing, self.door)
+        return erase(self._writer, erasing, self.clock)
 
     def scrub(self) -> None:
         """Rid the file of what erased values left behind beside their rows; StoreBusy while a reader is in the way."""

@@ -14,9 +14,9 @@ def doctor(store: StoreOption = None, as_json: JsonOption = False) -> None:
 
     from reenact.cli.screens.printing import Segment, one_line, print_json, print_lines
     from reenact.store.doctor.examine import examine
-    from reenact.values.clock import SystemDoor
+    from reenact.values.clock import SystemClock
 
-    findings = examine(store, SystemDoor(), store=store)
+    findings = examine(store, SystemClock(), store=store)
     verdicts = {finding.verdict for finding in findings}
     if as_json:
         print_json(findings)

@@ -32,10 +32,10 @@ def pin(
     from reenact.runtime.plans.pinning import pin_document
     from reenact.runtime.plans.plan_secrets import refuse_secrets
     from reenact.runtime.plans.tool_registries import load_registries, with_registries
-    from reenact.values.clock import SystemDoor
+    from reenact.values.clock import SystemClock
 
     file, registry, tools = read_plan(plan), load_registry(skills), load_registries(tool_registry or ())
     whole = file.located(lambda: with_registries(file.document, tools, source=str(plan)))
-    pinned = file.located(lambda: pin_document(whole, registry, SystemDoor(), source=str(plan)))
+    pinned = file.located(lambda: pin_document(whole, registry, SystemClock(), source=str(plan)))
     file.located(lambda: refuse_secrets(*pinned, registry, Secrets(), source=str(plan)))
     print_plan(pinned.document, output, as_json=as_json)

@@ -19,11 +19,11 @@ def pinned_plan(made: Document, registry: Registry, planner_id: str) -> Document
     from reenact.runtime.effects.secrets import Secrets
     from reenact.runtime.plans.pinning import pin_document
     from reenact.runtime.plans.plan_secrets import refuse_secrets
-    from reenact.values.clock import SystemDoor
+    from reenact.values.clock import SystemClock
 
-    door = SystemDoor()
+    clock = SystemClock()
     source = f"the plan of {planner_id}"
-    pinned = pin_document({"created_at": door.timestamp(), **made}, registry, door, source=source)
+    pinned = pin_document({"created_at": clock.timestamp(), **made}, registry, clock, source=source)
     refuse_secrets(*pinned, registry, Secrets(), source=source)
     return pinned.document
 

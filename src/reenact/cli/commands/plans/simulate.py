@@ -36,10 +36,10 @@ def simulate(
     from reenact.cli.screens.simulation_lines import simulation_lines
     from reenact.replay.forecast.simulation import simulate as simulate_plan
     from reenact.runtime.plans.pinning import pin_document
-    from reenact.values.clock import SystemDoor
+    from reenact.values.clock import SystemClock
 
     file, registry = read_plan(plan), load_registry(skills)
-    pinned = file.located(lambda: pin_document(file.document, registry, SystemDoor(), source=str(plan)))
+    pinned = file.located(lambda: pin_document(file.document, registry, SystemClock(), source=str(plan)))
     answer = simulate_plan(pinned, registry, outside(store, pinned.plan))
     if as_json:
         print_json(msgspec.to_builtins(answer))
@@ -55,14 +55,14 @@ def outside(url: str | None, plan: Plan) -> Outside:
     from reenact.replay.forecast.usual_times import usual_times
     from reenact.runtime.effects.secrets import Secrets
     from reenact.store.open import missing
-    from reenact.values.clock import SystemDoor
+    from reenact.values.clock import SystemClock
 
     secrets = Secrets()
     if missing(url) is not None:
         return Outside(has_secret=secrets.has)
     opened = existing_store(url)
     references = {f"{step.skill_id}@{step.skill_version}" for step in plan.steps}
-    today = SystemDoor().timestamp()[:10]
+    today = SystemClock().timestamp()[:10]
     return Outside(
         has_secret=secrets.has,
         usual_ms=usual_times(opened, references),

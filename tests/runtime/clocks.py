@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from reenact.values.clock import SystemDoor, format_ts
+from reenact.values.clock import SystemClock, format_ts
 
 
-class LaterDoor(SystemDoor):
+class LaterClock(SystemClock):
     """The same world, some time later."""
 
     def __init__(self, later_s: float) -> None:
