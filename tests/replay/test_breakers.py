@@ -94,7 +94,7 @@ def test_another_taxonomy_today_is_named_too() -> None:
 def test_a_full_replay_is_refused_before_anything_runs(skills: Registry) -> None:
     called: list[str] = []
     runtime = memory_runtime(skills)
-    runtime.listeners = (lambda fact: called.append(fact.kind),)
+    runtime.listeners = (lambda notice: called.append(notice.kind),)
     source = recording()
     with (
         patch("reenact.replay.api.load", lambda *_: source),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reenact import SkillContext, skill
-from reenact.runtime.listeners import Fact
+from reenact.runtime.listeners import Notice
 from tests.runtime.running import Bench, step
 
 
@@ -19,14 +19,14 @@ def talks(ctx: SkillContext) -> str:
 
 @pytest.mark.parametrize("failure", [RuntimeError("no screen"), BrokenPipeError()])
 def test_a_listener_that_fails_on_progress_is_not_the_skill_s_trouble(tmp_path: Path, failure: Exception) -> None:
-    heard: list[Fact] = []
+    heard: list[Notice] = []
 
-    def listen(fact: Fact) -> None:
-        if fact.kind == "progress":
-            heard.append(fact)
+    def listen(notice: Notice) -> None:
+        if notice.kind == "progress":
+            heard.append(notice)
             raise failure
 
     bench = Bench(tmp_path, talks, listeners=[listen])
     result = bench.run(step(talks))
     assert result.status == "completed"
-    assert [(fact.run_id, fact.step_id, fact.message) for fact in heard] == [(result.run_id, "s0", "half way")]
+    assert [(notice.run_id, notice.step_id, notice.message) for notice in heard] == [(result.run_id, "s0", "half way")]

@@ -17,7 +17,7 @@ from reenact import Runtime
 from reenact.errors import ConcurrentExecution
 from reenact.record.export import export_run
 from reenact.replay import replay
-from reenact.runtime.listeners import Fact, Listener
+from reenact.runtime.listeners import Listener, Notice
 from reenact.runtime.people.decisions import cancel
 from reenact.runtime.structured_log import StructuredLog
 from reenact.store.checks.verification import verify_run
@@ -53,7 +53,7 @@ class Left:
     """Everything that came of the runs, besides the files."""
 
     folder: Path
-    facts: list[Fact] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
     log: io.BytesIO = field(default_factory=io.BytesIO)
     metrics: CollectorRegistry = field(default_factory=CollectorRegistry)
     runs: list[str] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Left:
 
     def runtime(self) -> Runtime:
         """The one that is listened to."""
-        listeners: list[Listener] = [self.facts.append, StructuredLog(self.log, redact=str)]
+        listeners: list[Listener] = [self.notices.append, StructuredLog(self.log, redact=str)]
         listeners.append(RuntimeMetrics(self.metrics))
         return Runtime(f"sqlite:///{self.store}", skills=SKILLS, secrets=BY_REFERENCE, listeners=listeners)
 
@@ -207,8 +207,8 @@ def test_exports_hold_none_and_verify(left: Left, tmp_path: Path) -> None:
 
 
 def test_listeners_logs_and_metrics_hear_none(left: Left) -> None:
-    assert any(fact.kind == "progress" for fact in left.facts)
-    assert leaks("the facts", repr(left.facts).encode()) == []
+    assert any(notice.kind == "progress" for notice in left.notices)
+    assert leaks("the notices", repr(left.notices).encode()) == []
     assert leaks("the structured log", left.log.getvalue()) == []
     assert leaks("the metrics", generate_latest(left.metrics)) == []
 

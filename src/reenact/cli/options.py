@@ -76,7 +76,7 @@ def open_runtime(
 
 
 def log_listener() -> tuple[Listener, ...]:
-    """REENACT_LOG names a file that gets one JSON object per fact; none is written without it."""
+    """REENACT_LOG names a file that gets one JSON object per notice; none is written without it."""
     path = os.environ.get("REENACT_LOG")
     if not path:
         return ()

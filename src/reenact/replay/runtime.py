@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 class Runtime(Engine):
     """Runs plans and sessions on a store, and runs what it recorded again.
 
-    `skills` are added to the built-in ones. `secrets` are looked up before the environment. `supervisor` is asked about
-    every call, besides what a plan names; each has `supervisor_timeout_s` to answer. `listeners` hear every fact after
-    it is durable. `unrecorded_reads` lets reads go on while the journal cannot be written, and they say so; everything
-    else fails closed. `tool_registries`, files or documents, become part of every plan and session: tools of servers
-    are called as what they stand there for, or not at all.
+    `skills` are added to the built-in ones. `secrets` are looked up before the environment. `supervisor` is asked
+    about every call, besides what a plan names; each has `supervisor_timeout_s` to answer. `listeners` hear every
+    notice after it is durable. `unrecorded_reads` lets reads go on while the journal cannot be written, and they
+    say so; everything else fails closed. `tool_registries`, files or documents, become part of every plan and
+    session: tools of servers are called as what they stand there for, or not at all.
     """
 
     modes: ClassVar[Mapping[RunMode, Mode]] = {

@@ -13,7 +13,7 @@ from reenact.record.state import refuse_unsealed
 from reenact.runtime.effects.source import EffectSource
 from reenact.runtime.engine import Engine
 from reenact.runtime.lending import live_source
-from reenact.runtime.listeners import Fact
+from reenact.runtime.listeners import Notice
 from reenact.runtime.opening import begin, reopen
 from reenact.runtime.parked import Parked
 from reenact.runtime.plans.pinning import PinnedPlan
@@ -53,7 +53,7 @@ async def conduct(engine: Engine, run: Run, before_seal: BeforeSeal | None = Non
     async with engine.held(run) as hold:
         try:
             if run.read_from is not None:
-                told = Fact(kind="recovered", run_id=run.run_id, message=run.read_from, steps=len(run.plan))
+                told = Notice(kind="recovered", run_id=run.run_id, message=run.read_from, steps=len(run.plan))
                 run.listeners.tell_now(told)
             hold.leave(await run_plan(run, before_seal))
         except (Parked, SecretError) as stopped:

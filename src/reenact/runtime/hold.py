@@ -7,7 +7,7 @@ from types import TracebackType
 from reenact.contracts.records import RunStatus
 from reenact.errors import ConcurrentExecution
 from reenact.runtime.call.doubt import keep_late
-from reenact.runtime.listeners import Fact
+from reenact.runtime.listeners import Notice
 from reenact.runtime.run import Run
 from reenact.runtime.writing.committer import Committer
 from reenact.runtime.writing.heartbeat import Heartbeat
@@ -48,4 +48,6 @@ class Hold:
             if run.journal.lease is not None:
                 await self._committer.release(run.journal.lease, self.status)
         if self.reason is not None and self.status in ("waiting", "held"):
-            run.listeners.tell_now(Fact(kind="run_parked", run_id=run.run_id, status=self.status, message=self.reason))
+            run.listeners.tell_now(
+                Notice(kind="run_parked", run_id=run.run_id, status=self.status, message=self.reason)
+            )

@@ -8,7 +8,7 @@ from functools import partial
 from reenact.contracts.references import secret_names
 from reenact.runtime.effects.live import LiveSource
 from reenact.runtime.engine import Engine
-from reenact.runtime.listeners import Fact, tell_all
+from reenact.runtime.listeners import Notice, tell_all
 from reenact.runtime.plans.steps import RunPlan
 from reenact.runtime.writing.redaction import Redactor
 from reenact.skills.services import KV_SERVICE
@@ -32,6 +32,6 @@ def tell_progress(engine: Engine, run_id: str, step_id: str, message: str) -> No
     """What a skill says on its way. It hears nothing of a listener that fails, and nothing of a closed pipe."""
     if engine.listeners:
         shown = Redactor(engine.secrets).redact_text(message)
-        fact = Fact(kind="progress", run_id=run_id, step_id=step_id, message=shown)
+        notice = Notice(kind="progress", run_id=run_id, step_id=step_id, message=shown)
         with suppress(BrokenPipeError):
-            tell_all(engine.listeners, fact)
+            tell_all(engine.listeners, notice)

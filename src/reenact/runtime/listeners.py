@@ -1,4 +1,4 @@
-"""Facts and their listeners: what a run tells metrics, logs and screens, once it is durable."""
+"""Notices and their listeners: what a run tells metrics, logs and screens, once it is durable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = logging.getLogger("reenact.listeners")
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class Notice:
     """Something that is durable now. Listeners get it after its commit, never before."""
 
     kind: str
@@ -32,10 +32,10 @@ class Fact:
     steps: int | None = None
     """How many a plan has, when its run starts or goes on. Nobody knows that of a session."""
     mode: str = "live"
-    """A replay's facts carry its mode: what counts production leaves them out."""
+    """A replay's notices carry its mode: what counts production leaves them out."""
 
 
-Listener = Callable[[Fact], None]
+Listener = Callable[[Notice], None]
 
 
 class Listeners:
@@ -50,23 +50,23 @@ class Listeners:
         self._after_commit = after_commit
         self._mode = mode
         self.any = bool(listeners)
-        """Where there are none, no fact needs to be made."""
+        """Where there are none, no notice needs to be made."""
 
-    def tell(self, fact: Fact) -> None:
+    def tell(self, notice: Notice) -> None:
         """Once everything staged so far is durable."""
         if self._listeners:
-            self._after_commit(lambda: self.tell_now(fact))
+            self._after_commit(lambda: self.tell_now(notice))
 
-    def tell_now(self, fact: Fact) -> None:
-        tell_all(self._listeners, fact if self._mode == "live" else replace(fact, mode=self._mode))
+    def tell_now(self, notice: Notice) -> None:
+        tell_all(self._listeners, notice if self._mode == "live" else replace(notice, mode=self._mode))
 
 
-def tell_all(listeners: tuple[Listener, ...], fact: Fact) -> None:
+def tell_all(listeners: tuple[Listener, ...], notice: Notice) -> None:
     """A listener that fails is the host's trouble, never the run's. A closed pipe is the way to stop a command."""
     for listener in listeners:
         try:
-            listener(fact)
+            listener(notice)
         except BrokenPipeError:
             raise
         except Exception as error:  # noqa: BLE001  # whatever a listener does
-            log.warning("a listener failed on %s of run %s: %s", fact.kind, fact.run_id, type(error).__name__)
+            log.warning("a listener failed on %s of run %s: %s", notice.kind, notice.run_id, type(error).__name__)

@@ -15,7 +15,7 @@ from reenact.runtime.effects.source import EffectSource
 from reenact.runtime.engine import Engine
 from reenact.runtime.gates.state import gates_of
 from reenact.runtime.lending import redactor_of
-from reenact.runtime.listeners import Fact, Listeners
+from reenact.runtime.listeners import Listeners, Notice
 from reenact.runtime.money import Money
 from reenact.runtime.plans.steps import RunPlan
 from reenact.runtime.run import Run, Unrecorded
@@ -75,7 +75,7 @@ def begin(
     )  # fmt: skip
     journal.run(record, new_run)
     run = assemble(engine, plan, journal, source, original_run_id or new_id)
-    run.listeners.tell(Fact(kind="run_started", run_id=new_id, steps=len(plan.plan.steps) if is_plan else None))
+    run.listeners.tell(Notice(kind="run_started", run_id=new_id, steps=len(plan.plan.steps) if is_plan else None))
     return run
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
 
 from reenact.replay.result import ReplayResult
-from reenact.runtime.listeners import Fact
+from reenact.runtime.listeners import Notice
 
 MATCH: Final = "aos_replay_behavior_match"
 MISMATCH: Final = "aos_replay_behavior_mismatch"
@@ -40,21 +40,21 @@ class RuntimeMetrics:
             registry=registry, buckets=BUCKETS,
         )  # fmt: skip
 
-    def __call__(self, fact: Fact) -> None:
-        if fact.mode != "live":
+    def __call__(self, notice: Notice) -> None:
+        if notice.mode != "live":
             return
-        if fact.kind == "run_started":
+        if notice.kind == "run_started":
             self.started.inc()
-        elif fact.kind == "run_ended":
-            self.runs.labels(fact.status or "").inc()
-        elif fact.kind == "attempt":
-            self.attempts.labels(fact.skill_id or "", fact.code or "").inc()
-            self.back_off.labels(fact.skill_id or "").inc((fact.backoff_ms or 0) / 1000)
-        elif fact.kind == "step_ended" and fact.outcome is not None:
-            self._step_ended(fact)
+        elif notice.kind == "run_ended":
+            self.runs.labels(notice.status or "").inc()
+        elif notice.kind == "attempt":
+            self.attempts.labels(notice.skill_id or "", notice.code or "").inc()
+            self.back_off.labels(notice.skill_id or "").inc((notice.backoff_ms or 0) / 1000)
+        elif notice.kind == "step_ended" and notice.outcome is not None:
+            self._step_ended(notice)
 
-    def _step_ended(self, fact: Fact) -> None:
-        outcome = fact.outcome
+    def _step_ended(self, notice: Notice) -> None:
+        outcome = notice.outcome
         assert outcome is not None
         skill = outcome.metadata.skill_id
         self.steps.labels(skill, outcome.status, outcome.code).inc()

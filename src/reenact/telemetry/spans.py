@@ -10,7 +10,7 @@ from typing import Final
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
 
-from reenact.runtime.listeners import Fact
+from reenact.runtime.listeners import Notice
 from reenact.values.canonical import canonicalize
 from reenact.version import __version__
 
@@ -34,51 +34,53 @@ class Spans:
         self._runs: dict[str, Span] = {}
         self._calls: dict[tuple[str, str], Span] = {}
 
-    def __call__(self, fact: Fact) -> None:
-        if fact.kind == "run_started":
-            self._run_started(fact)
-        elif fact.kind == "step_started":
-            self._calls[fact.run_id, str(fact.step_id)] = self._call_span(fact)
-        elif fact.kind == "attempt":
-            self._attempt(fact)
-        elif fact.kind == "step_ended":
-            self._step_ended(fact)
-        elif fact.kind == "run_ended":
-            self._run_ended(fact)
+    def __call__(self, notice: Notice) -> None:
+        if notice.kind == "run_started":
+            self._run_started(notice)
+        elif notice.kind == "step_started":
+            self._calls[notice.run_id, str(notice.step_id)] = self._call_span(notice)
+        elif notice.kind == "attempt":
+            self._attempt(notice)
+        elif notice.kind == "step_ended":
+            self._step_ended(notice)
+        elif notice.kind == "run_ended":
+            self._run_ended(notice)
 
-    def _run_started(self, fact: Fact) -> None:
-        attributes = {"reenact.run.id": fact.run_id, "reenact.mode": fact.mode}
-        self._runs[fact.run_id] = self._tracer.start_span("reenact run", kind=SpanKind.INTERNAL, attributes=attributes)
+    def _run_started(self, notice: Notice) -> None:
+        attributes = {"reenact.run.id": notice.run_id, "reenact.mode": notice.mode}
+        self._runs[notice.run_id] = self._tracer.start_span(
+            "reenact run", kind=SpanKind.INTERNAL, attributes=attributes
+        )
 
-    def _call_span(self, fact: Fact) -> Span:
-        parent = self._runs.get(fact.run_id)
+    def _call_span(self, notice: Notice) -> Span:
+        parent = self._runs.get(notice.run_id)
         context = None if parent is None else trace.set_span_in_context(parent)
         attributes: dict[str, str | int] = {
             OPERATION: "execute_tool",
-            TOOL_NAME: str(fact.skill_id),
+            TOOL_NAME: str(notice.skill_id),
             TOOL_TYPE: "function",
-            "reenact.run.id": fact.run_id,
-            "reenact.step.id": str(fact.step_id),
-            "reenact.mode": fact.mode,
+            "reenact.run.id": notice.run_id,
+            "reenact.step.id": str(notice.step_id),
+            "reenact.mode": notice.mode,
         }
-        if fact.tool_call_id is not None:
-            attributes[TOOL_CALL_ID] = fact.tool_call_id
+        if notice.tool_call_id is not None:
+            attributes[TOOL_CALL_ID] = notice.tool_call_id
         return self._tracer.start_span(
-            f"execute_tool {fact.skill_id}", context=context, kind=SpanKind.INTERNAL, attributes=attributes
+            f"execute_tool {notice.skill_id}", context=context, kind=SpanKind.INTERNAL, attributes=attributes
         )
 
-    def _attempt(self, fact: Fact) -> None:
-        span = self._calls.get((fact.run_id, str(fact.step_id)))
+    def _attempt(self, notice: Notice) -> None:
+        span = self._calls.get((notice.run_id, str(notice.step_id)))
         if span is not None:
-            event: dict[str, str | int] = {"reenact.attempt": fact.attempt or 0, "reenact.code": fact.code or ""}
-            if fact.backoff_ms is not None:
-                event["reenact.backoff_ms"] = fact.backoff_ms
+            event: dict[str, str | int] = {"reenact.attempt": notice.attempt or 0, "reenact.code": notice.code or ""}
+            if notice.backoff_ms is not None:
+                event["reenact.backoff_ms"] = notice.backoff_ms
             span.add_event("attempt", event)
 
-    def _step_ended(self, fact: Fact) -> None:
+    def _step_ended(self, notice: Notice) -> None:
         """A call that a gate denied was never started: its span begins and ends here."""
-        span = self._calls.pop((fact.run_id, str(fact.step_id)), None) or self._call_span(fact)
-        outcome = fact.outcome
+        span = self._calls.pop((notice.run_id, str(notice.step_id)), None) or self._call_span(notice)
+        outcome = notice.outcome
         if outcome is not None:
             span.set_attribute("reenact.code", outcome.code)
             span.set_attribute("reenact.retries", outcome.observability.backend_retries)
@@ -90,11 +92,11 @@ class Spans:
                 span.set_attribute(TOOL_CALL_RESULT, canonicalize(outcome.output).decode())
         span.end()
 
-    def _run_ended(self, fact: Fact) -> None:
-        span = self._runs.pop(fact.run_id, None)
+    def _run_ended(self, notice: Notice) -> None:
+        span = self._runs.pop(notice.run_id, None)
         if span is None:
             return
-        span.set_attribute("reenact.status", fact.status or "")
-        if fact.status != "completed":
+        span.set_attribute("reenact.status", notice.status or "")
+        if notice.status != "completed":
             span.set_status(Status(StatusCode.ERROR))
         span.end()

@@ -135,8 +135,8 @@ def test_on_error_abort_stops_the_plan_and_continue_does_not(tmp_path: Path) -> 
 def test_listeners_hear_a_fact_after_its_commit(tmp_path: Path) -> None:
     heard: list[tuple[str, int]] = []
 
-    def listen(fact: Any) -> None:
-        heard.append((fact.kind, len(list(bench.store.bodies(fact.run_id)))))
+    def listen(notice: Any) -> None:
+        heard.append((notice.kind, len(list(bench.store.bodies(notice.run_id)))))
 
     tool, _ = failing(1, REFUSED, tool_class="read")
     bench = Bench(tmp_path, tool, listeners=[listen])
@@ -148,7 +148,7 @@ def test_listeners_hear_a_fact_after_its_commit(tmp_path: Path) -> None:
 
 
 def test_a_listener_that_fails_is_not_the_run_s_trouble(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    def broken(fact: Any) -> None:
+    def broken(notice: Any) -> None:
         raise RuntimeError("no screen")
 
     tool, attempts = failing(0, REFUSED, tool_class="read")

@@ -313,7 +313,7 @@ def test_calls_side_by_side_are_refused_by_the_gate_and_warned_about_for_a_day_t
     for mode, codes, alerts in (("hard", [OK, TOO_MUCH, TOO_MUCH], 0), ("soft", [OK, OK, OK], 2)):
         heard: list[str] = []
         runtime = Runtime(
-            str(tmp_path / f"{mode}.db"), skills=[costly], listeners=[lambda fact, to=heard: to.append(fact.kind)]
+            str(tmp_path / f"{mode}.db"), skills=[costly], listeners=[lambda notice, to=heard: to.append(notice.kind)]
         )
         context = {"budget": {"per_day_cents": 7, "mode": mode}}
 

@@ -12,7 +12,7 @@ import pytest
 
 from reenact import RunResult, Runtime, SkillContext, skill
 from reenact.errors import SkillError, StoreError, StoreUnavailable
-from reenact.runtime.listeners import Fact
+from reenact.runtime.listeners import Notice
 from reenact.skills.skill import Skill
 from reenact.store.base import Lease, Unit
 from tests.runtime.running import Bench, plan, step
@@ -70,12 +70,12 @@ def disk() -> Disk:
 
 
 @pytest.fixture
-def told() -> list[Fact]:
+def told() -> list[Notice]:
     return []
 
 
 @pytest.fixture
-def bench(tmp_path: Path, disk: Disk, told: list[Fact], monkeypatch: pytest.MonkeyPatch) -> Bench:
+def bench(tmp_path: Path, disk: Disk, told: list[Notice], monkeypatch: pytest.MonkeyPatch) -> Bench:
     made = Bench(tmp_path, *skills(disk), unrecorded_reads=True, listeners=[told.append])
     disk.under(made, monkeypatch)
     return made
@@ -86,7 +86,7 @@ def unrecorded(result: RunResult) -> list[str]:
 
 
 def test_reads_of_a_plan_go_on_and_are_recorded_once_that_is_possible(
-    bench: Bench, told: list[Fact], caplog: pytest.LogCaptureFixture
+    bench: Bench, told: list[Notice], caplog: pytest.LogCaptureFixture
 ) -> None:
     fills = step("look", {"full": True, "given": 7})
     refers = step("look", {"given": "{{s0.found}}", "failures": 1}, retry={"max_retries": 2, "backoff_base_ms": 1})
@@ -97,7 +97,7 @@ def test_reads_of_a_plan_go_on_and_are_recorded_once_that_is_possible(
     assert [outcome.code for outcome in result.outcomes] == ["OK"] * 4
     assert result.outcomes[2].output == {"found": 7}
     assert unrecorded(result) == ["s1", "s2"]
-    assert [fact.step_id for fact in told if fact.kind == "unrecorded"] == ["s1", "s2"]
+    assert [notice.step_id for notice in told if notice.kind == "unrecorded"] == ["s1", "s2"]
     assert "step s1 goes on without a record: the disk is full" in caplog.text
     assert CALLED == ["s0", "s1", "s1", "s2", "s3"]
     bench.check(result)

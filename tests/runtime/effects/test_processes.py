@@ -18,7 +18,7 @@ import pytest
 from reenact import Registry, RunResult, skill
 from reenact.errors import SkillDeclarationError
 from reenact.runtime.effects import processes
-from reenact.runtime.listeners import Fact
+from reenact.runtime.listeners import Notice
 from tests.runtime.effects.killable_skills import act_up, never_at_the_top, swallow
 from tests.runtime.running import Bench, outcome_of, step
 
@@ -163,10 +163,10 @@ def test_services_stay_behind(bench: Bench) -> None:
 
 
 def test_its_progress_is_told(tmp_path: Path) -> None:
-    heard: list[Fact] = []
+    heard: list[Notice] = []
     bench = Bench(tmp_path, act_up, listeners=[heard.append])
     assert outcome_of(act(bench, "tell")).ok
-    assert [fact.message for fact in heard if fact.kind == "progress"] == ["half way", "there ?"]
+    assert [notice.message for notice in heard if notice.kind == "progress"] == ["half way", "there ?"]
 
 
 def test_several_run_side_by_side(bench: Bench) -> None:

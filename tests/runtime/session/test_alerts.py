@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from reenact import Runtime
-from reenact.runtime.listeners import Fact
+from reenact.runtime.listeners import Notice
 from tests.runtime.session.conftest import World
 
 
 def test_listeners_hear_of_the_alert_threshold_and_of_a_soft_limit(world: World) -> None:
-    heard: list[Fact] = []
+    heard: list[Notice] = []
     runtime = Runtime(":memory:", skills=world.skills(), listeners=[heard.append])
     with runtime.session(budget_cents=4, context={"budget": {"mode": "soft", "alert_percent": 75}}) as session:
         codes = [session.call("priced", {"x": x}).code for x in range(2)]
-    alerts = [fact.message or "" for fact in heard if fact.kind == "budget_alert"]
+    alerts = [notice.message or "" for notice in heard if notice.kind == "budget_alert"]
     assert codes == ["OK", "OK"]
     assert len(alerts) == 2
     assert "75 %" in alerts[0]
@@ -22,7 +22,7 @@ def test_listeners_hear_of_the_alert_threshold_and_of_a_soft_limit(world: World)
 
 
 def test_recovery_says_what_it_read(world: World, tmp_path: Path) -> None:
-    heard: list[Fact] = []
+    heard: list[Notice] = []
     runtime = Runtime(str(tmp_path / "store.db"), skills=world.skills(), listeners=[heard.append])
     plan = {
         "plan_id": "p",
@@ -32,7 +32,7 @@ def test_recovery_says_what_it_read(world: World, tmp_path: Path) -> None:
     }
     waiting = runtime.run(plan)
     runtime.resume(waiting.run_id)
-    recovered = [fact.message for fact in heard if fact.kind == "recovered"]
+    recovered = [notice.message for notice in heard if notice.kind == "recovered"]
     assert recovered == ["read 1 commit with 1 step from the beginning"]
     commits = runtime.store.find_run(waiting.run_id).commits
     runtime.resume(waiting.run_id)

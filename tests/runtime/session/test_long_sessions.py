@@ -14,7 +14,7 @@ from reenact import Registry, Runtime, skill
 from reenact.errors import ChecksumMismatch
 from reenact.journal import frontier
 from reenact.record.reader import RunReader
-from reenact.runtime.listeners import Fact
+from reenact.runtime.listeners import Notice
 from reenact.runtime.writing.checkpoint_state import DECODE, ENCODE
 from reenact.store.checks.verification import verify_run
 from reenact.store.signing import sign_frontier
@@ -79,13 +79,13 @@ def left(original: tuple[Path, str], tmp_path: Path) -> tuple[Path, str]:
 
 def test_a_session_that_goes_on_reads_at_most_256_calls_and_says_so(left: tuple[Path, str]) -> None:
     path, run_id = left
-    told: list[Fact] = []
+    told: list[Notice] = []
     store = CountingStore(str(path))
     runtime = Runtime(store, skills=skills(), listeners=[told.append])
     with pytest.raises(ZeroDivisionError), runtime.session(resume=run_id):
         read, store.read = store.read, 0
         _ = 1 / 0
-    recovered = next(fact for fact in told if fact.kind == "recovered")
+    recovered = next(notice for notice in told if notice.kind == "recovered")
     assert "run checkpoint" in str(recovered.message)
     steps = int(str(recovered.message).split(" steps")[0].split()[-1])
     commits = int(str(recovered.message).split(" commit")[0].split()[-1])
@@ -169,8 +169,8 @@ def test_a_plan_that_leaves_out_duplicates_reads_as_little(tmp_path: Path) -> No
     class Stop(BaseException):
         pass
 
-    def stop(fact: Fact) -> None:
-        if fact.step_id == "stop" and fact.kind == "step_started":
+    def stop(notice: Notice) -> None:
+        if notice.step_id == "stop" and notice.kind == "step_started":
             raise Stop
 
     runtime = Runtime(store, skills=skills(), listeners=[stop])

@@ -1,4 +1,4 @@
-"""Progress while a run works: a bar on a terminal, a line per fact anywhere else. Always on stderr."""
+"""Progress while a run works: a bar on a terminal, a line per notice anywhere else. Always on stderr."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reenact.record.outcomes import said
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from reenact.runtime.listeners import Fact
+    from reenact.runtime.listeners import Notice
 
 
 class PlainProgress:
@@ -31,13 +31,13 @@ class PlainProgress:
     def close(self) -> None:
         """Nothing is shown after this."""
 
-    def __call__(self, fact: Fact) -> None:
-        if fact.run_id:
-            self.run_id = fact.run_id
-        self.show(fact)
+    def __call__(self, notice: Notice) -> None:
+        if notice.run_id:
+            self.run_id = notice.run_id
+        self.show(notice)
 
-    def show(self, fact: Fact) -> None:
-        line = fact_line(fact)
+    def show(self, notice: Notice) -> None:
+        line = fact_line(notice)
         if line is not None:
             typer.echo(line, err=True)
 
@@ -45,7 +45,7 @@ class PlainProgress:
 class QuietProgress(PlainProgress):
     """Remembers the run, and says nothing."""
 
-    def show(self, fact: Fact) -> None:
+    def show(self, notice: Notice) -> None:
         """Whoever asked for JSON reads the result, not the way to it."""
 
 
@@ -58,19 +58,19 @@ class LiveProgress(PlainProgress):
         self._task: Any = None
         self._is_over = False
 
-    def show(self, fact: Fact) -> None:
+    def show(self, notice: Notice) -> None:
         if self._is_over:
             return
         if self._bar is None:
-            self._start(fact.steps)
-        if fact.kind == "step_started":
-            self._bar.update(self._task, description=str(fact.step_id))
-        elif fact.kind == "step_ended":
-            self._bar.update(self._task, completed=(fact.step_index or 0) + 1)
-        if fact.kind in ("run_ended", "run_parked"):
+            self._start(notice.steps)
+        if notice.kind == "step_started":
+            self._bar.update(self._task, description=str(notice.step_id))
+        elif notice.kind == "step_ended":
+            self._bar.update(self._task, completed=(notice.step_index or 0) + 1)
+        if notice.kind in ("run_ended", "run_parked"):
             self._stop()  # another run gets a bar of its own
-        elif told_above(fact):
-            self._bar.console.print(fact_line(fact), markup=False, highlight=False, soft_wrap=True)
+        elif told_above(notice):
+            self._bar.console.print(fact_line(notice), markup=False, highlight=False, soft_wrap=True)
 
     def _start(self, steps: int | None) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -96,35 +96,35 @@ class LiveProgress(PlainProgress):
         self._stop()
 
 
-def told_above(fact: Fact) -> bool:
+def told_above(notice: Notice) -> bool:
     """Worth a line of its own although a bar is there."""
-    if fact.kind == "attempt":
-        return fact.backoff_ms is not None
-    return fact.kind in ("run_started", "recovered", "unrecorded", "redispatch", "budget_alert", "progress") or (
-        fact.kind == "step_ended" and fact.status != "success"
+    if notice.kind == "attempt":
+        return notice.backoff_ms is not None
+    return notice.kind in ("run_started", "recovered", "unrecorded", "redispatch", "budget_alert", "progress") or (
+        notice.kind == "step_ended" and notice.status != "success"
     )
 
 
-def fact_line(fact: Fact) -> str | None:
-    """A fact in one line; None for what a reader does not need."""
-    if fact.kind == "run_started":
-        return f"run {fact.run_id}"
-    if fact.kind == "attempt" and fact.backoff_ms is not None:
-        return f"{fact.step_id}: attempt {(fact.attempt or 0) + 1} {fact.code}, again in {fact.backoff_ms} ms"
-    if fact.kind == "step_ended":
-        if fact.status == "success" or fact.outcome is None:
-            return f"{fact.step_id}: {fact.code}"
-        return f"{fact.step_id}: {fact.status} {fact.code}: {brief(said(fact.outcome))}"
-    if fact.kind == "recovered":
-        return f"run {fact.run_id}: {fact.message}"
-    if fact.kind == "redispatch":
-        return f"{fact.step_id}: attempt {(fact.attempt or 0) + 1} was in doubt after a crash, sent again"
-    if fact.kind == "unrecorded":
-        return f"{fact.step_id}: goes on without a record: {one_line(fact.message or '')}"
-    if fact.kind == "budget_alert":
-        return f"{fact.step_id}: budget: {one_line(fact.message or '')}"
-    if fact.kind == "progress" and fact.message:
-        return f"{fact.step_id}: {brief(fact.message)}"
+def fact_line(notice: Notice) -> str | None:
+    """A notice in one line; None for what a reader does not need."""
+    if notice.kind == "run_started":
+        return f"run {notice.run_id}"
+    if notice.kind == "attempt" and notice.backoff_ms is not None:
+        return f"{notice.step_id}: attempt {(notice.attempt or 0) + 1} {notice.code}, again in {notice.backoff_ms} ms"
+    if notice.kind == "step_ended":
+        if notice.status == "success" or notice.outcome is None:
+            return f"{notice.step_id}: {notice.code}"
+        return f"{notice.step_id}: {notice.status} {notice.code}: {brief(said(notice.outcome))}"
+    if notice.kind == "recovered":
+        return f"run {notice.run_id}: {notice.message}"
+    if notice.kind == "redispatch":
+        return f"{notice.step_id}: attempt {(notice.attempt or 0) + 1} was in doubt after a crash, sent again"
+    if notice.kind == "unrecorded":
+        return f"{notice.step_id}: goes on without a record: {one_line(notice.message or '')}"
+    if notice.kind == "budget_alert":
+        return f"{notice.step_id}: budget: {one_line(notice.message or '')}"
+    if notice.kind == "progress" and notice.message:
+        return f"{notice.step_id}: {brief(notice.message)}"
     return None
 
 

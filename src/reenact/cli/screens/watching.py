@@ -101,7 +101,7 @@ class Quiet:
 
 
 class Growing(Quiet):
-    """Each fact once, in the order in which it came: for pipes, files and terminals that cannot move their cursor."""
+    """Each notice once, in the order in which it came: for pipes, files and terminals that cannot move their cursor."""
 
     def __init__(self) -> None:
         self._headed = False

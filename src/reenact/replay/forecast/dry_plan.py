@@ -28,8 +28,8 @@ from reenact.policy.repeat import may_repeat
 from reenact.policy.settle import Tariff, settle, tariff
 from reenact.replay.sources.dry import DrySource
 from reenact.runtime.effects.source import AttemptCall, AttemptResult
+from reenact.runtime.gates.answer import Refusal
 from reenact.runtime.gates.validate import TOLD
-from reenact.runtime.gates.verdict import Refusal
 from reenact.runtime.money import reserved_by
 from reenact.runtime.plans.pinning import PinnedPlan
 from reenact.runtime.plans.steps import PlannedStep, RunPlan

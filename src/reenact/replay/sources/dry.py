@@ -14,8 +14,8 @@ from reenact.record.recording import Recording
 from reenact.replay.forecast.reachability import why_refused
 from reenact.replay.forecast.usual_times import time_of
 from reenact.replay.sources.recorded import recorded_output
-from reenact.runtime.effects.source import AttemptCall, AttemptResult, EffectSource, KeyVerdict
-from reenact.runtime.gates.verdict import Approval, Verdict
+from reenact.runtime.effects.source import AttemptCall, AttemptResult, EffectSource, KeyAnswer
+from reenact.runtime.gates.answer import Approval, GateAnswer
 from reenact.runtime.money import Money
 from reenact.runtime.plans.steps import PlannedStep, RunPlan
 from reenact.values.clock import Clock
@@ -76,7 +76,7 @@ class DrySource(EffectSource):
             return None
         return await why_refused(call.step, call.parameters, call.context)
 
-    def served_decision(self, _step: PlannedStep, /) -> Verdict | None:
+    def served_decision(self, _step: PlannedStep, /) -> GateAnswer | None:
         return Approval("auto")
 
     def served_parameters(self, step: PlannedStep, /) -> dict[str, object] | None:
@@ -85,8 +85,8 @@ class DrySource(EffectSource):
         value = None if recorded is None else recorded.parameters()
         return value if isinstance(value, dict) else dict(step.parameters)
 
-    async def key_verdict(self, _step: PlannedStep, /) -> KeyVerdict | None:
-        return KeyVerdict()
+    async def key_answer(self, _step: PlannedStep, /) -> KeyAnswer | None:
+        return KeyAnswer()
 
 
 def expected_side_effects(step: PlannedStep, recorded: RecordedStep | None) -> list[tuple[str, str]]:

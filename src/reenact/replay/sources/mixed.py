@@ -13,8 +13,8 @@ from reenact.journal.fold import TraceFold
 from reenact.policy.budget import Spent
 from reenact.replay.modes.actions import Action
 from reenact.replay.sources.recorded import NothingRecorded, RecordedSource, other_details, recorded_output
-from reenact.runtime.effects.source import AttemptCall, AttemptResult, EffectSource, KeyVerdict, PersonSaid
-from reenact.runtime.gates.verdict import Refusal, Verdict
+from reenact.runtime.effects.source import AttemptCall, AttemptResult, EffectSource, KeyAnswer, PersonSaid
+from reenact.runtime.gates.answer import GateAnswer, Refusal
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.values.clock import Clock
 
@@ -79,7 +79,7 @@ class FullReplaySource(EffectSource):
     def given_up(self, step: PlannedStep, /) -> Refusal | None:
         return self.recorded.given_up(step) if self.action(step) == "skip" else None
 
-    def served_decision(self, step: PlannedStep, /) -> Verdict | None:
+    def served_decision(self, step: PlannedStep, /) -> GateAnswer | None:
         """Nobody is asked about a call that is not made."""
         if self.action(step) != "skip":
             return None
@@ -94,24 +94,24 @@ class FullReplaySource(EffectSource):
     def served_spending(self, step: PlannedStep, /) -> tuple[Spent, Spent] | None:
         return self.recorded.served_spending(step) if self.action(step) == "skip" else None
 
-    async def key_verdict(self, step: PlannedStep, /) -> KeyVerdict | None:
+    async def key_answer(self, step: PlannedStep, /) -> KeyAnswer | None:
         action = self.action(step)
         if action == "execute":
             return None
-        return KeyVerdict() if action == "check" else self.skipped(step)
+        return KeyAnswer() if action == "check" else self.skipped(step)
 
-    def skipped(self, step: PlannedStep) -> KeyVerdict:
+    def skipped(self, step: PlannedStep) -> KeyAnswer:
         """The recorded effect, marked as served; what did not succeed in the original is refused with its code."""
         recorded = self.recorded.recording.steps.get(step.step_id)
         if recorded is None:
-            return KeyVerdict(
+            return KeyAnswer(
                 code="ERR_POLICY_VIOLATION",
                 message=f"step {step.step_id} was never made in the recorded run; a replay makes it only by name",
             )
         outcome = recorded.outcome()
         if recorded.trace.state != "COMPLETED":
-            return KeyVerdict(code=outcome.code, message=f"skipped; in the recorded run it ended with {outcome.code}")
-        return KeyVerdict(
+            return KeyAnswer(code=outcome.code, message=f"skipped; in the recorded run it ended with {outcome.code}")
+        return KeyAnswer(
             outcome=replace(outcome, details=other_details(outcome)),
             output=recorded_output(recorded)[1],
             served_from=recorded.trace.trace_id,
@@ -150,7 +150,7 @@ class ForkSource(EffectSource):
     def given_up(self, step: PlannedStep, /) -> Refusal | None:
         return self.source(step.step_id).given_up(step)
 
-    def served_decision(self, step: PlannedStep, /) -> Verdict | None:
+    def served_decision(self, step: PlannedStep, /) -> GateAnswer | None:
         return self.source(step.step_id).served_decision(step)
 
     def served_parameters(self, step: PlannedStep, /) -> dict[str, object] | None:
@@ -165,5 +165,5 @@ class ForkSource(EffectSource):
     def person_said(self, trace: TraceFold, /) -> PersonSaid | None:
         return self.source(trace.step_id).person_said(trace)
 
-    async def key_verdict(self, step: PlannedStep, /) -> KeyVerdict | None:
-        return await self.source(step.step_id).key_verdict(step)
+    async def key_answer(self, step: PlannedStep, /) -> KeyAnswer | None:
+        return await self.source(step.step_id).key_answer(step)

@@ -17,8 +17,8 @@ from reenact.record.reader import RecordedStep
 from reenact.record.recording import Recording
 from reenact.replay.sources.stand_in import decision_meta, details_of, refused_by
 from reenact.runtime.effects.secrets import Secrets
-from reenact.runtime.effects.source import SAME, AttemptCall, AttemptResult, EffectSource, KeyVerdict, PersonSaid
-from reenact.runtime.gates.verdict import Approval, Refusal, Verdict
+from reenact.runtime.effects.source import SAME, AttemptCall, AttemptResult, EffectSource, KeyAnswer, PersonSaid
+from reenact.runtime.gates.answer import Approval, GateAnswer, Refusal
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.runtime.writing.redaction import Redactor
 from reenact.values.canonical import canonicalize
@@ -95,7 +95,7 @@ class RecordedSource(EffectSource):
         given_up = refused_by(recorded.trace, "supervisor", "ERR_CANCELLED") is not None
         return decision_meta(recorded.trace).get("gate") in ("budget", "supervisor") and not given_up
 
-    def served_decision(self, step: PlannedStep, /) -> Verdict:
+    def served_decision(self, step: PlannedStep, /) -> GateAnswer:
         """Never None: whoever supervises where this is replayed is not asked."""
         recorded = self.recording.steps.get(step.step_id)
         if self.supervisor == "auto" and not self.was_supervised(recorded):
@@ -145,14 +145,14 @@ class RecordedSource(EffectSource):
             return None
         return PersonSaid(outcome.ok, recorded_output(recorded)[1], outcome.code, self.in_turn)
 
-    async def key_verdict(self, step: PlannedStep, /) -> KeyVerdict | None:
+    async def key_answer(self, step: PlannedStep, /) -> KeyAnswer | None:
         recorded = self.recording.steps.get(step.step_id)
         if recorded is None or recorded.trace.effect is None:
-            return KeyVerdict()
-        verdict = recorded_key_verdict(recorded)
-        if not verdict.is_free and self.in_turn is not None:
+            return KeyAnswer()
+        answer = recorded_key_answer(recorded)
+        if not answer.is_free and self.in_turn is not None:
             await self.in_turn(step.step_id)  # what it has reserved is reserved until then
-        return verdict
+        return answer
 
 
 def attempt_result(recorded: RecordedStep, attempt: Attempt) -> AttemptResult:
@@ -208,7 +208,7 @@ def other_details(outcome: StructuredOutcome) -> dict[str, object] | None:
     return kept or None
 
 
-def supervisor_said(recorded: RecordedStep, step: PlannedStep) -> Verdict:
+def supervisor_said(recorded: RecordedStep, step: PlannedStep) -> GateAnswer:
     """What a person or a function decided; a step that another gate refused was never shown to them."""
     meta = decision_meta(recorded.trace)
     decided = recorded.trace.decision
@@ -228,18 +228,18 @@ def refusal_of(recorded: RecordedStep) -> Refusal:
     return Refusal("supervisor", str(decision_meta(recorded.trace)["code"]), message, details)
 
 
-def recorded_key_verdict(recorded: RecordedStep) -> KeyVerdict:
+def recorded_key_answer(recorded: RecordedStep) -> KeyAnswer:
     trace = recorded.trace
     assert trace.effect is not None
     if trace.attempts and trace.attempts[-1].kind == "served":
         meta = trace.effect.meta if isinstance(trace.effect.meta, dict) else {}
         served = recorded.outcome()
-        return KeyVerdict(
+        return KeyAnswer(
             outcome=structs.replace(served, details=other_details(served)),
             output=recorded_output(recorded)[1],
             served_from=str(meta.get("served_from")),
         )
     if trace.effect.outcome.status == "DENIED" and not trace.attempts:
         outcome = recorded.outcome()
-        return KeyVerdict(code=outcome.code, message=outcome.message)
-    return KeyVerdict()
+        return KeyAnswer(code=outcome.code, message=outcome.message)
+    return KeyAnswer()

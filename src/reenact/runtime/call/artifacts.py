@@ -31,7 +31,7 @@ from reenact.journal.fold import TraceFold
 from reenact.policy.budget import NO_AMOUNTS
 from reenact.runtime.call.call import Call
 from reenact.runtime.effects.source import AttemptCall
-from reenact.runtime.gates.verdict import Approval, Refusal
+from reenact.runtime.gates.answer import Approval, Refusal
 from reenact.runtime.run import Run
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import format_ts
@@ -85,11 +85,11 @@ def public_parameters(call: Call) -> dict[str, object]:
     return {name: value for name, value in public.items() if not rules.find({name: value})}
 
 
-def decision(call: Call, verdict: Approval | Refusal) -> SupervisorDecision:
+def decision(call: Call, answer: Approval | Refusal) -> SupervisorDecision:
     run, trace, step = call.run, call.trace, call.step
     request = trace.request
     assert request is not None
-    approved = isinstance(verdict, Approval)
+    approved = isinstance(answer, Approval)
     decision_id, now_ms = run.clock.uuid7(), run.clock.now_ms()
     nonce, ts = run.clock.random_bytes(16) if approved else b"", format_ts(now_ms)
     capability: str | msgspec.UnsetType = msgspec.UNSET
@@ -109,35 +109,35 @@ def decision(call: Call, verdict: Approval | Refusal) -> SupervisorDecision:
         action_request_digest=cast("str", request.digest),
         action_request_id=request.action_request_id,
         decision="APPROVE" if approved else "DENY",
-        meta=decision_meta(run, verdict),
+        meta=decision_meta(run, answer),
         minted_capability=capability,
         plan_id=request.plan_id,
-        rationale=rationale(verdict),
+        rationale=rationale(answer),
         supervisor_decision_id=decision_id,
         trace_id=trace.trace_id,
         ts=ts,
     )
 
 
-def rationale(verdict: Approval | Refusal) -> str:
-    if isinstance(verdict, Approval):
-        return f"Approved by {verdict.by}"
-    return f"Refused by gate {verdict.gate}: {verdict.code}"
+def rationale(answer: Approval | Refusal) -> str:
+    if isinstance(answer, Approval):
+        return f"Approved by {answer.by}"
+    return f"Refused by gate {answer.gate}: {answer.code}"
 
 
-def decision_meta(run: Run, verdict: Approval | Refusal) -> Meta:
-    if isinstance(verdict, Approval):
-        meta: Meta = {"gate": "supervisor", "code": "OK", "vote": verdict.vote, "duplicate_of": None, "details": None}
+def decision_meta(run: Run, answer: Approval | Refusal) -> Meta:
+    if isinstance(answer, Approval):
+        meta: Meta = {"gate": "supervisor", "code": "OK", "vote": answer.vote, "duplicate_of": None, "details": None}
     else:
         meta = {
-            "gate": verdict.gate,
-            "code": verdict.code,
-            "vote": verdict.vote,
-            "duplicate_of": verdict.duplicate_of,
-            "details": run.journal.book.put({"message": verdict.message, **verdict.details})[0],
+            "gate": answer.gate,
+            "code": answer.code,
+            "vote": answer.vote,
+            "duplicate_of": answer.duplicate_of,
+            "details": run.journal.book.put({"message": answer.message, **answer.details})[0],
         }
     meta.update(NO_AMOUNTS)
-    meta.update(verdict.exact)
+    meta.update(answer.exact)
     return meta
 
 

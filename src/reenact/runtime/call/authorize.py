@@ -16,7 +16,7 @@ from reenact.record.trace import recorded_outcome
 from reenact.runtime.call import artifacts, ending, unrecorded
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.capability import LIFETIME_S
-from reenact.runtime.effects.source import KeyVerdict
+from reenact.runtime.effects.source import KeyAnswer
 from reenact.runtime.gates import budget
 from reenact.runtime.money import reserved_by
 from reenact.store.base import Earmark, KeyRecord, KeyReservation, Store
@@ -59,7 +59,7 @@ async def authorize(call: Call) -> StructuredOutcome | None:
 async def reserve(call: Call) -> StructuredOutcome | None:
     """By what there is to reserve: nothing, money, a caller's key; or nothing any more, where the source told."""
     journal, key = call.run.journal, artifacts.idempotency_key(call)
-    told = None if call.is_live else await call.run.source.key_verdict(call.step)
+    told = None if call.is_live else await call.run.source.key_answer(call.step)
     if told is not None and not told.is_free:
         journal.entry(artifacts.tool_call(call, key))
         return follow(call, told)
@@ -73,7 +73,7 @@ async def reserve(call: Call) -> StructuredOutcome | None:
     return None
 
 
-async def reserve_key(call: Call, key: str, money: Earmark | None, told: KeyVerdict | None) -> StructuredOutcome | None:
+async def reserve_key(call: Call, key: str, money: Earmark | None, told: KeyAnswer | None) -> StructuredOutcome | None:
     """Take the caller's key for this call; where another has it, what that one came to decides."""
     run, step = call.run, call.step
     request_digest = hmac_hex(run.plan.salt, canonicalize([step.skill_id, call.parameters]))
@@ -97,7 +97,7 @@ async def reserve_key(call: Call, key: str, money: Earmark | None, told: KeyVerd
     return ending.serve(call, outcome, run.journal.book.redactor.decrypt(output), record.trace_id)
 
 
-def follow(call: Call, told: KeyVerdict) -> StructuredOutcome | None:
+def follow(call: Call, told: KeyAnswer) -> StructuredOutcome | None:
     """As the source says; the store is not asked."""
     if told.code is not None:
         return ending.refuse(call, told.code, told.message)

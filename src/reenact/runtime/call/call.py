@@ -12,7 +12,7 @@ from reenact.contracts.references import unescape
 from reenact.journal.fold import TraceFold
 from reenact.policy.settle import Tariff, tariff
 from reenact.runtime.gates.duplicate import Claim, DuplicateGate
-from reenact.runtime.listeners import Fact
+from reenact.runtime.listeners import Notice
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.runtime.run import Run
 
@@ -66,9 +66,9 @@ class Call(Struct, eq=False):
         """What listeners may print, count and send away."""
         return self.run.journal.book.redactor.mark_outcome(outcome, self.step.redact_hints)
 
-    def fact(self, kind: str, **known: Any) -> Fact:
+    def notice(self, kind: str, **known: Any) -> Notice:
         """For listeners, about this call."""
-        return Fact(kind, self.run.run_id, self.step.step_id, self.step.index, **known)
+        return Notice(kind, self.run.run_id, self.step.step_id, self.step.index, **known)
 
     async def park(self) -> None:
         """What is known is durable, and a checkpoint says where the trace stands."""

@@ -17,7 +17,7 @@ from reenact.runtime.call.retry import back_off
 from reenact.runtime.effects import reports
 from reenact.runtime.effects.source import NO_FACTS, SAME, AttemptResult
 from reenact.runtime.gates import budget
-from reenact.runtime.gates.verdict import Refusal
+from reenact.runtime.gates.answer import Refusal
 from reenact.runtime.money import reserved_by
 from reenact.runtime.parked import Parked
 
@@ -150,7 +150,7 @@ def record(call: Call, result: AttemptResult, code: str, number: int, wait: int 
     run.journal.after_commit(lambda: run.unrecorded.results.pop(call.trace.trace_id, None) and None)
     if run.listeners.any:
         known = {"attempt": number, "code": code, "backoff_ms": wait, "skill_id": call.step.skill_id}
-        run.listeners.tell(call.fact("attempt", **known))
+        run.listeners.tell(call.notice("attempt", **known))
     return output
 
 

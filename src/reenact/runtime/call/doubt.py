@@ -19,7 +19,7 @@ from reenact.runtime.call.call import Call
 from reenact.runtime.crash_points import reach
 from reenact.runtime.effects.source import SAME, AttemptResult
 from reenact.runtime.gates import budget
-from reenact.runtime.gates.verdict import Refusal
+from reenact.runtime.gates.answer import Refusal
 from reenact.runtime.money import reserved_by
 from reenact.runtime.parked import Parked
 from reenact.runtime.run import Run
@@ -120,7 +120,7 @@ async def record_doubt(call: Call) -> Refusal | None:
         await run.journal.flush()
         reach("after_redispatch_record")
         if run.listeners.any:
-            run.listeners.tell_now(call.fact("redispatch", attempt=trace.made, skill_id=call.step.skill_id))
+            run.listeners.tell_now(call.notice("redispatch", attempt=trace.made, skill_id=call.step.skill_id))
     run.in_doubt.discard(trace.trace_id)
     return None
 

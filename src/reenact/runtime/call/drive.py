@@ -14,8 +14,8 @@ from reenact.record.outcomes import denied_outcome_of, outcome_of, with_output
 from reenact.runtime.call import artifacts, authorize, dispatch, ending
 from reenact.runtime.call.call import Call
 from reenact.runtime.gates import order
+from reenact.runtime.gates.answer import NeedsApproval, Refusal
 from reenact.runtime.gates.duplicate import touched
-from reenact.runtime.gates.verdict import NeedsApproval, Refusal
 from reenact.runtime.parked import Parked
 
 
@@ -35,7 +35,7 @@ async def drive(call: Call) -> StructuredOutcome:
         remember(call, outcome)
     if run.listeners.any:
         known = {"code": outcome.code, "status": outcome.status, "outcome": call.shown(outcome)}
-        run.listeners.tell(call.fact("step_ended", **known, **named(call)))
+        run.listeners.tell(call.notice("step_ended", **known, **named(call)))
     return outcome
 
 
@@ -45,14 +45,14 @@ async def ask_gates(call: Call) -> StructuredOutcome | None:
     if call.step.caller_key is not None:
         await run.journal.flush()  # a key in flight may have to be waited for
     try:
-        verdict = await order.ask(call)
-        if isinstance(verdict, NeedsApproval):
+        answer = await order.ask(call)
+        if isinstance(answer, NeedsApproval):
             run.journal.status("waiting")
             await call.park()
-            raise Parked("waiting", verdict.reason)
-        if isinstance(verdict, Refusal):
-            return ending.deny(call, verdict)
-        run.journal.entry(artifacts.decision(call, verdict))
+            raise Parked("waiting", answer.reason)
+        if isinstance(answer, Refusal):
+            return ending.deny(call, answer)
+        run.journal.entry(artifacts.decision(call, answer))
         return None
     finally:
         if run.gates.external is not None:
@@ -66,7 +66,7 @@ async def execute(call: Call) -> StructuredOutcome:
     if run.cancel_note is not None:
         return ending.refuse(call, "ERR_CANCELLED", "the run was cancelled", holds_key=True)
     if run.listeners.any:
-        run.listeners.tell_now(call.fact("step_started", **named(call)))
+        run.listeners.tell_now(call.notice("step_started", **named(call)))
     try:
         return await dispatch.dispatch(call)
     except Parked:

@@ -15,7 +15,7 @@ from reenact.record.outcomes import build_outcome, denied_outcome_of, with_outpu
 from reenact.runtime.call import artifacts
 from reenact.runtime.call.call import Call
 from reenact.runtime.effects.source import PersonSaid
-from reenact.runtime.gates.verdict import Refusal
+from reenact.runtime.gates.answer import Refusal
 from reenact.runtime.run import Run
 from reenact.store.base import KeyCompletion, KeyState
 

@@ -26,7 +26,7 @@ def go_on(call: Call, error: StoreError) -> None:
     run.unrecorded.why[step.step_id] = str(error)
     log.warning("run %s, step %s goes on without a record: %s", run.run_id, step.step_id, error)
     if run.listeners.any:
-        run.listeners.tell_now(call.fact("unrecorded", message=str(error), skill_id=step.skill_id))
+        run.listeners.tell_now(call.notice("unrecorded", message=str(error), skill_id=step.skill_id))
 
 
 def may_go_on(call: Call) -> bool:

@@ -15,7 +15,7 @@ from reenact.contracts.facts import Facts
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import Spent
-from reenact.runtime.gates.verdict import Refusal, Verdict
+from reenact.runtime.gates.answer import GateAnswer, Refusal
 from reenact.runtime.plans.steps import PlannedStep
 
 NO_FACTS = Facts()
@@ -59,7 +59,7 @@ class AttemptResult(Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class KeyVerdict:
+class KeyAnswer:
     """What a key decides where the store is not asked."""
 
     code: str | None = None
@@ -138,7 +138,7 @@ class EffectSource(ABC):
         """
         return None
 
-    def served_decision(self, _step: PlannedStep, /) -> Verdict | None:
+    def served_decision(self, _step: PlannedStep, /) -> GateAnswer | None:
         """The supervisor's word where a person or a function gave it, to be taken from the record."""
         return None
 
@@ -158,6 +158,6 @@ class EffectSource(ABC):
         """What ended the call here in the record, where that was no attempt."""
         return None
 
-    async def key_verdict(self, _step: PlannedStep, /) -> KeyVerdict | None:
+    async def key_answer(self, _step: PlannedStep, /) -> KeyAnswer | None:
         """What the call's key decides; None where the store knows."""
         return None

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reenact.policy.budget import NOTHING, LedgerDecision, Spent, check_ledger
-from reenact.runtime.gates.verdict import Approval, Refusal, Verdict
+from reenact.runtime.gates.answer import Approval, GateAnswer, Refusal
 from reenact.runtime.money import reserved_by
 
 if TYPE_CHECKING:
     from reenact.runtime.call.call import Call
 
 
-async def decide(call: Call, required: int) -> tuple[Verdict, dict[str, str | None]]:
+async def decide(call: Call, required: int) -> tuple[GateAnswer, dict[str, str | None]]:
     """The budget's word, then the supervisor's, and the amounts that it was decided on.
 
     While a function is asked others go on: then the budget's word is asked again.
@@ -23,15 +23,15 @@ async def decide(call: Call, required: int) -> tuple[Verdict, dict[str, str | No
         if others_go_on:
             await run.money.keep(call.trace_id, required)
         decision, refusal = of_call(call, required)
-        verdict = refusal or await supervision.decide(call)
+        answer = refusal or await supervision.decide(call)
     finally:
         run.money.release(call.trace_id)  # nobody else runs before the decision stands in its place
-    if others_go_on and isinstance(verdict, Approval):
+    if others_go_on and isinstance(answer, Approval):
         decision, refusal = of_call(call, required)
-        verdict = refusal or verdict
+        answer = refusal or answer
     if decision.alert or decision.warning:
         warn(call, decision)
-    return verdict, decision.meta()
+    return answer, decision.meta()
 
 
 def of_call(call: Call, required: int) -> tuple[LedgerDecision, Refusal | None]:
@@ -78,4 +78,4 @@ def warn(call: Call, decision: LedgerDecision) -> None:
     """At the alert threshold, or over a soft limit: somebody should know, and the call goes on."""
     percent = call.run.money.policy.alert_percent
     reason = decision.reason if decision.warning else f"at {percent} % of a budget or beyond"
-    call.run.listeners.tell(call.fact("budget_alert", message=reason))
+    call.run.listeners.tell(call.notice("budget_alert", message=reason))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.journal.chain import sha
-from reenact.runtime.gates.verdict import Refusal
+from reenact.runtime.gates.answer import Refusal
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import hmac_hex

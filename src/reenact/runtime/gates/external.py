@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from reenact.contracts.artifacts import RiskLevel
 from reenact.contracts.plan import Context
 from reenact.journal.run_fold import RunFold
-from reenact.runtime.gates.verdict import Refusal
+from reenact.runtime.gates.answer import Refusal
 from reenact.runtime.plans.steps import PlannedStep, RunPlan
 
 if TYPE_CHECKING:

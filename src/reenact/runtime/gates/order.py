@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from reenact.errors import UnknownPrice
 from reenact.policy.budget import NO_AMOUNTS
 from reenact.runtime.gates import budget, duplicate, permission, validate
-from reenact.runtime.gates.verdict import Approval, Refusal, Verdict
+from reenact.runtime.gates.answer import Approval, GateAnswer, Refusal
 
 if TYPE_CHECKING:
     from reenact.runtime.call.call import Call
 
 
-async def ask(call: Call) -> Verdict:
+async def ask(call: Call) -> GateAnswer:
     """What the gates come to about a call in PENDING."""
     gates, given_up = call.run.gates, None if call.is_live else call.run.source.given_up(call.step)
     refusal = given_up or validate.check(call)
@@ -32,11 +32,11 @@ async def ask(call: Call) -> Verdict:
     except UnknownPrice as error:
         return Refusal("budget", "ERR_LLM_INVALID_MODEL", str(error), {"model": error.model})
     if not call.run.money.has_no_limit:
-        verdict, amounts = await budget.decide(call, required)
+        answer, amounts = await budget.decide(call, required)
     else:
         fold, amounts = call.run.journal.fold, {**NO_AMOUNTS, "required_exact": str(required)}
         if call.is_live and gates.supervision.is_auto and not (fold.parked or fold.votes):
             return Approval("auto", exact=amounts)
-        verdict = await gates.supervision.decide(call)
+        answer = await gates.supervision.decide(call)
     # An approval says what it was decided on.
-    return Approval(verdict.by, vote=verdict.vote, exact=amounts) if isinstance(verdict, Approval) else verdict
+    return Approval(answer.by, vote=answer.vote, exact=amounts) if isinstance(answer, Approval) else answer

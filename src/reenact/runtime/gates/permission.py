@@ -11,7 +11,7 @@ from reenact.contracts.tool_registry import read_tool_registry
 from reenact.errors import SkillError
 from reenact.policy.hosts import HostList, Target, named_targets
 from reenact.policy.tool_class import ToolClassCode, check_tool_class
-from reenact.runtime.gates.verdict import Refusal
+from reenact.runtime.gates.answer import Refusal
 from reenact.runtime.plans.steps import PlannedStep
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from reenact.errors import PlanError
 from reenact.policy.cost import cents
 from reenact.runtime.effects.coroutines import within
 from reenact.runtime.effects.threads import THREADS
-from reenact.runtime.gates.verdict import Approval, NeedsApproval, Refusal, Verdict
+from reenact.runtime.gates.answer import Approval, GateAnswer, NeedsApproval, Refusal
 from reenact.runtime.parked import Parked
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Supervision:
         voted = call.trace_id in call.run.journal.fold.votes
         return self.host is not None or not (voted or self.named is None)
 
-    async def decide(self, call: Call) -> Verdict:
+    async def decide(self, call: Call) -> GateAnswer:
         """The last word about a call that every other gate let pass."""
         run = call.run
         served = None if call.is_live else run.source.served_decision(call.step)
@@ -127,7 +127,7 @@ async def decide(
     named: SupervisorFunction | None = None,
     host: SupervisorFunction | None = None,
     limit_s: float = LONGEST_ANSWER_S,
-) -> Verdict:
+) -> GateAnswer:
     """What the host, the plan's `mode` and a person come to.
 
     The host is asked whenever a call is decided here, also after a person was: it may still say no. A person who has
@@ -147,7 +147,7 @@ async def decide(
     return by_plan if isinstance(by_plan, NeedsApproval) else by_host
 
 
-async def by_mode(mode: str, named: SupervisorFunction | None, proposal: Proposal, limit_s: float) -> Verdict:
+async def by_mode(mode: str, named: SupervisorFunction | None, proposal: Proposal, limit_s: float) -> GateAnswer:
     """What the plan says about its own calls."""
     if mode == "auto":
         return Approval("auto")
@@ -158,20 +158,20 @@ async def by_mode(mode: str, named: SupervisorFunction | None, proposal: Proposa
     return await by_function(named, proposal, NAMED, limit_s)
 
 
-def by_vote(vote: Vote) -> Verdict:
+def by_vote(vote: Vote) -> GateAnswer:
     if vote.decision == "APPROVE":
         return Approval("person", vote=str(vote.digest))
     return Refusal("supervisor", "ERR_POLICY_VIOLATION", f"denied by {vote.who}", vote=str(vote.digest))
 
 
-def by_risk(proposal: Proposal) -> Verdict:
+def by_risk(proposal: Proposal) -> GateAnswer:
     """`ask`: reading needs nobody; writing does."""
     if proposal.risk_level == "READ":
         return Approval("policy")
     return NeedsApproval(f"step {proposal.step_id} would run {proposal.skill_id} ({proposal.risk_level})")
 
 
-async def by_function(function: SupervisorFunction, proposal: Proposal, who: str, limit_s: float) -> Verdict:
+async def by_function(function: SupervisorFunction, proposal: Proposal, who: str, limit_s: float) -> GateAnswer:
     """A function says True, False, or "ask" for a person. Anything else, any failure and no answer in time, is a no."""
     task = asyncio.current_task()
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from reenact.contracts.model_mistakes import said_name, why_unusable
 from reenact.errors import SkillNotFound
 from reenact.runtime.effects.secrets import FILE_VARIABLE
-from reenact.runtime.gates.verdict import Refusal
+from reenact.runtime.gates.answer import Refusal
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.runtime.writing.redaction import KEY_VARIABLE
 from reenact.skills.registry import Registry

@@ -12,7 +12,7 @@ from reenact.record.state import load_fold
 from reenact.runtime.call import ending
 from reenact.runtime.call.call import Call
 from reenact.runtime.engine import Engine
-from reenact.runtime.listeners import Fact
+from reenact.runtime.listeners import Notice
 from reenact.runtime.opening import reopen
 from reenact.runtime.people import votes
 from reenact.runtime.run import Run
@@ -170,7 +170,7 @@ async def cancel(engine: Engine, run_id: str, *, reason: str, who: str | None = 
             closing.seal(run, "cancelled")
         else:
             journal.seal("cancelled", record.plan_hash, len(run.plan))
-        run.listeners.tell(Fact(kind="run_ended", run_id=run.run_id, status="cancelled"))
+        run.listeners.tell(Notice(kind="run_ended", run_id=run.run_id, status="cancelled"))
         await journal.flush()
         hold.leave("cancelled")
     return True

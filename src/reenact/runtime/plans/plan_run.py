@@ -12,7 +12,7 @@ from reenact.runtime.call.dispatch import make_durable
 from reenact.runtime.call.drive import drive
 from reenact.runtime.crash_points import reach
 from reenact.runtime.gates.duplicate import DuplicateGate
-from reenact.runtime.listeners import Fact
+from reenact.runtime.listeners import Notice
 from reenact.runtime.people import votes
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.runtime.run import Run
@@ -55,7 +55,7 @@ async def run_plan(run: Run, before_seal: BeforeSeal | None = None) -> RunStatus
 
 
 async def leave_parked(run: Run) -> None:
-    """What was staged before the run had to stop is a fact all the same, and the step it stops in says where it is."""
+    """What was staged before the run had to stop is recorded all the same, and the step it stops in says where."""
     for trace in run.journal.fold.open.values():
         begin.mark_parked(run, trace)
     await run.journal.flush()
@@ -85,7 +85,7 @@ async def seal(run: Run, status: RunStatus) -> None:
     record = run.journal.fold.record
     assert record is not None
     run.journal.seal(status, record.plan_hash, len(run.plan))
-    run.listeners.tell(Fact(kind="run_ended", run_id=run.run_id, status=status))
+    run.listeners.tell(Notice(kind="run_ended", run_id=run.run_id, status=status))
     reach("before_seal")
     await run.journal.flush()
     reach("after_seal")

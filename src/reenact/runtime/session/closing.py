@@ -5,7 +5,7 @@ from __future__ import annotations
 from reenact.contracts.records import Event, RunStatus
 from reenact.record.reader import RunReader
 from reenact.runtime.crash_points import reach
-from reenact.runtime.listeners import Fact
+from reenact.runtime.listeners import Notice
 from reenact.runtime.run import Run
 from reenact.runtime.session.history import session_plan, synthesize
 from reenact.runtime.session.plan import Document
@@ -24,7 +24,7 @@ async def close(run: Run, said: Document | None) -> RunStatus:
         run.note_cancel_request(run.cancel_note)
         status = "cancelled"
     seal(run, status, reason=None if said is None else run.journal.book.put(said)[0])
-    run.listeners.tell(Fact(kind="run_ended", run_id=run.run_id, status=status))
+    run.listeners.tell(Notice(kind="run_ended", run_id=run.run_id, status=status))
     reach("before_seal")
     await run.journal.flush()
     reach("after_seal")

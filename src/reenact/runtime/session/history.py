@@ -10,8 +10,8 @@ from reenact.runtime.call.call import Call
 from reenact.runtime.call.dispatch import end_with_result
 from reenact.runtime.call.drive import drive, remember
 from reenact.runtime.effects.source import AttemptResult
+from reenact.runtime.gates.answer import Refusal
 from reenact.runtime.gates.duplicate import DuplicateGate, is_idempotent
-from reenact.runtime.gates.verdict import Refusal
 from reenact.runtime.parked import Parked
 from reenact.runtime.run import Run
 from reenact.runtime.session.messages import INTERRUPTED

@@ -9,7 +9,7 @@ from reenact.record.payloads import StoredPayloads
 from reenact.record.state import refuse_ended
 from reenact.runtime.engine import Engine
 from reenact.runtime.lending import live_source
-from reenact.runtime.listeners import Fact
+from reenact.runtime.listeners import Notice
 from reenact.runtime.opening import Interrupted, reopen
 from reenact.runtime.run import Run
 from reenact.runtime.session.history import remembered_gate, session_plan
@@ -33,7 +33,7 @@ def reopen_session(engine: Engine, run_id: str) -> Run:
     run = reopen(engine, run_id, read_session)
     run.gates.duplicates = remembered_gate(run, run.journal.fold.turn, read[0])
     keep_beside(run)
-    run.listeners.tell_now(Fact(kind="recovered", run_id=run_id, message=run.read_from))
+    run.listeners.tell_now(Notice(kind="recovered", run_id=run_id, message=run.read_from))
     return run
 
 

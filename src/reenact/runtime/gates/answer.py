@@ -37,4 +37,4 @@ class NeedsApproval:
     reason: str
 
 
-Verdict = Refusal | Approval | NeedsApproval
+GateAnswer = Refusal | Approval | NeedsApproval
