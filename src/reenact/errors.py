@@ -38,6 +38,7 @@ ReenactError                     has .code (stable) and .exit_code (the CLI's)
 │   └── UnsealedRecording        a run without its seal: its end is not known              exit 4
 ├── SecretError                  a secret is missing, or stands where none may stand       exit 4
 ├── WaitingForPerson             a session's call needs a person first                     exit 4
+├── Diverged                     a program that was started again asks for something else   exit 1
 ├── DeterminismBroken            something changed since the recording: nothing is replayed live  exit 1
 └── DeterminismViolation         decision code asked for a field that may differ           exit 1
 SkillError.<CODE>                what a skill raises to name its failure; becomes an outcome
@@ -280,6 +281,40 @@ class WaitingForPerson(ReenactError):
         self.status = status
         self.run_id = run_id
         self.step_id = step_id
+
+
+class Diverged(ReenactError):
+    """A program that was started again asks for something else than it did before; nothing was sent.
+
+    `kind` is `another_call`, `other_arguments`, `unaccounted_write` or `not_asked` (in a replay also `new_call`).
+    `lane` and `place` say where, `recorded` and `asked` what, `pointer` where their arguments first differ; `nearest`
+    names the recorded call that is most like the one asked for, `unaccounted` the writes that were not asked for.
+    """
+
+    code = "SESSION_DIVERGED"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str,
+        lane: str,
+        place: int | None = None,
+        recorded: dict[str, object] | None = None,
+        asked: dict[str, object] | None = None,
+        pointer: str | None = None,
+        nearest: str | None = None,
+        unaccounted: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.lane = lane
+        self.place = place
+        self.recorded = recorded
+        self.asked = asked
+        self.pointer = pointer
+        self.nearest = nearest
+        self.unaccounted = unaccounted
 
 
 class DeterminismBroken(ReenactError):

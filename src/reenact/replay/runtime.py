@@ -75,6 +75,7 @@ class Runtime(Engine):
     def session(
         self,
         *,
+        id: str | None = None,  # noqa: A002  # as users say it
         goal: str = "",
         agent_id: str = "agent",
         budget_cents: int | None = None,
@@ -84,7 +85,10 @@ class Runtime(Engine):
         duplicate_output: bool = False,
         unrecorded_reads: bool | None = None,
     ) -> SessionOpening:
-        """A session for an agent loop: `async with runtime.session(goal=…) as s`, or plain `with`.
+        """A session for an agent loop: `async with runtime.session(id="order-42") as s`, or plain `with`.
+
+        Run the program again, and a session of that `id` (the agent's own) goes on where it died: what it recorded is
+        answered from the record, a call that was open is settled, what is new is made. One that has ended only answers.
 
         `context` takes what a plan's context takes. `resume` goes on with a session of that id; calls that were
         interrupted are ended by an appended result (`interrupted="settle"` drives them to their end instead).
@@ -93,6 +97,7 @@ class Runtime(Engine):
         """
         return SessionOpening(
             self,
+            id=id,
             goal=goal,
             agent_id=agent_id,
             budget_cents=budget_cents,

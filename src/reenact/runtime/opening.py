@@ -46,6 +46,7 @@ def begin(
     mode: RunMode = "live",
     parent_run: str | None = None,
     original_run_id: str | None = None,
+    session: str | None = None,
 ) -> Run:
     """A new run, its run record staged for the first commit."""
     if run_id is not None and not is_uuid7(run_id):
@@ -71,7 +72,7 @@ def begin(
     )
     new_run = NewRun(
         kind=kind, mode=mode, parent_run=parent_run, plan_id=plan.plan.plan_id, agent_id=plan.plan.agent_id,
-        started_at=started_at, dedupe_key=dedupe_key,
+        started_at=started_at, dedupe_key=dedupe_key, session=session,
     )  # fmt: skip
     journal.run(record, new_run)
     run = assemble(engine, plan, journal, source, original_run_id or new_id)

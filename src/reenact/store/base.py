@@ -131,6 +131,8 @@ class NewRun:
     started_at: str
     dedupe_key: bytes
     """Keys the hash by which equal content is found again; never exported."""
+    session: str | None = None
+    """The id that a session's host gave it, unique per agent but for a run that continues its parent."""
 
 
 class Unit(Struct, kw_only=True):
@@ -181,6 +183,8 @@ class RunRow:
     parent_run: str | None
     commits: int
     started_at: str
+    session: str | None = None
+    """The id that its host gave to a session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +252,7 @@ class Store(Protocol):
     def pending_votes(self, run_id: str) -> dict[str, bytes]: ...
 
     def find_run(self, prefix: str) -> RunRow: ...
+    def find_session(self, agent_id: str, session: str) -> RunRow | None: ...
     def runs(self, *, status: tuple[RunStatus, ...] | None = None, limit: int | None = None) -> list[RunRow]: ...
     def unattended(self) -> frozenset[str]: ...
     def open_run(self, run_id: str) -> OpenRun | None: ...

@@ -96,6 +96,7 @@ class RunCells(NamedTuple):
     status: object
     token: object
     dedupe_key: object
+    session: object
 
 
 class TraceCells(NamedTuple):
@@ -268,14 +269,14 @@ class Evidence(Protocol):
 
 
 def find_run(evidence: Evidence, prefix: str) -> tuple[RunEvidence, str]:
-    """The run whose id begins with `prefix`, and that id; `last` is the newest one."""
+    """The run whose id begins with `prefix` or the session of that id, and the run id; `last` is the newest one."""
     candidates = evidence.named_runs(prefix)
     if len(candidates) != 1 or said_id(evidence.run(candidates[0][0])) != candidates[0][1]:
         candidates = by_commits(evidence, prefix) or candidates
     if not candidates:
         raise RunNotFound(f"no run {prefix!r} in this store; `reenact ls` lists what is there")
     if len(candidates) > 1:
-        raise RunNotFound(f"{prefix!r} is the beginning of several run ids; give more of it")
+        raise RunNotFound(f"{prefix!r} names several runs; give more of the run id")
     number, run_id = candidates[0]
     return evidence.run(number), run_id
 

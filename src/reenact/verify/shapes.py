@@ -23,6 +23,7 @@ Code = Annotated[str, Meta(pattern=r"\A[A-Z0-9_]{1,64}\Z")]
 Exact = Annotated[str, Meta(pattern=r"\A(?:0|[1-9][0-9]{0,39})\Z")]
 StepId = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_.:-]{1,128}\Z")]
 SkillId = Annotated[str, Meta(pattern=r"\A[a-z0-9_-]{1,64}(?:\.[a-z0-9_-]{1,64})?\Z")]
+Lane = Annotated[str, Meta(pattern=r"\Amain(?:\.[A-Za-z0-9_-]{1,36})*\Z", max_length=100)]
 Word = Annotated[str, Meta(pattern=r"\A[a-z0-9_-]+\Z")]
 Key = Annotated[str, Meta(min_length=1, max_length=255)]
 Who = Annotated[str, Meta(min_length=1, max_length=255)]
@@ -67,6 +68,7 @@ class RequestMeta(Shape):
     definition_digest: Hex64 | None
     idempotency_source: Literal["caller", "trace"]
     key: Hex64 | UnsetType = UNSET
+    lane: Lane | UnsetType = UNSET
 
 
 class ActionRequest(Artifact, tag="talos.tga.action_request"):
@@ -190,7 +192,7 @@ class Run(Shape):
 
 class Event(Shape):
     schema: Literal["reenact.event.v1"]
-    type: Literal["turn", "verify", "finish", "resolve", "cancel", "synthesized", "late"]
+    type: Literal["turn", "verify", "now", "finish", "resolve", "cancel", "synthesized", "late"]
     ts: Time
     who: Who | None
     reason: Hex64 | None

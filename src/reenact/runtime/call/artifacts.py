@@ -58,6 +58,8 @@ def request(call: Call, commitment: str) -> ActionRequest:
         "definition_digest": step.definition_digest,
         "idempotency_source": "trace" if step.caller_key is None else "caller",
     }
+    if step.lane is not None:
+        meta["lane"] = step.lane
     if step.caller_key is not None:
         book = run.journal.book
         meta["key"] = book.put_as_it_is(book.redactor.redact_text(step.caller_key))[0]

@@ -47,6 +47,8 @@ class PlannedStep(Struct, frozen=True, kw_only=True):
     """Whether the duplicate gate has to know of it: it may not be repeated, or says what it reads and writes."""
     price: SkillPrice
     turn: int = 0
+    lane: str | None = None
+    """Of a call that its host has named; the name of any other says it."""
 
     def tool_class(self, parameters: Mapping[str, object]) -> ToolClass:
         """A skill that declares no class, or that nobody knows, counts as a write."""
@@ -99,6 +101,7 @@ class Bound(Struct, frozen=True, kw_only=True):
         timeout_ms: int | None = None,
         caller_key: str | None = None,
         turn: int = 0,
+        lane: str | None = None,
     ) -> PlannedStep:
         """A call of the skill; what it does not say is as bound."""
         return PlannedStep(
@@ -121,6 +124,7 @@ class Bound(Struct, frozen=True, kw_only=True):
             touches=self.touches,
             price=self.price,
             turn=turn,
+            lane=lane,
         )
 
 

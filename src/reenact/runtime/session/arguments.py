@@ -11,6 +11,7 @@ from reenact.contracts.plan import STEP_ID
 from reenact.contracts.plan_rules import SKILL_ID, VERSION
 from reenact.contracts.references import SCALARS, escape
 from reenact.errors import CanonicalizationError, UsageError
+from reenact.runtime.session.answering.lanes import lane_of
 from reenact.runtime.session.plan import Document
 from reenact.values.canonical import MAX_DEPTH, as_recorded, canonicalize
 
@@ -49,6 +50,12 @@ class StepNames:
             self._given.add(name)
 
 
+def refuse_place(step_id: str) -> None:
+    """A host does not call its calls what the session calls them by their place."""
+    if lane_of(step_id) is not None:
+        raise UsageError(f"step_id {step_id!r} is what the session itself calls its calls; take another")
+
+
 class Unbindable(Exception):  # it becomes a refusal: whether a place is there depends on what a model wrote
     """A secret's place is not in the parameters."""
 
@@ -81,6 +88,14 @@ def check_arguments(version: object, step_id: object, key: object, secrets: Mapp
             raise UsageError(f"{pointer!r} is not a JSON pointer such as /headers/authorization")
         if not (isinstance(name, str) and is_text(name) and name):
             raise UsageError(f"secrets[{pointer!r}] is the name of a secret, not {name!r}")
+
+
+def check_id(session_id: object, resume: str | None) -> None:
+    """What the host calls a session."""
+    if not isinstance(session_id, str) or not is_text(session_id) or not 1 <= len(session_id) <= LONGEST_KEY:
+        raise UsageError(f"the id of a session is 1 to {LONGEST_KEY} characters of text, not {session_id!r}")
+    if resume is not None:
+        raise UsageError("id= finds a session by what you call it, resume= by its run id: say one of them")
 
 
 def check_key(key: object) -> None:

@@ -9,6 +9,9 @@ import signal
 from collections.abc import Mapping
 from contextlib import suppress
 
+from reenact.errors import Diverged
+from reenact.values.difference import first_difference
+
 TIMED_OUT = 124
 NOT_FOUND = 127
 
@@ -18,6 +21,23 @@ async def run_commands(commands: list[str], context: Mapping[str, object], timeo
     workspace = context.get("workspace")
     folder = workspace if isinstance(workspace, str) else None
     return [await run_command(command, folder, timeout_s) for command in commands]
+
+
+def recorded_codes(told: Mapping[str, object], commands: list[str]) -> list[int]:
+    """The exit codes that the same commands had before; Diverged where others were run here."""
+    if told.get("commands") != commands:
+        difference = first_difference(told.get("commands"), commands)
+        raise Diverged(
+            f"verify is recorded for other commands: {difference}. Nothing was run",
+            kind="other_arguments",
+            lane=str(told.get("lane")),
+            recorded={"commands": told.get("commands")},
+            asked={"commands": commands},
+            pointer=None if difference is None else difference.pointer,
+        )
+    codes = told.get("exit_codes")
+    assert isinstance(codes, list)
+    return codes
 
 
 async def run_command(command: str, folder: str | None, timeout_s: float) -> int:

@@ -10,8 +10,9 @@ from reenact.contracts.model_mistakes import said_name, without_marks
 from reenact.contracts.references import unescape
 from reenact.errors import UsageError
 from reenact.record.reader import RecordedStep, RunReader
-from reenact.runtime.run import Run
 from reenact.runtime.session.plan import Document
+from reenact.runtime.writing.redaction import Redactor
+from reenact.store.base import Store
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import sha256_hex
 
@@ -21,10 +22,9 @@ NOT_IN_A_NAME = re.compile("[^a-zA-Z0-9_-]")
 LONGEST_NAME = 64
 
 
-def messages_of(run: Run, style: str) -> list[Document]:
+def messages_of(store: Store, run_id: str, redactor: Redactor, style: str) -> list[Document]:
     """The calls of a session so far, with their values as its host saw them."""
-    redactor = run.journal.book.redactor
-    steps = RunReader(run.store, run.run_id).steps()
+    steps = RunReader(store, run_id).steps()
     return messages(steps, style, lambda value: redactor.hide(redactor.decrypt(value)))
 
 

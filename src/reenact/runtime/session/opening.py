@@ -5,30 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Final
 
-from reenact.contracts.records import ENDED, Event, RunStatus
+from reenact.contracts.records import RunStatus
 from reenact.errors import UsageError, WaitingForPerson
 from reenact.runtime.engine import Engine
 from reenact.runtime.hold import Hold
-from reenact.runtime.lending import live_source
-from reenact.runtime.opening import begin
 from reenact.runtime.parked import Parked
-from reenact.runtime.plans.plan_secrets import refuse_secrets_in_session
-from reenact.runtime.plans.tool_registries import check_registries, with_host_registries
 from reenact.runtime.run import Run
 from reenact.runtime.session import history
-from reenact.runtime.session.plan import Document, SessionPlan, opening
-from reenact.runtime.session.reopening import keep_beside, reopen_session, session_document
+from reenact.runtime.session.answering.answers import Ended
+from reenact.runtime.session.arguments import check_id
+from reenact.runtime.session.beginning import NOBODY, Wanted, begin_session
 from reenact.runtime.session.session import Session
 from reenact.runtime.session.settling import as_waiting
 from reenact.runtime.session.sync import LoopThread, SyncSession
-from reenact.runtime.writing.checkpoint_state import fresh_gate
-from reenact.runtime.writing.redaction import Redactor
-from reenact.values.canonical import canonicalize
-
-NOBODY: Final = "agent"
-"""The agent of a session that names none."""
 
 
 class SessionOpening:
@@ -38,6 +28,7 @@ class SessionOpening:
         self,
         engine: Engine,
         *,
+        id: str | None = None,  # noqa: A002  # as users say it
         goal: str = "",
         agent_id: str = NOBODY,
         budget_cents: int | None = None,
@@ -51,13 +42,11 @@ class SessionOpening:
             raise UsageError(f"interrupted={interrupted!r} is neither synthesize nor settle")
         if budget_cents is not None and context is not None and context.get("budget_cents") not in (None, budget_cents):
             raise UsageError("budget_cents is said twice, and differently in the context; say it once")
+        if id is not None:
+            check_id(id, resume)
         self._engine = engine
-        self._goal = goal
-        self._agent_id = agent_id
-        self._context: Document = dict(context or {})
-        if budget_cents is not None:
-            self._context["budget_cents"] = budget_cents
-        self._resume = resume
+        own = {} if budget_cents is None else {"budget_cents": budget_cents}
+        self._wanted = Wanted(id=id, goal=goal, agent_id=agent_id, context={**(context or {}), **own}, resume=resume)
         self._interrupted = interrupted
         self._duplicate_output = duplicate_output
         self._unrecorded_reads = unrecorded_reads
@@ -68,17 +57,20 @@ class SessionOpening:
     # -- async -----------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Session:
-        run = self._reopened(self._resume) if self._resume else self._opened()
+        run, answers = begin_session(self._engine, self._wanted)
+        if isinstance(run, Ended):
+            self._session = Session(self._engine, run, answers)
+            return self._session
         run.gates.duplicate_output = self._duplicate_output
         if self._unrecorded_reads is not None:
             run.unrecorded.reads_go_on = self._unrecorded_reads
         assert run.gates.duplicates is not None
         run.gates.duplicates.with_output = self._duplicate_output
-        self._session = session = Session(self._engine, run)
+        self._session = session = Session(self._engine, run, answers)
         self._hold = await self._engine.held(run).__aenter__()
         try:
             await run.journal.flush()
-            if self._resume:
+            if self._wanted.resume:
                 await self._repair(run, session)
         except Parked as parked:
             self._hold.leave(parked.status, str(parked))
@@ -98,10 +90,15 @@ class SessionOpening:
     ) -> None:
         """A block that ends well seals the run. One that raises leaves it open, to be resumed."""
         assert self._session is not None
-        assert self._hold is not None
+        if self._hold is None:  # it had ended before
+            if error is None:
+                self._session.refuse_not_asked()
+            return
         hold = self._hold
         try:
             await self._until_quiet(self._session, error)
+            if error is None:
+                self._session.refuse_not_asked()
             if isinstance(error, WaitingForPerson):
                 hold.leave(self._stopped_as(error), str(error))
             elif error is None:
@@ -149,7 +146,9 @@ class SessionOpening:
     def __enter__(self) -> SyncSession:
         self._thread = LoopThread()
         try:
-            return SyncSession(self._thread.do(self.__aenter__()), self._thread)
+            session = self._thread.do(self.__aenter__())
+            session.by_threads = True
+            return SyncSession(session, self._thread)
         except BaseException:
             self._thread.stop()
             raise
@@ -162,59 +161,6 @@ class SessionOpening:
             self._thread.do(self.__aexit__(kind, error, trace))
         finally:
             self._thread.stop()
-
-    # -- beginnings ------------------------------------------------------------------------------------------------
-
-    def _opened(self) -> Run:
-        engine = self._engine
-        run_id = engine.clock.uuid7()
-        refuse_secrets_in_session(self._agent_id, self._context, engine.secrets)
-        goal = Redactor(engine.secrets).redact_text(self._goal)
-        context = with_host_registries(self._context, engine.tool_registries)
-        document = opening(run_id, goal=goal, agent_id=self._agent_id, context=context, clock=engine.clock)
-        plan = SessionPlan(document, engine.registry.freeze())
-        check_registries(plan.plan.context.tool_registries, source="session")
-        run = begin(engine, plan, live_source(engine, plan), kind="session", run_id=run_id)
-        record = run.journal.fold.record
-        assert record is not None
-        data = run.journal.book.put_as_it_is(document)[0]
-        run.journal.event(Event(data=data, reason=None, trace_id=None, ts=record.started_at, type="turn", who=None))
-        run.gates.duplicates = fresh_gate(run)
-        keep_beside(run)
-        return run
-
-    def _reopened(self, resume: str) -> Run:
-        row = self._engine.store.find_run(resume)
-        if row.kind != "session":
-            raise UsageError(f"run {row.run_id} is a plan; `reenact resume {row.run_id}` goes on with it")
-        if row.status in ENDED:
-            raise UsageError(f"session {row.run_id} has ended ({row.status})")
-        self._refuse_another(row.run_id)
-        return reopen_session(self._engine, row.run_id)
-
-    def _refuse_another(self, run_id: str) -> None:
-        """A session goes on with what it began with: what is said otherwise would not hold, so it is refused."""
-        if not self._goal and self._agent_id == NOBODY and not self._context:
-            return
-        began = session_document(self._engine, run_id)
-        context = began.get("context")
-        assert isinstance(context, dict)
-        asked: Document = {f"context.{name}": value for name, value in self._context.items()}
-        had: Document = {f"context.{name}": context.get(name) for name in self._context}
-        own, kept = self._context.get("tool_registries"), context.get("tool_registries")
-        if isinstance(own, list) and isinstance(kept, list):  # the runtime's stand behind those that were said
-            added = [each for each in self._engine.tool_registries if each not in own]
-            had["context.tool_registries"] = [each for each in kept if each not in added]
-        if self._goal:
-            asked["goal"], had["goal"] = Redactor(self._engine.secrets).redact_text(self._goal), began.get("goal")
-        if self._agent_id != NOBODY:
-            asked["agent_id"], had["agent_id"] = self._agent_id, began.get("agent_id")
-        for name, value in asked.items():
-            if canonicalize(value) != canonicalize(had[name]):
-                raise UsageError(
-                    f"session {run_id} began with another {name}, and goes on with that; leave it out, "
-                    "or begin a new session"
-                )
 
     async def _repair(self, run: Run, session: Session) -> None:
         """What an earlier process left open is ended, so that the history is whole."""

@@ -26,8 +26,13 @@ from reenact.values.ids import uuid7_ms
 Document = dict[str, object]
 
 
-def opening(run_id: str, *, goal: str, agent_id: str, context: Document, clock: Clock) -> Document:
-    """What a session knows when it begins; kept with its first turn, so that it can be resumed."""
+def opening(
+    run_id: str, *, goal: str, agent_id: str, context: Document, clock: Clock, session: Document | None = None
+) -> Document:
+    """What a session knows when it begins; kept with its first turn, so that it can be resumed.
+
+    `session` is what its host calls it, and what it continues.
+    """
     pins = {
         "taxonomy": TAXONOMY_VERSION,
         "prices": {"models": {}, "version": DEFAULT_PRICES.version, "skills": {}},
@@ -41,6 +46,7 @@ def opening(run_id: str, *, goal: str, agent_id: str, context: Document, clock: 
         "goal": goal,
         "steps": [],
         "context": {**context, "pins": pins},
+        **({} if session is None else {"session": session}),
     }
 
 
@@ -48,6 +54,7 @@ class SessionPlan(RunPlan):
     """A plan that grows. What is pinned is pinned when a skill is first called, and stays."""
 
     def __init__(self, document: Document, registry: Registry) -> None:
+        document = {name: value for name, value in document.items() if name != "session"}
         plan, _ = plan_from_document(document, source="session")
         super().__init__(plan, document, registry)
         if limits_external_calls(plan) and self.pins.side_effects is None:
@@ -69,6 +76,7 @@ class SessionPlan(RunPlan):
         parameters: Document,
         turn: int,
         caller_key: str | None = None,
+        lane: str | None = None,
     ) -> PlannedStep:
         """The step of one call. What a model got wrong about a tool's name is a call of no skill."""
         bound = self.called.get((skill_id, version)) if NAMED not in parameters else self.unknown(skill_id, version)
@@ -79,7 +87,15 @@ class SessionPlan(RunPlan):
             if bound.skill.metadata.cost_model == "tokens":
                 self.pin(bound.skill, parameters)
         return bound.step(
-            index, step_id, skill_id, version, parameters, on_error="continue", caller_key=caller_key, turn=turn
+            index,
+            step_id,
+            skill_id,
+            version,
+            parameters,
+            on_error="continue",
+            caller_key=caller_key,
+            turn=turn,
+            lane=lane,
         )
 
     def bound_skill(self, skill_id: str, version: str | None, parameters: Document) -> Bound:

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from reenact.contracts.references import secret_names
 from reenact.errors import EvidenceError
 from reenact.journal.run_fold import RunFold
 from reenact.record.payloads import StoredPayloads
 from reenact.record.state import refuse_ended
 from reenact.runtime.engine import Engine
-from reenact.runtime.lending import live_source
+from reenact.runtime.lending import live_source, redactor_of
 from reenact.runtime.listeners import Notice
 from reenact.runtime.opening import Interrupted, reopen
 from reenact.runtime.run import Run
+from reenact.runtime.session.answering.answers import Answers, Ended
 from reenact.runtime.session.history import remembered_gate, session_plan
 from reenact.runtime.session.plan import Document, SessionPlan
-from reenact.runtime.writing.checkpoint_state import Past, encoded, read_past
+from reenact.runtime.writing.checkpoint_state import Past, encoded, read_past, read_whole
+from reenact.store.base import RunRow, Store
 
 
 def reopen_session(engine: Engine, run_id: str) -> Run:
     """A session's state with its lease taken; its opening was kept with its first turn."""
+    return reopen_with_past(engine, run_id, read_past)[0]
+
+
+def reopen_with_past(engine: Engine, run_id: str, read_state: Callable[[Store, str], Past]) -> tuple[Run, Past]:
+    """The run, and as much of its past as `read_state` reads."""
     read: list[Past] = []
 
     def read_session(_: Engine, run_id: str) -> Interrupted:
         plan = SessionPlan(session_document(engine, run_id), engine.registry.freeze())
-        past = read_past(engine.store, run_id)
+        past = read_state(engine.store, run_id)
         read.append(past)
         refuse_ended(past.recovered.fold)
         pin_again(plan, past)
@@ -34,7 +43,26 @@ def reopen_session(engine: Engine, run_id: str) -> Run:
     run.gates.duplicates = remembered_gate(run, run.journal.fold.turn, read[0])
     keep_beside(run)
     run.listeners.tell_now(Notice(kind="recovered", run_id=run_id, message=run.read_from))
-    return run
+    return run, read[0]
+
+
+def reopen_to_answer(engine: Engine, run_id: str) -> tuple[Run, Answers]:
+    """A session with an id that was left open, and all of its record."""
+    run, past = reopen_with_past(engine, run_id, read_whole)
+    answers = Answers(run.journal.book.redactor)
+    answers.keep(past.steps, past.recovered.fold.events, run.journal.book)
+    return run, answers
+
+
+def only_answered(engine: Engine, row: RunRow) -> tuple[Ended, Answers]:
+    """A session that has ended, and its record; nothing is held, and nothing written."""
+    plan = SessionPlan(session_document(engine, row.run_id), engine.registry.freeze())
+    past = read_whole(engine.store, row.run_id)
+    pin_again(plan, past)
+    engine.secrets.learn(plan.secret_names)
+    answers = Answers(redactor_of(engine, plan))
+    answers.keep(past.steps, past.recovered.fold.events, StoredPayloads(engine.store, row.run_id))
+    return Ended(row.run_id, row.status, plan, redactor_of(engine, plan), past.recovered.fold.spent_exact), answers
 
 
 def pin_again(plan: SessionPlan, past: Past) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
 
 from reenact.contracts.outcome import StructuredOutcome
-from reenact.contracts.records import Event, EventType, RunStatus
-from reenact.errors import ConcurrentExecution, UsageError
+from reenact.contracts.records import RunStatus
+from reenact.errors import ConcurrentExecution, RunEnded, UsageError
 from reenact.runtime.call import begin, unrecorded
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.dispatch import make_durable
@@ -16,45 +19,68 @@ from reenact.runtime.call.drive import drive
 from reenact.runtime.engine import Engine
 from reenact.runtime.parked import Parked
 from reenact.runtime.run import Run
-from reenact.runtime.session import checks, closing, history, messages, settling
+from reenact.runtime.session import closing, history, messages, settling
+from reenact.runtime.session.answering.answers import Answers, Asked, Ended, RecordedCall
+from reenact.runtime.session.answering.told import Told
 from reenact.runtime.session.arguments import (
     StepNames,
     check_arguments,
     check_commands,
     is_recordable,
     no_tool,
+    refuse_place,
     spoken_parameters,
 )
 from reenact.runtime.session.plan import Document
-from reenact.runtime.writing.checkpoint_state import fresh_gate
 
 
 class Session:
-    """One run of an agent loop. `call` never raises for a tool's failure; what it returns is durable."""
+    """One run of an agent loop. `call` never raises for a tool's failure; what it returns is durable.
 
-    def __init__(self, engine: Engine, run: Run) -> None:
+    A session with an id has the `answers` of its record: what is asked for again is answered from there. Where it has
+    ended there is no run, and nothing new is made.
+    """
+
+    def __init__(self, engine: Engine, run: Run | Ended, answers: Answers | None = None) -> None:
         self._engine = engine
-        self._run = run
-        self._plan = history.session_plan(run)
+        self._at = run
+        self._answers = answers
+        self._plan = run.plan if isinstance(run, Ended) else history.session_plan(run)
+        self.by_threads = False
+        """Whether threads call it, through its synchronous front."""
         self._finished = False
         self._confidence: float | None = None
-        self._passed_before = 0
         self._in_flight: dict[str, tuple[asyncio.Future[None], asyncio.Task[object] | None]] = {}
         """Until when each call is under way, and in whose task."""
-        self._names = StepNames(lambda: run.store.step_ids(run.run_id) if run.journal.fold.requested else ())
+        self._names = StepNames(self._earlier_names)
         self._tools: dict[str, int] = {}
         """Names that can be recorded as they are, by what was known of secrets when that was looked at."""
+        self._told = Told(lambda: self._run, self._plan, answers)
+        self._redactor = run.redactor if isinstance(run, Ended) else run.journal.book.redactor
+        self._placing = threading.Lock()
         self._closing = False
         self._left = False
 
     @property
+    def _run(self) -> Run:
+        """The run that is gone on with; RunEnded where there is none."""
+        if isinstance(self._at, Ended):
+            raise RunEnded(f"session {self.run_id} has ended ({self._at.status}): it only answers what it recorded")
+        return self._at
+
+    @property
     def run_id(self) -> str:
-        return self._run.run_id
+        return self._at.run_id
 
     @property
     def spent_exact(self) -> int:
         """Picodollars charged so far."""
-        return self._run.journal.fold.spent_exact
+        return self._at.spent_exact if isinstance(self._at, Ended) else self._at.journal.fold.spent_exact
+
+    @property
+    def answers(self) -> bool:
+        """Whether it has a record to answer from."""
+        return self._answers is not None
 
     async def call(
         self,
@@ -69,21 +95,73 @@ class Session:
         """Call a tool. `secrets` binds JSON pointers in the parameters to names; all else is taken literally.
 
         A tool that nobody knows and parameters that it cannot take are outcomes, whatever a model made of them;
-        UsageError is for what only the host says.
+        UsageError is for what only the host says. In a session with an id, a call that is recorded under this name is
+        answered from the record, and Diverged is raised where the record has something else.
         """
+        asked = self.ask(skill_id, parameters, version, step_id, idempotency_key, dict(secrets or {}))
+        return await self.answer(asked)
+
+    # -- asking the record -------------------------------------------------------------------------------------------
+
+    def ask(
+        self,
+        skill_id: str,
+        parameters: object,
+        version: str | None,
+        step_id: str | None,
+        key: str | None,
+        secrets: dict[str, str],
+    ) -> Asked:
+        """What is asked for, as it would be recorded, with its place; where this raises, nothing has happened."""
         self._check_open()
-        call = self._begun(
-            skill_id,
-            parameters,
-            version=version,
-            step_id=step_id,
-            idempotency_key=idempotency_key,
-            secrets=dict(secrets or {}),
-        )
+        check_arguments(version, step_id, key, secrets)
+        if secrets:
+            self._engine.secrets.learn(secrets.values())
+            self._plan.secret_names.update(secrets.values())
+        recordable = spoken_parameters(parameters, secrets)
+        secrets_known = len(self._engine.secrets.seen)
+        if not isinstance(skill_id, str) or self._tools.get(skill_id) != secrets_known:
+            if is_recordable(skill_id, self._is_writable):
+                self._tools[skill_id] = secrets_known
+            else:
+                skill_id, version, recordable = no_tool(skill_id, recordable)
+        asked = Asked(None, 0, step_id, skill_id, version, recordable, key)
+        return asked if self._answers is None else self._placed(asked, self._answers)
+
+    def _placed(self, asked: Asked, answers: Answers) -> Asked:
+        if asked.name is not None:
+            refuse_place(asked.name)
+        with self._placing:
+            lane = answers.lanes.current
+            lane.calls += 1
+            return asked._replace(lane=lane, place=lane.calls)
+
+    def answer_at_once(self, asked: Asked) -> StructuredOutcome | RecordedCall | None:
+        """What the record answers without waiting for anybody; the recorded call where that is open."""
+        answers = self._answers
+        found = None if answers is None else answers.find_now(asked)
+        return found.answer() if found is not None and found.is_finished else found
+
+    async def answer(self, asked: Asked, found: RecordedCall | None = None) -> StructuredOutcome:
+        """What the record says, else what comes of the call that is made."""
+        if self._answers is not None and found is None:
+            found = await self._answers.find(asked, by_threads=self.by_threads)
+        if found is None:
+            call = self._begun(asked)
+        elif found.is_finished:
+            return found.answer()
+        else:
+            return await self._open_call(found)
         try:
             return await self._driven(call)
         except Parked as parked:
             raise settling.as_waiting(parked, self.run_id, call.step.step_id) from None
+
+    async def _open_call(self, found: RecordedCall) -> StructuredOutcome:
+        """A call that an earlier process left open is driven on, as its skill says."""
+        settling.hear(self._run)
+        (outcome,) = await settling.settle(self._run, [found.trace], self._driven, self._in_flight)
+        return outcome
 
     async def _driven(self, call: Call) -> StructuredOutcome:
         """The outcome of a call, durable. While this goes on the call is nobody else's."""
@@ -109,42 +187,26 @@ class Session:
         marked = unrecorded.marked(call, outcome) if self._run.unrecorded.why else outcome
         return self._run.journal.book.redactor.hide_known(marked)
 
-    def _begun(
-        self,
-        skill_id: str,
-        parameters: object,
-        *,
-        version: str | None,
-        step_id: str | None,
-        idempotency_key: str | None,
-        secrets: dict[str, str],
-    ) -> Call:
+    def _begun(self, asked: Asked) -> Call:
         """The call with its request staged; where this raises, nothing is. It takes the next index: there is no gap."""
-        check_arguments(version, step_id, idempotency_key, secrets)
-        run, plan = self._run, self._plan
+        run = self._run
         index = run.journal.fold.requested
-        name = f"c{index + 1}" if step_id is None else self._given_name(step_id, index)
-        if secrets:
-            self._engine.secrets.learn(secrets.values())
-            plan.secret_names.update(secrets.values())
-        recordable = spoken_parameters(parameters, secrets)
-        secrets_known = len(self._engine.secrets.seen)
-        if not isinstance(skill_id, str) or self._tools.get(skill_id) != secrets_known:
-            if is_recordable(skill_id, self._is_writable):
-                self._tools[skill_id] = secrets_known
-            else:
-                skill_id, version, recordable = no_tool(skill_id, recordable)
-        step = plan.planned(
+        if asked.lane is not None and self._answers is not None:
+            name = self._given_name(asked.name, index) if asked.name is not None else self._answers.new_name(asked)
+        else:
+            name = f"c{index + 1}" if asked.name is None else self._given_name(asked.name, index)
+        step = self._plan.planned(
             index=index,
             step_id=name,
-            skill_id=skill_id,
-            version=version,
-            parameters=recordable,
+            skill_id=asked.skill_id,
+            version=asked.version,
+            parameters=asked.parameters,
             turn=run.journal.fold.turn,
-            caller_key=idempotency_key,
+            caller_key=asked.key,
+            lane=asked.lane.path if asked.lane is not None and asked.name is not None else None,
         )
         call = begin.begin(run, step)
-        if step_id is not None:
+        if asked.name is not None:
             self._names.take(name)
         return call
 
@@ -154,30 +216,55 @@ class Session:
             raise UsageError("the name of a step looks like a secret, and names are written as they are")
         return name
 
+    def _earlier_names(self) -> Iterable[str]:
+        run = self._run
+        return run.store.step_ids(run.run_id) if run.journal.fold.requested else ()
+
     def _is_writable(self, name: str) -> bool:
         """Names stand in the chain as they are."""
-        return self._run.journal.book.redactor.redact_text(name) == name
+        return self._redactor.redact_text(name) == name
+
+    # -- lanes, turns, checks, times -----------------------------------------------------------------------------------
+
+    def lane(self, name: str) -> AbstractContextManager[str]:
+        """`with session.lane("researcher"):` names the calls inside by a strand of their own, tasks and threads too."""
+        if self._answers is None:
+            raise UsageError('lanes name the calls of a session that has an id: runtime.session(id="…")')
+        return self._answers.lanes.open(name)
 
     async def turn(self) -> int:
         """Begin a new turn: what was called before no longer counts as a duplicate. Gives the turn's number."""
         self._check_open()
-        self._event("turn", None)
-        turn = self._run.journal.fold.turn
-        self._run.gates.duplicates = fresh_gate(self._run, turn)
-        await self._run.journal.flush()
-        return turn
+        return await self._told.turn()
 
     async def verify(self, commands: Sequence[str], *, timeout_s: float = 600) -> list[int]:
         """Run commands that check the work, and record their exit codes. Gives the codes."""
         self._check_open()
         check_commands(commands, timeout_s)
-        codes = await checks.run_commands(list(commands), self._plan.context, timeout_s)
-        passed = sum(code == 0 for code in codes)
-        delta, self._passed_before = passed - self._passed_before, passed
-        data = {"commands": list(commands), "exit_codes": codes, "verification_delta": delta}
-        self._event("verify", self._run.journal.book.put(data)[0])
-        await self._run.journal.flush()
-        return codes
+        return await self._told.verify(list(commands), timeout_s)
+
+    def now(self) -> datetime:
+        """The time, in UTC; a program that is started again gets the time that it got here before."""
+        self._check_open()
+        return self._told.now()
+
+    async def told_now(self) -> datetime:
+        """`now`, for a thread that is not the loop's."""
+        return self.now()
+
+    def random(self) -> float:
+        """In [0, 1); the same draws in the same order for a program that is started again."""
+        return self._told.random()
+
+    def uuid(self) -> str:
+        """A random UUID (version 4); the same ones in the same order for a program that is started again."""
+        return self._told.uuid()
+
+    def account_for(self, names: Iterable[str]) -> None:
+        """The host has a history of its own and knows of these calls: they need not be asked for again."""
+        if self._answers is None:
+            raise UsageError('account_for is about the record of a session that has an id: runtime.session(id="…")')
+        self._answers.account_for(names)
 
     def finish(self, *, confidence: float | None = None) -> None:
         """Say how sure the agent is of its work; the session ends with the block, and nothing is called any more."""
@@ -188,7 +275,7 @@ class Session:
 
     async def history(self, *, style: str = "openai") -> list[Document]:
         """The calls and results so far as messages that a model API accepts: `openai` or `anthropic`."""
-        return messages.messages_of(self._run, style)
+        return messages.messages_of(self._engine.store, self.run_id, self._redactor, style)
 
     async def settle(self) -> list[StructuredOutcome]:
         """Drive to their end the calls that an earlier process left open, and those that waited for a person.
@@ -208,7 +295,7 @@ class Session:
     @property
     def waiting(self) -> list[str]:
         """Ids of the calls that wait for a person. Where nobody is asked, an undecided call was given up on."""
-        return settling.waiting(self._run)
+        return [] if isinstance(self._at, Ended) else settling.waiting(self._at)
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
@@ -216,6 +303,11 @@ class Session:
         """Until no call is under way. Whoever leaves a block while tasks of his still call waits for what they get."""
         while self._in_flight:
             await asyncio.wait([ended for ended, _ in self._in_flight.values()])
+
+    def refuse_not_asked(self) -> None:
+        """At the end of a block: Diverged where a write of the record was not asked for again."""
+        if self._answers is not None:
+            self._answers.refuse_not_asked()
 
     def cancel_calls(self) -> None:
         """Cancel what is under way in other tasks."""
@@ -227,12 +319,10 @@ class Session:
         """Assemble the plan, seal the run. A call that was given up on ends as in doubt: a seal leaves none open."""
         self._closing = True
         await self.quiet()
+        if isinstance(self._at, Ended):
+            return self._at.status
         said: Document | None = {"confidence": self._confidence} if self._finished else None
         return await closing.close(self._run, said)
-
-    def _event(self, kind: EventType, data: str | None) -> None:
-        ts = self._run.clock.timestamp()
-        self._run.journal.event(Event(data=data, reason=None, trace_id=None, ts=ts, type=kind, who=None))
 
     def leave(self) -> None:
         """The lease is given back: whoever takes it next would not know of a call that is made from here on."""
@@ -243,7 +333,7 @@ class Session:
             raise UsageError(f"the block of session {self.run_id} has ended; open it again with resume=…")
 
     def _check_open(self) -> None:
-        if self._closing or self._run.journal.fold.seal is not None:
+        if self._closing or (not isinstance(self._at, Ended) and self._at.journal.fold.seal is not None):
             raise UsageError(f"session {self.run_id} has ended; open a new one")
         self._check_inside()
         if self._finished:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
 from typing import Any, TypeVar
 
 from reenact.contracts.outcome import StructuredOutcome
@@ -91,11 +93,44 @@ class SyncSession:
         idempotency_key: str | None = None,
         secrets: Mapping[str, str] | None = None,
     ) -> StructuredOutcome:
-        return self._thread.do(
-            self._session.call(
-                skill_id, parameters, version=version, step_id=step_id, idempotency_key=idempotency_key, secrets=secrets
+        session, do = self._session, self._thread.do
+        if not session.answers:
+            return do(
+                session.call(
+                    skill_id,
+                    parameters,
+                    version=version,
+                    step_id=step_id,
+                    idempotency_key=idempotency_key,
+                    secrets=secrets,
+                )
             )
-        )
+        asked = session.ask(skill_id, parameters, version, step_id, idempotency_key, dict(secrets or {}))
+        found = session.answer_at_once(asked)  # without a hop into the loop
+        return found if isinstance(found, StructuredOutcome) else do(session.answer(asked, found))
+
+    def lane(self, name: str) -> AbstractContextManager[str]:
+        """`with session.lane("researcher"):` names the calls inside by a strand of their own.
+
+        A thread that is started inside does not know of it: open the lane in the thread.
+        """
+        return self._session.lane(name)
+
+    def now(self) -> datetime:
+        """The time, in UTC; a program that is started again gets the time that it got here before."""
+        return self._thread.do(self._session.told_now())
+
+    def random(self) -> float:
+        """In [0, 1); the same draws in the same order for a program that is started again."""
+        return self._session.random()
+
+    def uuid(self) -> str:
+        """A random UUID (version 4); the same ones in the same order for a program that is started again."""
+        return self._session.uuid()
+
+    def account_for(self, names: Iterable[str]) -> None:
+        """The host has a history of its own and knows of these calls: they need not be asked for again."""
+        self._session.account_for(names)
 
     def turn(self) -> int:
         return self._thread.do(self._session.turn())

@@ -46,6 +46,7 @@ def compare_derived(
     document: dict[str, Any] = plan if isinstance(plan, dict) else {}
     return [
         *runs(run, rebuilt, document),
+        *session(run, rebuilt, opening(rebuilt, envelopes)),
         *traces(run, rebuilt),
         *shared_payloads(run, rebuilt, envelopes),
         *contents(run, rebuilt, envelopes),
@@ -78,6 +79,15 @@ def told(value: object) -> str:
 def printable(text: str) -> str:
     """A text that stands for bytes which are no UTF-8 cannot be written anywhere."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def session(run: RunEvidence, rebuilt: Rebuilt, opening: dict[str, Any]) -> list[Difference]:
+    """The id of a session, where what it began with was not erased; a plan has none."""
+    said, row, record = opening.get("session"), run.run_row(), rebuilt.run
+    if row is None or record is None or (record.get("kind") == "session" and not opening):
+        return []
+    expected = said.get("id") if isinstance(said, dict) else None
+    return first_difference("runs", f"run_no {run.number}", [("session", expected, row.session)])
 
 
 def runs(run: RunEvidence, rebuilt: Rebuilt, plan: dict[str, Any]) -> list[Difference]:

@@ -10,9 +10,9 @@ from hashlib import sha256
 from msgspec import UNSET
 
 from reenact.contracts.records import Seal
-from reenact.errors import ConcurrentExecution, StoreError, UsageError
+from reenact.errors import ConcurrentExecution, LockAcquireFailed, StoreError, UsageError
 from reenact.journal import chain
-from reenact.store.base import INDEXED_CONTENT, LEASE_MS, PAYLOAD_BITS, Appended, Lease, NewPayload, Unit
+from reenact.store.base import INDEXED_CONTENT, LEASE_MS, PAYLOAD_BITS, Appended, Lease, NewPayload, NewRun, Unit
 from reenact.store.compression import RAW, SMALL
 from reenact.store.deltas import DeltaBases, Row
 from reenact.store.signing import SigningKey, sign_frontier
@@ -78,13 +78,15 @@ class Appender:
                 f"there is a run {unit.run_id} in sqlite:///{self._connection.path} already; "
                 "leave the id out to get a new one"
             )
+        if run.session is not None:
+            refuse_taken(db, run)
         expires = self._clock.now_ms() + LEASE_MS
         db.execute(
             "INSERT INTO runs (run_id, kind, mode, parent_run, plan_id, agent_id, status, started_at, "
-            "dedupe_key, owner, token, expires_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?)",
+            "dedupe_key, owner, token, expires_ms, session) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?)",
             (
                 unit.run_id, run.kind, run.mode, run.parent_run, run.plan_id, run.agent_id, unit.status or "running",
-                run.started_at, run.dedupe_key, owner, expires,
+                run.started_at, run.dedupe_key, owner, expires, run.session,
             ),
         )  # fmt: skip
         assert db.lastrowid is not None
@@ -126,6 +128,16 @@ class Appender:
         """The commitment of a payload that is there, for this transaction."""
         row = self._connection.cursor.execute("SELECT commitment FROM payloads WHERE id = ?", (payload_id,)).fetchone()
         return None if row is None else row[0]
+
+
+def refuse_taken(db: sqlite3.Cursor, run: NewRun) -> None:
+    """An id of a session is an agent's once, but for the run that continues the one that has it."""
+    taken = db.execute(
+        "SELECT run_id FROM runs WHERE session = ? AND agent_id = ? ORDER BY run_no DESC LIMIT 1",
+        (run.session, run.agent_id),
+    ).fetchone()
+    if taken is not None and taken[0] != run.parent_run:
+        raise LockAcquireFailed(f"another process has just begun session {run.session!r} of agent {run.agent_id}")
 
 
 def write_rare_parts(db: sqlite3.Cursor, unit: Unit, run_no: int, now_ms: int) -> None:

@@ -14,7 +14,7 @@ from reenact.store.location import sqlite_path
 from reenact.store.signing import SigningKey, load_or_create, signed_frontier
 from reenact.store.sqlite import leases, money, votes
 from reenact.store.sqlite.connection import Connection
-from reenact.store.sqlite.evidence.evidence import SqliteEvidence, copy_of, open_evidence
+from reenact.store.sqlite.evidence.evidence import NAMED, SqliteEvidence, copy_of, open_evidence
 from reenact.store.sqlite.key_values import KeyValues
 from reenact.store.sqlite.read_only import open_to_read
 from reenact.values.clock import Clock, SystemClock
@@ -22,7 +22,7 @@ from reenact.values.clock import Clock, SystemClock
 RUN_COLUMNS = (
     "run_id, kind, mode, status, plan_id, agent_id, parent_run, "
     "coalesce((SELECT max(id) FROM commits WHERE id >> 24 = run_no AND id >= run_no << 24 "
-    "AND id < (run_no + 1) << 24), 0) & 16777215, started_at"
+    "AND id < (run_no + 1) << 24), 0) & 16777215, started_at, session"
 )
 
 
@@ -98,10 +98,12 @@ class SqliteReader:
         return votes.of_run(self._reader(), run_id)
 
     def find_run(self, prefix: str) -> RunRow:
-        """The run whose id starts with `prefix`; `last` is the newest one."""
+        """The run whose id starts with `prefix`, or the session of that id; `last` is the newest one."""
         if prefix == "last":
             rows = self._reader().query(f"SELECT {RUN_COLUMNS} FROM runs ORDER BY run_no DESC LIMIT 1")
         else:
+            rows = self._reader().query(f"SELECT {RUN_COLUMNS} FROM runs WHERE {NAMED}", (prefix, prefix))
+        if not rows:
             rows = self._reader().query(  # constant columns
                 f"SELECT {RUN_COLUMNS} FROM runs WHERE run_id >= ? AND run_id < ? LIMIT 2",
                 (prefix, prefix + "~"),
@@ -109,8 +111,16 @@ class SqliteReader:
         if not rows or not prefix:
             raise RunNotFound(f"no run {prefix!r} in {self.url}; `reenact ls` lists what is there")
         if len(rows) > 1:
-            raise RunNotFound(f"{prefix!r} is the beginning of several run ids; give more of it")
+            raise RunNotFound(f"{prefix!r} names several runs; give more of the run id")
         return RunRow(*rows[0])
+
+    def find_session(self, agent_id: str, session: str) -> RunRow | None:
+        """The newest run of the session to which this agent's host gave that id."""
+        rows = self._reader().query(
+            f"SELECT {RUN_COLUMNS} FROM runs WHERE session = ? AND agent_id = ? ORDER BY run_no DESC LIMIT 1",
+            (session, agent_id),
+        )
+        return RunRow(*rows[0]) if rows else None
 
     def runs(self, *, status: tuple[RunStatus, ...] | None = None, limit: int | None = None) -> list[RunRow]:
         where = f"WHERE status IN ({', '.join('?' * len(status))})" if status else ""

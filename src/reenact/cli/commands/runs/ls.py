@@ -72,6 +72,7 @@ def as_document(row: RunRow, interrupted: frozenset[str]) -> dict[str, object]:
         "kind": row.kind,
         "mode": row.mode,
         "plan_id": row.plan_id,
+        "session": row.session,
         "agent_id": row.agent_id,
         "parent_run": row.parent_run,
         "commits": row.commits,
@@ -89,7 +90,7 @@ def table(rows: list[RunRow], interrupted: frozenset[str]) -> list[list[Segment]
     for row in rows:
         status = "interrupted" if row.run_id in interrupted else row.status
         mode = "" if row.mode == "live" else f" ({row.mode})"
-        name = row.plan_id if row.kind == "plan" else f"session of {row.agent_id}"
+        name = row.plan_id if row.kind == "plan" else f"session {row.session or ''}".rstrip() + f" of {row.agent_id}"
         lines.append(
             [
                 (f"{row.run_id:<36}  ", ""),

@@ -11,6 +11,9 @@ from reenact.store.sqlite.evidence.run_evidence import KEY_COLUMNS, SqliteRunEvi
 from reenact.store.sqlite.migrations import guards
 from reenact.store.sqlite.read_only import open_to_read
 
+NAMED = "session = ? AND run_no IN (SELECT max(run_no) FROM runs WHERE session = ? GROUP BY agent_id) ORDER BY run_no"
+"""The newest run of each agent that has a session of this id."""
+
 
 class SqliteEvidence:
     """`reenact.store.evidence.Evidence` on one connection, in a transaction that whoever opened it began."""
@@ -41,6 +44,9 @@ class SqliteEvidence:
             return self._query("SELECT run_no, run_id FROM runs ORDER BY run_no DESC LIMIT 1")
         if not prefix:
             return []
+        sessions = self._query(f"SELECT run_no, run_id FROM runs WHERE {NAMED}", (prefix, prefix))
+        if sessions:
+            return sessions
         return self._query(
             "SELECT run_no, run_id FROM runs WHERE run_id >= ? AND run_id < ? LIMIT 2", (prefix, prefix + "~")
         )

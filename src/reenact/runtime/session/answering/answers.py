@@ -1,0 +1,409 @@
+"""Answers from the record: what a program that was started again asks for is looked up before anything is made.
+
+A call is found by its name: the lane, its place there, or what its host calls it. In a lane, whatever had returned
+before a call was made has to be asked for before that call is: so calls one after the other come in their order, and
+calls side by side in any. What is asked for otherwise is `Diverged`, and nothing is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from reenact.contracts.model_mistakes import said_name
+from reenact.contracts.outcome import StructuredOutcome
+from reenact.contracts.records import Event, EventType, RunStatus
+from reenact.errors import Diverged, UsageError
+from reenact.journal.fold import TraceFold
+from reenact.record.outcomes import Payloads
+from reenact.record.reader import RecordedStep
+from reenact.runtime.session.answering.lanes import Lane, Lanes, is_under, lane_of
+from reenact.runtime.session.plan import Document, SessionPlan
+from reenact.runtime.writing.redaction import Redactor
+from reenact.values.canonical import canonicalize
+from reenact.values.difference import first_difference
+
+PATIENCE_S: Final = 10.0
+"""How long a call that the record does not expect yet waits for others to ask for what it does."""
+POLL_S: Final = 0.02
+TOLD: Final = ("turn", "verify", "now")
+LATER: Final = 1 << 62
+"""The commit of a call that has not returned."""
+
+
+class Asked(NamedTuple):
+    """A call that a program asks for."""
+
+    lane: Lane | None
+    """None in a session without an id, whose calls are numbered as they are made."""
+    place: int
+    name: str | None
+    """What its host calls it; None for one that is named by its place."""
+    skill_id: str
+    version: str | None
+    parameters: Document
+    """As they would be recorded, before secrets are taken out."""
+    key: str | None = None
+    """The caller's idempotency key."""
+
+    @property
+    def path(self) -> str:
+        assert self.lane is not None
+        return self.lane.path
+
+    @property
+    def step_id(self) -> str:
+        return self.name or f"{self.path}:{self.place}"
+
+
+@dataclass(slots=True, eq=False)
+class RecordedCall:
+    """A call that an earlier start has made."""
+
+    step: RecordedStep
+    redactor: Redactor
+    lane: str
+    begun: int
+    """The commit that holds its request."""
+    returned: int
+    """The commit after which its caller had an answer."""
+    is_asked: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.step.step_id
+
+    @property
+    def trace(self) -> TraceFold:
+        return self.step.trace
+
+    @property
+    def is_finished(self) -> bool:
+        return self.step.finished
+
+    @property
+    def skill_id(self) -> str:
+        return str(self.trace.meta("skill_id"))
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it did, or may yet do, more than read. What a gate refused did nothing."""
+        request = self.trace.request
+        return request is not None and request.risk_level != "READ" and self.trace.state != "DENIED"
+
+    def answer(self) -> StructuredOutcome:
+        """What its caller got, as its caller got it; a value that was erased says so."""
+        outcome = self.step.outcome()
+        details = self.redactor.decrypt(outcome.details)
+        if outcome.ok and isinstance(details, dict) and details.get("output") is None and self._is_erased():
+            details = {**details, "output": {"$erased": True}}
+        if details is not outcome.details and isinstance(details, dict):
+            outcome = replace(outcome, details=details)
+        return self.redactor.hide_known(outcome)
+
+    def _is_erased(self) -> bool:
+        effect = self.trace.effect
+        if effect is None:
+            return False
+        try:
+            self.step.payloads.get(str(effect.commitment("/output")), near=self.step.commits.get("tool_effect"))
+        except LookupError:
+            return True
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A session that has ended, and is only asked."""
+
+    run_id: str
+    status: RunStatus
+    plan: SessionPlan
+    redactor: Redactor
+    spent_exact: int
+
+
+@dataclass(slots=True)
+class LaneRecord:
+    """The calls of one lane that were named by their place, in the order in which they were made."""
+
+    calls: list[RecordedCall] = field(default_factory=list)
+    first: int = 0
+    """Before this one all were asked for."""
+
+    def next(self) -> Iterator[RecordedCall]:
+        """Those that may be asked for now: nothing that was not asked for had returned before they were made."""
+        while self.first < len(self.calls) and self.calls[self.first].is_asked:
+            self.first += 1
+        earliest = LATER
+        for call in self.calls[self.first :]:
+            if call.begun > earliest:
+                return
+            if not call.is_asked:
+                earliest = min(earliest, call.returned)
+                yield call
+
+
+class Answers:
+    """The record of a session, as far as the program has asked for it again. Threads may share it."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self.lanes = Lanes()
+        self._redactor = redactor
+        self._lock = threading.Lock()
+        self._by_name: dict[str, RecordedCall] = {}
+        self._by_lane: dict[str, LaneRecord] = {}
+        self._told: dict[tuple[str, str], deque[Document]] = {}
+        """By kind and lane, what events say."""
+
+    def keep(self, steps: Iterable[RecordedStep], events: Iterable[Event], payloads: Payloads) -> None:
+        """What an earlier start has left."""
+        for step in sorted(steps, key=lambda each: each.trace.step_index):
+            self._keep(recorded_call(step, self._redactor))
+        for event in events:
+            said = said_by(event, payloads)
+            if "lane" in said:
+                self._told.setdefault((event.type, str(said["lane"])), deque()).append(said)
+
+    def _keep(self, call: RecordedCall) -> None:
+        self._by_name[call.name] = call
+        if lane_of(call.name) is not None:
+            self._by_lane.setdefault(call.lane, LaneRecord()).calls.append(call)
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    async def find(self, asked: Asked, *, by_threads: bool) -> RecordedCall | None:
+        """The recorded call, which then is asked for; None for one that is new. Diverged where it is neither.
+
+        Where others may ask, tasks or threads, they have a while to do so: calls side by side come in any order.
+        """
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return self._find(asked)
+            except Diverged:
+                if time.monotonic() > until or not others_may_ask(by_threads=by_threads):
+                    raise
+            await asyncio.sleep(POLL_S)
+
+    def find_now(self, asked: Asked) -> RecordedCall | None:
+        """The recorded call, which then is asked for; None where it is new, or has to be waited for."""
+        try:
+            return self._find(asked)
+        except Diverged:
+            return None
+
+    def _find(self, asked: Asked) -> RecordedCall | None:
+        with self._lock:
+            found = self._named(asked) if asked.name is not None else self._placed(asked)
+            if found is not None:
+                found.is_asked = True
+            else:
+                self._refuse_unaccounted(asked)
+            return found
+
+    def _named(self, asked: Asked) -> RecordedCall | None:
+        found = self._by_name.get(str(asked.name))
+        if found is None:
+            return None
+        if found.is_asked:
+            raise UsageError(f"step_id {asked.name!r} is that of another call of this session; take another")
+        if not self._is_same(found, asked):
+            raise self._another(found, asked)
+        return found
+
+    def _placed(self, asked: Asked) -> RecordedCall | None:
+        lane = self._by_lane.get(asked.path)
+        if lane is None:
+            return None
+        expected = list(lane.next())
+        expected.sort(key=lambda call: call.name != asked.step_id)  # its own place first
+        for call in expected:
+            if self._is_same(call, asked):
+                return call
+        if expected:
+            raise self._another(expected[0], asked)
+        return None
+
+    def _is_same(self, call: RecordedCall, asked: Asked) -> bool:
+        if call.skill_id != asked.skill_id:
+            return False
+        if asked.version is not None and call.trace.meta("skill_version") != asked.version:
+            return False
+        recorded = call.step.parameters()
+        if recorded is None:
+            return True  # they were erased: its place and its skill are all that is known of it
+        content = canonicalize(asked.parameters)
+        if canonicalize(self._redactor.decrypt(recorded)) == content:
+            return True
+        # Where a secret was taken out for good, what is left has to be the same.
+        return canonicalize(self._redactor.redact(asked.parameters)) == canonicalize(recorded)
+
+    def _refuse_unaccounted(self, asked: Asked) -> None:
+        """A new call is not made while a write of its lane, or of one below it, was not asked for again.
+
+        A lane that is open keeps its own order: it may still come to that.
+        """
+        here, open_lanes = asked.path, {path for path, lane in self.lanes.known.items() if lane.is_open}
+        names = [
+            call.name
+            for call in self.unasked_writes()
+            if is_under(call.lane, here) and (call.lane == here or call.lane not in open_lanes)
+        ]
+        if names:
+            raise Diverged(
+                f"{asked.step_id} is new, and {listed(names)} of the record was not asked for before it: it has taken "
+                f"effect, and this program seems not to know. Nothing was sent. {ADVICE}",
+                kind="unaccounted_write",
+                lane=here,
+                place=asked.place,
+                asked=self._shown(asked.skill_id, asked.parameters),
+                recorded=self._shown_call(self._by_name[names[0]]),
+                nearest=names[0],
+                unaccounted=tuple(names),
+            )
+
+    def _another(self, call: RecordedCall, asked: Asked) -> Diverged:
+        """What is asked for under the name of a recorded call is another one."""
+        recorded, wanted = self._shown_call(call), self._shown(asked.skill_id, asked.parameters)
+        nearest = self._nearest(asked)
+        if call.skill_id != asked.skill_id:
+            kind, pointer = "another_call", None
+            what = f"it was {recorded['skill_id']}, and now it is {wanted['skill_id']}"
+        else:
+            found = first_difference(recorded["parameters"], wanted["parameters"])
+            kind, pointer = "other_arguments", "" if found is None else found.pointer
+            version = call.trace.meta("skill_version")
+            what = f"{asked.skill_id}: " + (f"{found}" if found is not None else f"version {version} → {asked.version}")
+        also = f"; most like it was {nearest.name}" if nearest is not None and nearest is not call else ""
+        return Diverged(
+            f"{call.name} is recorded for something else: {what}{also}. Nothing was sent. {ADVICE}",
+            kind=kind,
+            lane=asked.path,
+            place=asked.place,
+            recorded=recorded,
+            asked=wanted,
+            pointer=pointer,
+            nearest=None if nearest is None else nearest.name,
+            unaccounted=tuple(each.name for each in self.unasked_writes()),
+        )
+
+    def _nearest(self, asked: Asked) -> RecordedCall | None:
+        """The recorded call of the same skill whose arguments are the same, or at least of the same lane."""
+        alike = [call for call in self._by_name.values() if call.skill_id == asked.skill_id]
+        for call in alike:
+            if self._is_same(call, asked):
+                return call
+        return next((call for call in alike if not call.is_asked and call.lane == asked.path), None)
+
+    def _shown_call(self, call: RecordedCall) -> Document:
+        return self._shown(call.skill_id, self._redactor.decrypt(call.step.parameters()))
+
+    def _shown(self, skill_id: str, parameters: object) -> Document:
+        """As an error may say it: without what looks like a secret."""
+        named = said_name(parameters) if isinstance(parameters, dict) else None
+        return {"skill_id": named or skill_id, "parameters": self._redactor.mark(parameters)}
+
+    # -- what is left ----------------------------------------------------------------------------------------------
+
+    def new_name(self, asked: Asked) -> str:
+        """Of a call that is made: its place, or the next that no recorded call has."""
+        assert asked.lane is not None
+        number = asked.place
+        while f"{asked.path}:{number}" in self._by_name:
+            number += 1
+        asked.lane.calls = max(asked.lane.calls, number)
+        return f"{asked.path}:{number}"
+
+    def go_on_after(self) -> None:
+        """All that is recorded counts as asked for, and calls are numbered on: the host does not start over."""
+        for call in self._by_name.values():
+            call.is_asked = True
+            self.lanes.at(call.lane).calls += 1
+
+    def unasked(self) -> list[RecordedCall]:
+        return [call for call in self._by_name.values() if not call.is_asked]
+
+    def unasked_writes(self) -> list[RecordedCall]:
+        return [call for call in self.unasked() if call.is_write]
+
+    def account_for(self, names: Iterable[str]) -> None:
+        """The host knows of these calls by itself."""
+        with self._lock:
+            wanted = list(names)
+            for name in wanted:
+                if name not in self._by_name:
+                    raise UsageError(f"there is no call {name!r} in the record of this session")
+            for name in wanted:
+                self._by_name[name].is_asked = True
+
+    def refuse_not_asked(self) -> None:
+        """At the end of the program: every write that was recorded was asked for again."""
+        left = self.unasked_writes()
+        if left:
+            raise Diverged(
+                f"the program has ended, and did not ask for {listed([call.name for call in left])} of the record, "
+                f"which may have taken effect. The session stays open. {ADVICE}",
+                kind="not_asked",
+                lane=left[0].lane,
+                recorded=self._shown_call(left[0]),
+                nearest=left[0].name,
+                unaccounted=tuple(call.name for call in left),
+            )
+
+    # -- turns, checks, times --------------------------------------------------------------------------------------
+
+    def told(self, kind: EventType) -> Document | None:
+        """What this lane was told the next time that it asked; None when it has come to what is new."""
+        with self._lock:
+            kept = self._told.get((kind, self.lanes.current.path))
+            return kept.popleft() if kept else None
+
+
+ADVICE: Final = (
+    'Bring back what this session began with and start it again, or let it go on as a new run with on_divergence="fork"'
+)
+
+
+def said_by(event: Event, payloads: Payloads) -> Document:
+    """What an event says beside its kind; nothing where that was erased."""
+    if event.type not in TOLD or event.data is None:
+        return {}
+    try:
+        said = payloads.get(event.data)
+    except LookupError:
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def others_may_ask(*, by_threads: bool) -> bool:
+    """Whether anybody but whoever asks is there to ask for something too."""
+    if by_threads:
+        return sum(not thread.name.startswith("reenact-") for thread in threading.enumerate()) > 1
+    return len(asyncio.all_tasks()) > 1
+
+
+def recorded_call(step: RecordedStep, redactor: Redactor) -> RecordedCall:
+    trace, commits = step.trace, step.commits
+    lane = lane_of(step.step_id) or trace.meta("lane")
+    ended = commits.get("tool_effect") or (commits.get("supervisor_decision") if trace.state == "DENIED" else None)
+    return RecordedCall(
+        step=step,
+        redactor=redactor,
+        lane=lane if isinstance(lane, str) else "",
+        begun=commits.get("action_request", 0),
+        returned=ended if step.finished and ended is not None else LATER,
+    )
+
+
+def listed(names: list[str]) -> str:
+    """A few names, and how many more."""
+    shown = ", ".join(names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
