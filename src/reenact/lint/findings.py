@@ -29,8 +29,12 @@ class Place:
 
     file: str
     line: int
-    column: int = 1
-    end_line: int = 0
+    column: int
+    end_line: int
+
+    @staticmethod
+    def whole_line(file: str, line: int) -> Place:
+        return Place(file, line, 1, line)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -42,6 +46,11 @@ class Finding:
     message: str
     severity: Severity
     related: tuple[tuple[Place, str], ...] = ()
+
+    @staticmethod
+    def about_line(file: str, line: int, rule: str, message: str) -> Finding:
+        """A finding about a whole line, as grave as its rule."""
+        return Finding(Place.whole_line(file, line), rule, message, RULES[rule].severity)
 
 
 @dataclass(frozen=True, slots=True)

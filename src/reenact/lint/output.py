@@ -14,7 +14,6 @@ import msgspec
 from reenact.lint.findings import RULES, Finding, Place, Report, Rule, Severity
 
 _SARIF: Final = "https://json.schemastore.org/sarif-2.1.0.json"
-_ORDER: Final = {rule: index for index, rule in enumerate(RULES)}
 
 
 def as_text(report: Report) -> str:
@@ -53,24 +52,31 @@ def as_json(report: Report, fail_on: Severity = Severity.WARNING) -> str:
     """The report as one JSON object. Its shape is described in the reference, and only grows."""
     document = {
         "exit_code": report.exit_code(fail_on),
-        "checked": list(report.checked),
+        "checked": [_text(file) for file in report.checked],
         "findings": [_finding(finding) for finding in report.findings],
-        "unreadable": [{"file": one.file, "reason": one.reason} for one in report.unreadable],
+        "unreadable": [{"file": _text(one.file), "reason": one.reason} for one in report.unreadable],
     }
     return _pretty(document)
 
 
 def _finding(finding: Finding) -> dict[str, object]:
     return {
-        "file": finding.place.file,
+        "file": _text(finding.place.file),
         "line": finding.place.line,
         "column": finding.place.column,
-        "end_line": max(finding.place.line, finding.place.end_line),
+        "end_line": finding.place.end_line,
         "rule": finding.rule,
         "severity": finding.severity.word,
         "message": finding.message,
-        "related": [{"file": place.file, "line": place.line, "message": message} for place, message in finding.related],
+        "related": [
+            {"file": _text(place.file), "line": place.line, "message": message} for place, message in finding.related
+        ],
     }
+
+
+def _text(file: str) -> str:
+    """A file's name for JSON; what is no text in it is written with escapes."""
+    return file.encode("utf-8", "backslashreplace").decode()
 
 
 def as_sarif(report: Report, version: str) -> str:
@@ -115,7 +121,7 @@ def _rule(rule: Rule) -> dict[str, object]:
 def _result(finding: Finding) -> dict[str, object]:
     result: dict[str, object] = {
         "ruleId": finding.rule,
-        "ruleIndex": _ORDER[finding.rule],
+        "ruleIndex": list(RULES).index(finding.rule),
         "level": finding.severity.word,
         "message": {"text": finding.message},
         "locations": [_location(finding.place)],
@@ -128,7 +134,7 @@ def _result(finding: Finding) -> dict[str, object]:
 
 
 def _location(place: Place) -> dict[str, object]:
-    region = {"startLine": place.line, "startColumn": place.column, "endLine": max(place.line, place.end_line)}
+    region = {"startLine": place.line, "startColumn": place.column, "endLine": place.end_line}
     return {"physicalLocation": {"artifactLocation": {"uri": _uri(place.file)}, "region": region}}
 
 
@@ -139,17 +145,4 @@ def _uri(file: str) -> str:
 
 
 def _pretty(document: object) -> str:
-    """JSON with two spaces of indent. A file's name that is no text is written with escapes."""
-    try:
-        data = msgspec.json.encode(document)
-    except UnicodeEncodeError:
-        data = msgspec.json.encode(_without_surrogates(document))
-    return msgspec.json.format(data, indent=2).decode() + "\n"
-
-
-def _without_surrogates(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _without_surrogates(member) for key, member in value.items()}
-    if isinstance(value, list):
-        return [_without_surrogates(member) for member in value]
-    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"

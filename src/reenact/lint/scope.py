@@ -47,8 +47,7 @@ class Scope:
         self.file = file
         self.function = function
         self.names = names
-        self.quiet = 0  # inside what only tells people
-        self.noting = 0  # inside a branch that only tells people
+        self.gravest: int = Severity.ERROR  # what may be reported here at most
 
     # names
 
@@ -102,29 +101,26 @@ class Scope:
     # reports
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
-        """What is evaluated inside goes to people, not to a decision."""
-        self.quiet += 1
+    def telling(self, gravest: int = 0) -> Iterator[None]:
+        """What is evaluated inside goes to people, not to a decision: it is at most so grave, or not reported."""
+        before, self.gravest = self.gravest, min(self.gravest, gravest)
         try:
             yield
         finally:
-            self.quiet -= 1
+            self.gravest = before
 
     def decide(self, rule: str, node: ast.AST, sources: Iterable[Source], action: str, *, bare: bool = False) -> None:
         """A decision is made with these sources. `bare`: only on whether a text is empty, which an error's may."""
         surest_last = sorted(sources, key=lambda one: (one.sure, -one.line))
-        for source in {one.name: one for one in surest_last}.values():
-            if source.name != ERROR_TEXT:
-                self._decides_on(rule, node, source, action)
-            elif not bare:
-                self._decides_on("RN106", node, source, action)
-
-    def _decides_on(self, rule: str, node: ast.AST, source: Source, action: str) -> None:
-        severity = RULES[rule].severity if source.sure else min(RULES[rule].severity, Severity.WARNING)
-        elsewhere = source.line != line_of(node)
-        read = f" (read in line {source.line})" if elsewhere else ""
-        origin = ((Place(self.file.shown, source.line), f"{source.name} is read here"),) if elsewhere else ()
-        self.report(rule, node, f"{action} {source.name}{read}: {REASONS[source.name]}", severity, origin)
+        for name, source in {one.name: one for one in surest_last}.items():
+            if name == ERROR_TEXT and bare:
+                continue
+            elsewhere = source.line != line_of(node)
+            read = f" (read in line {source.line})" if elsewhere else ""
+            origin = ((Place.whole_line(self.file.shown, source.line), f"{name} is read here"),) if elsewhere else ()
+            with self.telling(Severity.ERROR if source.sure else Severity.WARNING):
+                broken = "RN106" if name == ERROR_TEXT else rule
+                self.report(broken, node, f"{action} {name}{read}: {REASONS[name]}", origin)
 
     def depend_on_order(self, node: ast.AST, value: Value) -> None:
         """The order of `value` matters here."""
@@ -136,15 +132,13 @@ class Scope:
             if value.kind is Kind.SHUFFLED:
                 self.report(value.name, node, _ORDERS[value.name])
 
-    def report(
-        self, rule: str, node: ast.AST, message: str, severity: Severity | None = None, related: Related = ()
-    ) -> None:
-        """Add a finding about this code, as grave as its rule unless given."""
-        if not self.quiet:
+    def report(self, rule: str, node: ast.AST, message: str, related: Related = ()) -> None:
+        """Add a finding about this code, as grave as its rule or as may be."""
+        if self.gravest:
             end = getattr(node, "end_lineno", None) or line_of(node)
             place = Place(self.file.shown, line_of(node), int(getattr(node, "col_offset", 0)) + 1, end)
-            grave = Severity.NOTE if self.noting else severity or RULES[rule].severity
-            self.file.findings[Finding(place, rule, message, grave, related)] = None
+            severity = Severity(min(self.gravest, RULES[rule].severity))
+            self.file.findings[Finding(place, rule, message, severity, related)] = None
 
 
 def by_name(name: str, value: Value) -> Value:

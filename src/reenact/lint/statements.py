@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from reenact.lint.calls import Calls
 from reenact.lint.expressions import constant_key
-from reenact.lint.findings import Finding, Place, Severity
-from reenact.lint.scope import File, FunctionNode
+from reenact.lint.findings import Finding, Severity
+from reenact.lint.scope import File, FunctionNode, line_of
 from reenact.lint.values import UNKNOWN, Kind, Names, Value, dotted
 
 _COMMUTING_METHODS: Final = frozenset({"add", "discard", "remove", "update", "difference_update"})
@@ -26,17 +26,14 @@ def analyse(shown: str, tree: ast.Module) -> list[Finding]:
 
 
 def _analyse(scope: Statements, node: ast.Module | FunctionNode) -> None:
-    file = scope.file
     try:
         scope.enter(node)
-        message = ""
+        return
     except RecursionError:
         message = "the code is nested too deeply and was not analysed"
     except Exception as error:  # noqa: BLE001  # whatever the code looks like, the other files are still checked
         message = f"the code was not analysed: {type(error).__name__} in lint itself, please report it"
-    if message:
-        line = getattr(node, "lineno", 1)
-        file.findings[Finding(Place(file.shown, line, 1, line), "RN005", message, Severity.ERROR)] = None
+    scope.file.findings[Finding.about_line(scope.file.shown, line_of(node), "RN005", message)] = None
 
 
 class Statements(Calls):
@@ -81,9 +78,8 @@ class Statements(Calls):
     def on_if(self, node: ast.If) -> bool:
         inner = [*node.body, *node.orelse]
         only_tells = self._only_tells(inner) and not all(isinstance(one, ast.Pass) for one in inner)
-        self.noting += only_tells
-        self.test(node.test)
-        self.noting -= only_tells
+        with self.telling(Severity.NOTE if only_tells else Severity.ERROR):
+            self.test(node.test)
         ends: list[Names] = []
         for body in (node.body, node.orelse):
             with self.branch() as names:
