@@ -29,11 +29,7 @@ class SourceFile:
 
 
 def find_files(paths: Sequence[str], exclude: Sequence[str] = ()) -> list[Path | Unreadable]:
-    """Every Python file under the paths once, in a fixed order.
-
-    A path that names a file is taken whatever it is called. In folders, hidden ones, virtual environments and
-    caches are left out, and links to folders are not followed.
-    """
+    """Every Python file under the paths once, in a fixed order. What names a file is taken whatever it is called."""
     once: dict[Path | Unreadable, Path | Unreadable] = {}
     for given in paths:
         for found in _under(Path(given), exclude):
@@ -42,6 +38,7 @@ def find_files(paths: Sequence[str], exclude: Sequence[str] = ()) -> list[Path |
 
 
 def _under(path: Path, exclude: Sequence[str]) -> Iterator[Path | Unreadable]:
+    """Without hidden folders, virtual environments and caches; links to folders are not followed."""
     try:
         path.stat()
         entries = sorted(os.scandir(path), key=lambda entry: entry.name) if path.is_dir() else None

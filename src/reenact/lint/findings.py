@@ -89,15 +89,11 @@ class Rule:
 
 
 def _rule(section: str) -> Rule:
-    head, summary, why, *_ = section.split("\n\n", 3)
-    _, name, title = head.split(" ")
-    return Rule(name, title, Severity.WARNING if name in _WARNINGS else Severity.ERROR, summary, why, section)
+    head, summary, why, *_ = section.rstrip().split("\n\n", 3)
+    name, title = head.split(" ")
+    severity = Severity.WARNING if name in _WARNINGS else Severity.ERROR
+    return Rule(name, title, severity, summary, why, f"### {section.rstrip()}")
 
 
-def _rules() -> dict[str, Rule]:
-    text = files("reenact.lint").joinpath("rules.md").read_text(encoding="utf-8")
-    sections = [f"### {part.rstrip()}" for part in text.split("### ")[1:]]
-    return {rule.id: rule for rule in map(_rule, sections)}
-
-
-RULES: Final[dict[str, Rule]] = _rules()
+_SECTIONS: Final = files("reenact.lint").joinpath("rules.md").read_text(encoding="utf-8").split("### ")[1:]
+RULES: Final[dict[str, Rule]] = {rule.id: rule for rule in map(_rule, _SECTIONS)}

@@ -1,7 +1,4 @@
-"""A report as text for people, as JSON, and as SARIF 2.1.0, which code hosts and editors show beside the code.
-
-Each is the same bytes for the same report.
-"""
+"""A report as text, JSON, or SARIF 2.1.0, which code hosts show beside the code; the same bytes for the same report."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from reenact.lint.findings import RULES, Finding, Place, Report, Rule, Severity
+from reenact.lint.findings import RULES, Finding, Place, Report, Rule, Severity, Unreadable
 
 _SARIF: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -81,28 +78,15 @@ def _text(file: str) -> str:
 
 def as_sarif(report: Report, version: str) -> str:
     """One run with every rule described, one result for each finding, and what could not be read as a notification."""
+    rules = [_rule(rule) for rule in RULES.values()]
+    notifications = [
+        {"level": "error", "message": {"text": f"cannot be read: {one.reason}"}, "locations": [_location(one)]}
+        for one in report.unreadable
+    ]
     run = {
-        "tool": {
-            "driver": {
-                "name": "reenact lint",
-                "semanticVersion": version,
-                "rules": [_rule(rule) for rule in RULES.values()],
-            }
-        },
+        "tool": {"driver": {"name": "reenact lint", "semanticVersion": version, "rules": rules}},
         "columnKind": "unicodeCodePoints",
-        "invocations": [
-            {
-                "executionSuccessful": not report.unreadable,
-                "toolExecutionNotifications": [
-                    {
-                        "level": "error",
-                        "message": {"text": f"cannot be read: {one.reason}"},
-                        "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(one.file)}}}],
-                    }
-                    for one in report.unreadable
-                ],
-            }
-        ],
+        "invocations": [{"executionSuccessful": not report.unreadable, "toolExecutionNotifications": notifications}],
         "results": [_result(finding) for finding in report.findings],
     }
     return _pretty({"$schema": _SARIF, "version": "2.1.0", "runs": [run]})
@@ -133,15 +117,15 @@ def _result(finding: Finding) -> dict[str, object]:
     return result
 
 
-def _location(place: Place) -> dict[str, object]:
-    region = {"startLine": place.line, "startColumn": place.column, "endLine": place.end_line}
-    return {"physicalLocation": {"artifactLocation": {"uri": _uri(place.file)}, "region": region}}
-
-
-def _uri(file: str) -> str:
-    """A path as a URI reference: relative ones stay relative to where lint was called."""
-    quoted = quote(file.encode("utf-8", "surrogateescape"))
-    return f"file://{quoted}" if quoted.startswith("/") else quoted
+def _location(place: Place | Unreadable) -> dict[str, object]:
+    """The file as a URI reference, relative to where lint was called unless it was named in full; and where in it."""
+    quoted = quote(place.file.encode("utf-8", "surrogateescape"))
+    location: dict[str, object] = {
+        "artifactLocation": {"uri": f"file://{quoted}" if quoted.startswith("/") else quoted}
+    }
+    if isinstance(place, Place):
+        location["region"] = {"startLine": place.line, "startColumn": place.column, "endLine": place.end_line}
+    return {"physicalLocation": location}
 
 
 def _pretty(document: object) -> str:

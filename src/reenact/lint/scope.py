@@ -6,7 +6,7 @@ import ast
 import builtins
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from reenact.contracts.stability import FORBIDDEN_FIELDS
@@ -22,6 +22,8 @@ REASONS: Final = {row.field.rsplit(".", 1)[-1]: row.reason for row in FORBIDDEN_
 FORBIDDEN: Final = frozenset(REASONS) - {ERROR_TEXT}
 _COLLECTIONS: Final = known.SET_TYPES | known.GENERIC_TYPES
 _BUILTINS: Final = frozenset(dir(builtins))
+# What the last word of a name says.
+_SAID: Final = {"outcome": OUTCOME, "outcomes": Value(parts={EACH: OUTCOME}), "session": Value(Kind.SESSION)}
 _ORDERS: Final = {
     "RN206": "depends on the order of a set, which changes with the hash seed of the process",
     "RN207": "depends on the order of files, which the file system decides",
@@ -35,21 +37,21 @@ class File:
 
     shown: str
     seeded: bool  # whether it seeds a library's own generator
-    classes: dict[str, list[str]] = field(default_factory=dict)  # their annotated names
-    later: dict[FunctionNode, Names] = field(default_factory=dict)  # functions that are still to be analysed
-    findings: dict[Finding, None] = field(default_factory=dict)
+    classes: dict[str, Kind] = field(default_factory=dict)
+    later: dict[ast.Module | FunctionNode, Names] = field(
+        default_factory=dict
+    )  # what is still to be analysed, and the names around it
+    findings: list[Finding] = field(default_factory=list)
 
 
 class Scope:
     """Names, types and reports; what expressions and statements do is for subclasses."""
 
-    def __init__(self, file: File, function: FunctionNode | None, names: Names) -> None:
+    def __init__(self, file: File, names: Names, function: str) -> None:
         self.file = file
-        self.function = function
         self.names = names
+        self.function = function
         self.gravest: int = Severity.ERROR  # what may be reported here at most
-
-    # names
 
     def look_up(self, name: str) -> Value:
         found = self.names.get(name)
@@ -70,15 +72,11 @@ class Scope:
         finally:
             self.names = outer
 
-    def merge(self, ends: Iterable[Names], *, may_skip: bool = False) -> None:
+    def merge(self, ends: list[Names], *, may_skip: bool = False) -> None:
         """After branches, each name is what one of them made it, or what it was."""
-        branches = list(ends)
-        for name in dict.fromkeys(name for end in branches for name in end.maps[0]):
-            before = self.names.get(name)
-            values = [found for end in branches if (found := end.maps[0].get(name, before)) is not None]
-            self.names[name] = Value.either([*values, *([before] if may_skip and before is not None else [])])
-
-    # types
+        ways = [*ends, self.names] if may_skip else ends
+        for name in dict.fromkeys(name for end in ends for name in end.maps[0]):
+            self.names[name] = Value.either([way[name] for way in ways if name in way])
 
     def typed(self, node: ast.expr | None) -> Value:
         """What an annotation says about a value: an outcome, a collection of them, a set, something else."""
@@ -86,19 +84,16 @@ class Scope:
             return Value.either([self.typed(node.left), self.typed(node.right)])
         if isinstance(node, ast.Constant):
             return self.typed(ast.Name(node.value)) if isinstance(node.value, str) else CONSTANT
-        name = "" if node is None else dotted(node)
-        last = name.rsplit(".", 1)[-1]
+        last = "" if node is None else dotted(node).rsplit(".", 1)[-1]
         if isinstance(node, ast.Subscript) and last in _COLLECTIONS | known.TRANSPARENT_TYPES:
             inside = self.typed(node.slice.elts[-1] if isinstance(node.slice, ast.Tuple) else node.slice)
             return inside if last in known.TRANSPARENT_TYPES else Value(_collection(last), parts={EACH: inside})
-        if name in self.file.classes:
-            return Value(Kind.OUTCOME if _looks_like_outcome(self.file.classes[name]) else Kind.OTHER, name)
-        if known.OUTCOME_TYPE.match(last):
+        if last in self.file.classes:
+            return Value(self.file.classes[last], last)
+        if last.isidentifier() and last.endswith("Outcome"):
             return OUTCOME
         vague = not last or last in known.VAGUE_TYPES | _COLLECTIONS or known.MAYBE_OUTCOME_TYPE.match(last)
         return Value(_collection(last)) if vague else Value(Kind.OTHER)
-
-    # reports
 
     @contextmanager
     def telling(self, gravest: int = 0) -> Iterator[None]:
@@ -138,26 +133,19 @@ class Scope:
             end = getattr(node, "end_lineno", None) or line_of(node)
             place = Place(self.file.shown, line_of(node), int(getattr(node, "col_offset", 0)) + 1, end)
             severity = Severity(min(self.gravest, RULES[rule].severity))
-            self.file.findings[Finding(place, rule, message, severity, related)] = None
+            self.file.findings.append(Finding(place, rule, message, severity, related))
 
 
 def by_name(name: str, value: Value) -> Value:
     """A name that says `outcome` is believed, where nothing else is known about the value."""
-    if value.kind is not Kind.UNKNOWN or value.parts:
+    said = _SAID.get(name.rpartition("_")[2])
+    if said is None or value.kind is not Kind.UNKNOWN or value.parts:
         return value
-    if known.OUTCOME_NAME.match(name):
-        return replace(value, kind=Kind.OUTCOME)
-    if known.OUTCOMES_NAME.match(name):
-        return replace(value, parts={EACH: OUTCOME})
-    return replace(value, kind=Kind.SESSION) if known.SESSION_NAME.match(name) else value
+    return said.plus(value.sources)
 
 
 def _collection(name: str) -> Kind:
     return Kind.SET if name in known.SET_TYPES else Kind.UNKNOWN
-
-
-def _looks_like_outcome(fields: list[str]) -> bool:
-    return {"code", "status"} <= set(fields) and not FORBIDDEN.isdisjoint(fields)
 
 
 def line_of(node: ast.AST) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from reenact.lint.calls import Calls
 from reenact.lint.expressions import constant_key
 from reenact.lint.findings import Finding, Severity
-from reenact.lint.scope import File, FunctionNode, line_of
+from reenact.lint.scope import FORBIDDEN, File, FunctionNode, line_of
 from reenact.lint.values import UNKNOWN, Kind, Names, Value, dotted
 
 _COMMUTING_METHODS: Final = frozenset({"add", "discard", "remove", "update", "difference_update"})
@@ -17,23 +17,19 @@ _COMMUTING_METHODS: Final = frozenset({"add", "discard", "remove", "update", "di
 
 def analyse(shown: str, tree: ast.Module) -> list[Finding]:
     """The module's body, then each function once, with the names around it as they are in the end."""
-    file = File(shown, seeded=any(_is_seeding(node) for node in ast.walk(tree)))
-    _analyse(Statements(file, None, Names()), tree)
+    file = File(shown, seeded=any(_is_seeding(node) for node in ast.walk(tree)), later={tree: Names()})
     while file.later:
         node, names = file.later.popitem()
-        _analyse(Statements(file, node, names.new_child()), node)
-    return list(file.findings)
-
-
-def _analyse(scope: Statements, node: ast.Module | FunctionNode) -> None:
-    try:
-        scope.enter(node)
-        return
-    except RecursionError:
-        message = "the code is nested too deeply and was not analysed"
-    except Exception as error:  # noqa: BLE001  # whatever the code looks like, the other files are still checked
-        message = f"the code was not analysed: {type(error).__name__} in lint itself, please report it"
-    scope.file.findings[Finding.about_line(scope.file.shown, line_of(node), "RN005", message)] = None
+        try:
+            Statements(file, names.new_child(), getattr(node, "name", "")).enter(node)
+        except RecursionError:
+            message = "the code is nested too deeply and was not analysed"
+        except Exception as error:  # noqa: BLE001  # whatever the code looks like, the other files are still checked
+            message = f"the code was not analysed: {type(error).__name__} in lint itself, please report it"
+        else:
+            continue
+        file.findings.append(Finding.about_line(shown, line_of(node), "RN005", message))
+    return file.findings
 
 
 class Statements(Calls):
@@ -49,12 +45,10 @@ class Statements(Calls):
 
     def run(self, body: list[ast.stmt]) -> bool:
         for node in body:
-            handler: Callable[[Any], bool | None] | None = getattr(self, f"on_{type(node).__name__.lower()}", None)
+            handler: Callable[[Any], object] | None = getattr(self, f"on_{type(node).__name__.lower()}", None)
             if handler is not None and handler(node) is False:
                 return False
         return True
-
-    # assignment
 
     def on_assign(self, node: ast.Assign) -> None:
         value = self.evaluate(node.value)
@@ -72,8 +66,6 @@ class Statements(Calls):
         added = self.evaluate(node.value)
         self.give_away(node, before, added)
         self.assign(node.target, Value.either([before, added]).plus(before.sources | added.sources))
-
-    # control flow
 
     def on_if(self, node: ast.If) -> bool:
         inner = [*node.body, *node.orelse]
@@ -171,43 +163,34 @@ class Statements(Calls):
         if name is not None:
             self.bind(name, value)
 
-    # the rest
-
-    def on_expr(self, node: ast.Expr) -> None:
-        self.evaluate(node.value)
+    on_expr = Calls.made_from_all
 
     def on_return(self, node: ast.Return) -> bool:
         if node.value is not None:
             self.give_away(node, self.evaluate(node.value))
         return False
 
-    def on_raise(self, node: ast.Raise) -> bool:
+    def on_raise(self, _: ast.Raise) -> bool:
         """The text of an error is a message, and messages may vary."""
-        with self.telling():
-            self.made_from_all(node)
         return False
 
     def on_assert(self, node: ast.Assert) -> None:
         self.test(node.test, "asserts")
-        if node.msg is not None:
-            with self.telling():
-                self.evaluate(node.msg)
 
     def on_functiondef(self, node: FunctionNode) -> None:
-        arguments = node.args
-        for expression in [*node.decorator_list, *arguments.defaults, *arguments.kw_defaults]:
-            if expression is not None:
-                self.evaluate(expression)
+        self.made_from_all(node.args)
+        for decorator in node.decorator_list:
+            self.evaluate(decorator)
         self.file.later[node] = self.names
         self.bind(node.name, Value(Kind.NAMED, node.name))
 
     on_asyncfunctiondef = on_functiondef
 
     def on_classdef(self, node: ast.ClassDef) -> None:
-        for expression in [*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)]:
-            self.evaluate(expression)
-        fields = [dotted(inner.target) for inner in node.body if isinstance(inner, ast.AnnAssign)]
-        self.file.classes[node.name] = fields
+        self.made_from_all(node)
+        fields = {dotted(inner.target) for inner in node.body if isinstance(inner, ast.AnnAssign)}
+        like_outcome = {"code", "status"} <= fields and not FORBIDDEN.isdisjoint(fields)
+        self.file.classes[node.name] = Kind.OUTCOME if like_outcome else Kind.OTHER
         with self.branch():
             self.bind("self", self.typed(ast.Name(node.name)))
             self.run(node.body)

@@ -131,7 +131,7 @@ OUTCOME: Final = Value(Kind.OUTCOME)
 
 def _join(first: Value, second: Value) -> Value:
     """What holds for a value that is one of the two. A constant beside something else is a starting value."""
-    if first == second or second == CONSTANT:
+    if second in (first, CONSTANT):
         return first
     if first == CONSTANT:
         return second
