@@ -12,8 +12,13 @@ from reenact.lint import known
 from reenact.lint.scope import FORBIDDEN, Scope, by_name, line_of
 from reenact.lint.values import CONSTANT, EACH, ERROR_TEXT, MAX_PARTS, UNKNOWN, Kind, Source, Value
 
-# Names that mean a forbidden field on an object of whatever type; the others are common words.
-_TELLING: Final = frozenset({"latency_ms", "response_body", "llm_output"})
+# What is not to decide on, by what it is read from. On a type that is no outcome, most names are common words.
+_FORBIDDEN_IN: Final = {
+    Kind.OUTCOME: FORBIDDEN,
+    Kind.UNKNOWN: FORBIDDEN,
+    Kind.OTHER: frozenset({"latency_ms", "response_body", "llm_output"}),
+    Kind.ERROR: frozenset({"message", "msg"}),
+}
 _INSIDE_OUTCOMES: Final = frozenset({"details", "observability", "metadata"})
 _QUIET_METHODS: Final = frozenset({"__hash__", "__repr__", "__str__", "__deepcopy__"})
 _SET_OPERATORS: Final = (ast.Sub, ast.BitAnd, ast.BitOr, ast.BitXor)
@@ -63,11 +68,11 @@ class Expressions(Scope):
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             self.test(node.operand, action)
         elif isinstance(node, ast.Compare):
-            self.compare(node, "RN101", action)
+            self.on_compare(node, "RN101", action)
         else:
             self.decide("RN101", node, self.evaluate(node).sources, action, bare=not isinstance(node, ast.Call))
 
-    def compare(self, node: ast.Compare, rule: str = "RN102", action: str = "compares") -> Value:
+    def on_compare(self, node: ast.Compare, rule: str = "RN102", action: str = "compares") -> Value:
         """A comparison decides on both sides; a look at whether something is there at all does not."""
         operands = [self.evaluate(operand) for operand in (node.left, *node.comparators)]
         for operator, (left, right) in zip(node.ops, pairwise(operands), strict=True):
@@ -77,7 +82,7 @@ class Expressions(Scope):
             if isinstance(operator, ast.In | ast.NotIn):
                 if right.name == "os.environ":
                     self.report("RN209", node, "decides on the environment, which is no part of the plan")
-                if right.kind not in (Kind.DICT, Kind.OTHER):  # of those, only the keys are looked at
+                if right.kind not in (Kind.DICT, Kind.OWN, Kind.OTHER):  # of those, only the keys are looked at
                     sources |= right.within()
                 other = right.part(EACH)
             elif left.kind is right.kind is Kind.LIST:
@@ -86,8 +91,6 @@ class Expressions(Scope):
             if left.kind is other.kind is Kind.OUTCOME:
                 self.report("RN105", node, WHOLE_OUTCOMES)
         return CONSTANT
-
-    on_compare = compare
 
     def assign(self, target: ast.expr, value: Value) -> None:
         if isinstance(target, ast.Name):
@@ -129,24 +132,16 @@ class Expressions(Scope):
         if key in base.parts:
             return base.part(key)
         value = by_name(key, base.part(key))
-        if base.kind is Kind.OTHER and not base.name:
+        if base.kind is Kind.OTHER:
             value = value.declared(base)  # nor is what hangs on something that is no outcome
         if base.kind is Kind.OUTCOME and key in _INSIDE_OUTCOMES:
             value = replace(value, kind=Kind.OUTCOME)
         if key == "choices":  # of a chat completion: their `message` is not an outcome's
             value = replace(value, parts={EACH: Value(Kind.OTHER)})
-        if self._is_forbidden(base, key):
-            return value.plus(self.new_source(key, node, sure=base.kind is Kind.OUTCOME))
-        if base.kind is Kind.ERROR and key in ("message", "msg"):
-            return value.plus(self.new_source(ERROR_TEXT, node))
-        return value
-
-    def _is_forbidden(self, base: Value, key: str) -> bool:
-        if key not in FORBIDDEN or base.sources:
-            return False
-        if base.kind is Kind.OTHER:
-            return key in _TELLING and not base.name
-        return base.kind in (Kind.OUTCOME, Kind.UNKNOWN)
+        if base.sources or key not in _FORBIDDEN_IN.get(base.kind, ()):
+            return value
+        name = ERROR_TEXT if base.kind is Kind.ERROR else key
+        return value.plus(self.new_source(name, node, sure=base.kind in (Kind.OUTCOME, Kind.ERROR)))
 
     def new_source(self, name: str, node: ast.AST, *, sure: bool = True) -> frozenset[Source]:
         return frozenset({Source(line_of(node), name, sure)})
@@ -227,13 +222,6 @@ class Expressions(Scope):
         return Value.sequence([inside], origins) if kind is None else Value(kind, parts={EACH: inside})
 
     on_setcomp = on_generatorexp = on_dictcomp = on_listcomp
-
-    def on_yield(self, node: ast.Yield | ast.YieldFrom) -> Value:
-        value = UNKNOWN if node.value is None else self.evaluate(node.value)
-        self.depend_on_order(node, value) if isinstance(node, ast.YieldFrom) else self.give_away(node, value)
-        return UNKNOWN
-
-    on_yieldfrom = on_yield
 
 
 def constant_key(node: ast.expr) -> str:

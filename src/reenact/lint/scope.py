@@ -89,7 +89,7 @@ class Scope:
             inside = self.typed(node.slice.elts[-1] if isinstance(node.slice, ast.Tuple) else node.slice)
             return inside if last in known.TRANSPARENT_TYPES else Value(_collection(last), parts={EACH: inside})
         if last in self.file.classes:
-            return Value(self.file.classes[last], last)
+            return Value(self.file.classes[last])
         if last.isidentifier() and last.endswith("Outcome"):
             return OUTCOME
         vague = not last or last in known.VAGUE_TYPES | _COLLECTIONS or known.MAYBE_OUTCOME_TYPE.match(last)

@@ -45,7 +45,8 @@ class Statements(Calls):
 
     def run(self, body: list[ast.stmt]) -> bool:
         for node in body:
-            handler: Callable[[Any], object] | None = getattr(self, f"on_{type(node).__name__.lower()}", None)
+            name = type(node).__name__.lower().removeprefix("async")
+            handler: Callable[[Any], object] | None = getattr(self, f"on_{name}", None)
             if handler is not None and handler(node) is False:
                 return False
         return True
@@ -68,8 +69,7 @@ class Statements(Calls):
         self.assign(node.target, Value.either([before, added]).plus(before.sources | added.sources))
 
     def on_if(self, node: ast.If) -> bool:
-        inner = [*node.body, *node.orelse]
-        only_tells = self._only_tells(inner) and not all(isinstance(one, ast.Pass) for one in inner)
+        only_tells = self._only_tells([*node.body, *node.orelse])
         with self.telling(Severity.NOTE if only_tells else Severity.ERROR):
             self.test(node.test)
         ends: list[Names] = []
@@ -83,8 +83,7 @@ class Statements(Calls):
     def _only_tells(self, body: list[ast.stmt]) -> bool:
         """Whether a branch does nothing but log: then what it depends on changes no behaviour."""
         return all(
-            isinstance(node, ast.Pass)
-            or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and self.is_telling(node.value))
+            (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and self.is_telling(node.value))
             or (isinstance(node, ast.If) and self._only_tells([*node.body, *node.orelse]))
             for node in body
         )
@@ -96,17 +95,13 @@ class Statements(Calls):
         with self.branch() as names:
             self.assign(node.target, values.element())
             self.run(node.body)
-        self._after_loop(names, node)
-
-    on_asyncfor = on_for
+        self.merge([names], may_skip=True)
+        self.run(node.orelse)
 
     def on_while(self, node: ast.While) -> None:
         with self.branch() as names:
             self.test(node.test, "loops on")
             self.run(node.body)
-        self._after_loop(names, node)
-
-    def _after_loop(self, names: Names, node: ast.For | ast.AsyncFor | ast.While) -> None:
         self.merge([names], may_skip=True)
         self.run(node.orelse)
 
@@ -116,8 +111,6 @@ class Statements(Calls):
             if item.optional_vars is not None:
                 self.assign(item.optional_vars, value)
         return self.run(node.body)
-
-    on_asyncwith = on_with
 
     def on_try(self, node: ast.Try) -> bool:
         with self.branch() as tried:
@@ -184,13 +177,11 @@ class Statements(Calls):
         self.file.later[node] = self.names
         self.bind(node.name, Value(Kind.NAMED, node.name))
 
-    on_asyncfunctiondef = on_functiondef
-
     def on_classdef(self, node: ast.ClassDef) -> None:
         self.made_from_all(node)
         fields = {dotted(inner.target) for inner in node.body if isinstance(inner, ast.AnnAssign)}
         like_outcome = {"code", "status"} <= fields and not FORBIDDEN.isdisjoint(fields)
-        self.file.classes[node.name] = Kind.OUTCOME if like_outcome else Kind.OTHER
+        self.file.classes[node.name] = Kind.OUTCOME if like_outcome else Kind.OWN
         with self.branch():
             self.bind("self", self.typed(ast.Name(node.name)))
             self.run(node.body)
