@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Final
 
 from reenact.lint import known
-from reenact.lint.expressions import WHOLE_OUTCOMES, Expressions, constant_key
+from reenact.lint.expressions import Expressions, constant_key
 from reenact.lint.values import CONSTANT, EACH, OUTCOME, UNKNOWN, Kind, Source, Value, dotted
 
 _LAMBDA: Final = Value(Kind.LAMBDA)
@@ -92,10 +92,11 @@ class Calls(Expressions):
         return bool(logs) or method in known.TELEMETRY_METHODS or function in known.LOG_FUNCTIONS
 
     def call(self, callee: Value, call: Call) -> Value:
-        if call.name in known.SHUFFLE:
-            return Value(Kind.SHUFFLED, known.SHUFFLE[call.name])
-        if call.name in known.DECIDE:
-            rule, action = known.DECIDE[call.name]
+        name = call.name if callee.kind is Kind.NAMED else f".{call.name}"
+        if name in known.SHUFFLE:
+            return Value(Kind.SHUFFLED, known.SHUFFLE[name])
+        if name in known.DECIDE:
+            rule, action = known.DECIDE[name]
             self.decide(rule, call.node, call.base.sources | call.sources(), action, bare=rule == "RN101")
             return CONSTANT
         if callee.kind is Kind.NAMED:
@@ -129,9 +130,9 @@ class Calls(Expressions):
         """What a function of Python's library gives, where more than its arguments' sources is known."""
         first = call.first
         match name:
-            case (
-                "sorted" | "min" | "max" | "itertools.groupby" | "heapq.nlargest" | "heapq.nsmallest" | "heapq.heappush"
-            ):
+            case "sorted" | "min" | "max" | "itertools.groupby":
+                return self._order(call)
+            case "heapq.nlargest" | "heapq.nsmallest" | "heapq.heappush":
                 return self._order(call)
             case "filter" | "itertools.filterfalse" | "itertools.takewhile" | "itertools.dropwhile":
                 self.decide("RN101", call.node, self.apply(first, call).sources, "filters by", bare=True)
@@ -198,8 +199,6 @@ class Calls(Expressions):
         key, item = call.keywords.get("key"), call.item()
         compared = item if key is None else self.apply(key, call)
         self.decide("RN103", call.node, compared.within(), "orders by")
-        if key is None and item.kind is Kind.OUTCOME:
-            self.report("RN105", call.node, WHOLE_OUTCOMES)
         return item if call.name in _CHOOSING else Value.many([item])
 
     def _read_key(self, base: Value, nodes: list[ast.expr], values: list[Value], call: Call) -> Value:

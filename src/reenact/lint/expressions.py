@@ -24,7 +24,6 @@ _QUIET_METHODS: Final = frozenset({"__hash__", "__repr__", "__str__", "__deepcop
 _SET_OPERATORS: Final = (ast.Sub, ast.BitAnd, ast.BitOr, ast.BitXor)
 _KEEP_NO_ORDER: Final[dict[type[ast.expr], Kind]] = {ast.SetComp: Kind.SET, ast.DictComp: Kind.DICT}
 _EFFECTS: Final = (ast.Call, ast.Await)
-WHOLE_OUTCOMES: Final = "compares whole outcomes, and so their timestamps, latencies and ids"
 
 
 class Expressions(Scope):
@@ -89,7 +88,7 @@ class Expressions(Scope):
                 sources = left.within() | right.within()
             self.decide(rule, node, sources, action)
             if left.kind is other.kind is Kind.OUTCOME:
-                self.report("RN105", node, WHOLE_OUTCOMES)
+                self.report("RN105", node, "compares whole outcomes, and so their timestamps, latencies and ids")
         return CONSTANT
 
     def assign(self, target: ast.expr, value: Value) -> None:

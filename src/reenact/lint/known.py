@@ -67,17 +67,17 @@ GOES_THROUGH: Final = _words(
     "sort builtins.sorted builtins.min builtins.max builtins.map builtins.filter functools.reduce itertools.groupby "
     "itertools.filterfalse itertools.takewhile itertools.dropwhile heapq.nlargest heapq.nsmallest"
 )
-# Calls whose answer is a decision about what they are given: the rule, and what they do.
+# Functions and methods whose answer is a decision about what they are given: the rule, and what they do.
 DECIDE: Final = {
     **dict.fromkeys(_words("builtins.any builtins.all"), ("RN101", "branches on")),
     "builtins.range": ("RN101", "loops as often as"),
     **dict.fromkeys(_words("operator.eq operator.ne operator.lt operator.le operator.gt operator.ge"), _COMPARES),
-    **dict.fromkeys(_words("startswith endswith isdigit isalpha isalnum isspace isupper islower"), _COMPARES),
+    **dict.fromkeys(_words(".startswith .endswith .isdigit .isalpha .isalnum .isspace .isupper .islower"), _COMPARES),
 }
-# Calls that give a list in an order that may differ between two runs, by the rule that says so.
+# Functions and methods that give a list in an order that may differ between two runs, and the rule that says so.
 SHUFFLE: Final = {
-    **dict.fromkeys(_words("os.listdir os.scandir glob.glob glob.iglob iterdir rglob glob"), "RN207"),
-    **dict.fromkeys(_words("asyncio.as_completed concurrent.futures.as_completed imap_unordered"), "RN208"),
+    **dict.fromkeys(_words("os.listdir os.scandir glob.glob glob.iglob .iterdir .rglob .glob"), "RN207"),
+    **dict.fromkeys(_words("asyncio.as_completed concurrent.futures.as_completed .imap_unordered"), "RN208"),
 }
 # Calls for whose result the order of the arguments plays no part.
 FORGET_ORDER: Final = _words("builtins.sum builtins.bool collections.Counter math.fsum asyncio.gather statistics.mean")

@@ -37,10 +37,8 @@ class File:
 
     shown: str
     seeded: bool  # whether it seeds a library's own generator
-    classes: dict[str, Kind] = field(default_factory=dict)
-    later: dict[ast.Module | FunctionNode, Names] = field(
-        default_factory=dict
-    )  # what is still to be analysed, and the names around it
+    later: dict[ast.Module | FunctionNode, Names]  # what is still to be analysed, with the names around it
+    classes: dict[str, Kind] = field(default_factory=dict)  # what their objects are
     findings: list[Finding] = field(default_factory=list)
 
 
@@ -85,19 +83,20 @@ class Scope:
         if isinstance(node, ast.Constant):
             return self.typed(ast.Name(node.value)) if isinstance(node.value, str) else CONSTANT
         last = "" if node is None else dotted(node).rsplit(".", 1)[-1]
+        kind = Kind.SET if last in known.SET_TYPES else Kind.UNKNOWN
         if isinstance(node, ast.Subscript) and last in _COLLECTIONS | known.TRANSPARENT_TYPES:
             inside = self.typed(node.slice.elts[-1] if isinstance(node.slice, ast.Tuple) else node.slice)
-            return inside if last in known.TRANSPARENT_TYPES else Value(_collection(last), parts={EACH: inside})
+            return inside if last in known.TRANSPARENT_TYPES else Value(kind, parts={EACH: inside})
         if last in self.file.classes:
             return Value(self.file.classes[last])
         if last.isidentifier() and last.endswith("Outcome"):
             return OUTCOME
         vague = not last or last in known.VAGUE_TYPES | _COLLECTIONS or known.MAYBE_OUTCOME_TYPE.match(last)
-        return Value(_collection(last)) if vague else Value(Kind.OTHER)
+        return Value(kind if vague else Kind.OTHER)
 
     @contextmanager
-    def telling(self, gravest: int = 0) -> Iterator[None]:
-        """What is evaluated inside goes to people, not to a decision: it is at most so grave, or not reported."""
+    def at_most(self, gravest: int) -> Iterator[None]:
+        """What is found inside is at most so grave; with 0 it is not reported."""
         before, self.gravest = self.gravest, min(self.gravest, gravest)
         try:
             yield
@@ -113,7 +112,7 @@ class Scope:
             elsewhere = source.line != line_of(node)
             read = f" (read in line {source.line})" if elsewhere else ""
             origin = ((Place.whole_line(self.file.shown, source.line), f"{name} is read here"),) if elsewhere else ()
-            with self.telling(Severity.ERROR if source.sure else Severity.WARNING):
+            with self.at_most(Severity.ERROR if source.sure else Severity.WARNING):
                 broken = "RN106" if name == ERROR_TEXT else rule
                 self.report(broken, node, f"{action} {name}{read}: {REASONS[name]}", origin)
 
@@ -142,10 +141,6 @@ def by_name(name: str, value: Value) -> Value:
     if said is None or value.kind is not Kind.UNKNOWN or value.parts:
         return value
     return said.plus(value.sources)
-
-
-def _collection(name: str) -> Kind:
-    return Kind.SET if name in known.SET_TYPES else Kind.UNKNOWN
 
 
 def line_of(node: ast.AST) -> int:

@@ -62,7 +62,7 @@ class Statements(Calls):
             self.assign(node.target, value.declared(self.typed(node.annotation)))
 
     def on_augassign(self, node: ast.AugAssign) -> None:
-        with self.telling():  # counting under a key looks nothing up
+        with self.at_most(0):  # counting under a key looks nothing up
             before = self.evaluate(node.target)
         added = self.evaluate(node.value)
         self.give_away(node, before, added)
@@ -70,7 +70,7 @@ class Statements(Calls):
 
     def on_if(self, node: ast.If) -> bool:
         only_tells = self._only_tells([*node.body, *node.orelse])
-        with self.telling(Severity.NOTE if only_tells else Severity.ERROR):
+        with self.at_most(Severity.NOTE if only_tells else Severity.ERROR):
             self.test(node.test)
         ends: list[Names] = []
         for body in (node.body, node.orelse):
@@ -127,7 +127,7 @@ class Statements(Calls):
 
     on_trystar = on_try
 
-    def on_match(self, node: ast.Match) -> bool:
+    def on_match(self, node: ast.Match) -> None:
         subject = self.evaluate(node.subject)
         ends: list[Names] = []
         for case in node.cases:
@@ -138,7 +138,6 @@ class Statements(Calls):
                 if self.run(case.body):
                     ends.append(names)
         self.merge(ends, may_skip=True)
-        return True
 
     def match(self, pattern: ast.pattern, value: Value) -> None:
         """Bind what a pattern captures, and report what it decides on. A type is structure, not content."""

@@ -54,19 +54,15 @@ def _read_comments(text: str, shown: str) -> tuple[list[Suppression], list[Findi
     """The suppressions of a file, and what is wrong with those that are not in force."""
     suppressions: list[Suppression] = []
     problems: list[Finding] = []
-    for token, spoken in _comments(text):
-        found = _COMMENT.match(token.string)
-        if found is None:
-            continue
-        line = token.start[0]
-        parsed = _IGNORE.match(found["what"])
+    for line, speaks_for, said in _comments(text):
+        parsed = _IGNORE.match(said)
         rules = () if parsed is None else tuple(rule.strip() for rule in parsed["rules"].split(",") if rule.strip())
         if parsed is None or not rules:
             problems.append(Finding.about_line(shown, line, "RN002", f"the comment names no rule; {_HOW}"))
         elif not parsed["reason"].partition("#")[0].strip(" .-"):
             problems.append(Finding.about_line(shown, line, "RN002", f"the comment gives no reason; {_HOW}"))
         else:
-            suppressions.append(Suppression(line, spoken, rules))
+            suppressions.append(Suppression(line, speaks_for, rules))
         for rule in rules:
             if rule not in RULES or rule.startswith("RN0"):
                 message = f"there is no rule {rule!a} to ignore; `reenact lint --rules` lists them"
@@ -74,10 +70,10 @@ def _read_comments(text: str, shown: str) -> tuple[list[Suppression], list[Findi
     return suppressions, problems
 
 
-def _comments(text: str) -> list[tuple[tokenize.TokenInfo, int]]:
-    """Each comment, with the line it speaks for: its own after code; alone on its line, the next one with code."""
+def _comments(text: str) -> list[tuple[int, int, str]]:
+    """Each comment to lint: its line, the one it speaks for (the next with code, if it stands alone), what it says."""
     silent = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
-    found: list[tuple[tokenize.TokenInfo, int]] = []
+    found: list[tuple[int, int, str]] = []
     next_code = 0
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
@@ -86,7 +82,8 @@ def _comments(text: str) -> list[tuple[tokenize.TokenInfo, int]]:
     for token in reversed(tokens):
         if token.type not in silent:
             next_code = token.start[0]
-        elif token.type == tokenize.COMMENT:
-            alone = not token.line[: token.start[1]].strip()
-            found.append((token, next_code if alone and next_code else token.start[0]))
+        elif said := _COMMENT.match(token.string):
+            line, column = token.start
+            alone = not token.line[:column].strip()
+            found.append((line, next_code if alone and next_code else line, said["what"]))
     return found[::-1]

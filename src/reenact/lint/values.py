@@ -38,9 +38,6 @@ class Kind(Enum):
     GETTER = "a function that reads the fields in its name"
 
 
-_NO_ORDER: Final = (Kind.SET, Kind.SHUFFLED)
-
-
 class Source(NamedTuple):
     """A forbidden field, or an error's text, that was read. `sure`: from what is known to be an outcome."""
 
@@ -76,9 +73,11 @@ class Value:
     @staticmethod
     def sequence(items: Iterable[Value], origins: Iterable[Value]) -> Value:
         """A list of such items, made from these: in an order that may differ, if that of one of them may."""
-        rules = ["RN206" if one.kind is Kind.SET else one.name for one in origins if one.kind in _NO_ORDER]
         made = Value.many(items)
-        return replace(made, kind=Kind.SHUFFLED, name=rules[0]) if rules else made
+        for one in origins:
+            if one.kind in (Kind.SET, Kind.SHUFFLED):
+                return replace(made, kind=Kind.SHUFFLED, name=one.name or "RN206")
+        return made
 
     @staticmethod
     def either(values: Iterable[Value]) -> Value:
