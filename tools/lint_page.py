@@ -46,22 +46,25 @@ is read to where it decides: through local variables, items, `get`, unpacking, t
 closures, f-strings and other text, arithmetic, lists and dicts. A lambda that is handed to `sorted`, `max`, `filter`,
 `map` and the like gets the elements that they go through. A function, of this file or another, gives back something
 made from its arguments and from the elements of lists among them. To log, return, store or pass on such a value is
-fine; so is to ask whether it is there at all (`is None`, `in` for a key, `isinstance`).
+fine; so is to ask whether it is there at all (`is None` and whatever else `is` asks, `in` for a key, `isinstance`).
 
 Not followed, and so not found (`tests/lint/samples/not_followed.txt` has an example of each):
 
 - into functions: what a helper reads of an outcome, yields, or decides with an argument, what it makes of a dict, a
   function of one's own as a key; the helper itself is checked, with what the names and types of its parameters say
 - through objects: attributes, properties, methods, fields of records and named tuples, objects of a library's classes
-  (`Decimal(outcome.latency_ms)`), what hangs on an object of another known type
+  (`Decimal(outcome.latency_ms)`), what hangs on an object of another known type, fields of a class of one's own
+  that has no outcome's `code` and `status`
 - through globals that functions change
 - through `*args`, `**kwargs` and `functools.partial`
-- from one turn of a loop to the next, and out of a comprehension by a walrus
+- from one turn of a loop to the next, and out of a comprehension or a call that logs by a walrus
 - a field that is named by a variable or a default (`outcome[name]`)
 - quoted annotations that are more than a name
 - an `or` whose right side calls something further inside than at its top
-- orders: of a dict made from a set, of the difference of two dicts' keys, of `set.pop`, of `os.walk`, and of a loop
-  over a set that only assigns
+- the places after a star, where a list of known places is unpacked
+- whole outcomes that are sorted, or of which the largest is taken
+- orders: of a dict made from a set, of the difference of two dicts' keys, of `set.pop`, of `os.walk`, of what is
+  yielded as a whole (`yield from names`), and of a loop over a set that only assigns
 - `id()`, but where it is handed on as a function (`key=id`)
 - code nested some hundred levels deep, which is reported as not analysed
 

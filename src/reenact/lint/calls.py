@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Final
 
 from reenact.lint import known
-from reenact.lint.expressions import WHOLE_OUTCOMES, Expressions, constant_key
+from reenact.lint.expressions import Expressions, constant_key
 from reenact.lint.values import CONSTANT, EACH, OUTCOME, UNKNOWN, Kind, Source, Value, dotted
 
 _LAMBDA: Final = Value(Kind.LAMBDA)
@@ -52,8 +52,6 @@ class Calls(Expressions):
 
     def on_call(self, node: ast.Call) -> Value:
         if self.is_telling(node):
-            with self.telling():
-                self.made_from_all(node)
             return UNKNOWN
         func, name, base, callee = node.func, "", UNKNOWN, UNKNOWN
         if not isinstance(func, ast.Attribute):
@@ -88,13 +86,19 @@ class Calls(Expressions):
     def is_telling(self, node: ast.Call) -> bool:
         """Whether the call only logs, prints or counts."""
         head, *path = dotted(node.func).split(".")
-        if path and path[-1] in known.LOG_METHODS and known.LOG_RECEIVER.match([head, *path][-2]):
-            return True
-        if path and path[-1] in known.TELEMETRY_METHODS:
-            return True
-        return ".".join([self.look_up(head).name, *path]) in known.LOG_FUNCTIONS
+        receiver, method = [head, *path][-2:] if path else ("", "")
+        logs = method in known.LOG_METHODS and known.LOG_RECEIVER.match(receiver)
+        function = ".".join([self.look_up(head).name, *path])
+        return bool(logs) or method in known.TELEMETRY_METHODS or function in known.LOG_FUNCTIONS
 
     def call(self, callee: Value, call: Call) -> Value:
+        name = call.name if callee.kind is Kind.NAMED else f".{call.name}"
+        if name in known.SHUFFLE:
+            return Value(Kind.SHUFFLED, known.SHUFFLE[name])
+        if name in known.DECIDE:
+            rule, action = known.DECIDE[name]
+            self.decide(rule, call.node, call.base.sources | call.sources(), action, bare=rule == "RN101")
+            return CONSTANT
         if callee.kind is Kind.NAMED:
             return self._call_named(call)
         if callee.kind is Kind.GETTER:
@@ -122,7 +126,7 @@ class Calls(Expressions):
         last = call.name.rsplit(".", 1)[-1]
         return self.typed(ast.Name(last)) if last[:1].isupper() else Value.of(call.sources())
 
-    def _call_library(self, name: str, call: Call) -> Value | None:  # noqa: C901, PLR0912  # a table
+    def _call_library(self, name: str, call: Call) -> Value | None:  # noqa: C901  # a table
         """What a function of Python's library gives, where more than its arguments' sources is known."""
         first = call.first
         match name:
@@ -143,15 +147,6 @@ class Calls(Expressions):
                 return Value.sequence([row], call.args)
             case "set" | "frozenset":
                 return Value(Kind.SET, parts={EACH: first.element()})
-            case "any" | "all":
-                self.decide("RN101", call.node, first.element().sources, "branches on", bare=True)
-                return CONSTANT
-            case "range":
-                self.decide("RN101", call.node, call.sources(), "loops as often as")
-                return CONSTANT
-            case "operator.eq" | "operator.ne" | "operator.lt" | "operator.le" | "operator.gt" | "operator.ge":
-                self.decide("RN102", call.node, call.sources(), "compares")
-                return CONSTANT
             case "dict" | "vars" | "copy.copy" | "copy.deepcopy" | "dataclasses.asdict" | "dataclasses.replace":
                 return replace(first, parts={**first.parts, **call.keywords})
             case "str" | "repr" | "format" | "ascii":
@@ -165,10 +160,6 @@ class Calls(Expressions):
                 return self._read_key(first, call.node.args[1:], call.args[1:], call)
             case "operator.attrgetter" | "operator.itemgetter":
                 return Value(Kind.GETTER, " ".join(constant_key(node) for node in call.node.args))
-            case "os.listdir" | "os.scandir" | "glob.glob" | "glob.iglob":
-                return Value(Kind.SHUFFLED, "RN207")
-            case "asyncio.as_completed" | "concurrent.futures.as_completed":
-                return Value(Kind.SHUFFLED, "RN208")
         return None
 
     def _call_method(self, call: Call) -> Value:  # noqa: C901  # a table
@@ -193,16 +184,9 @@ class Calls(Expressions):
             case "sort":
                 self._order(call)
                 return self.change(call.node.func, replace(base, kind=Kind.LIST))
-            case "startswith" | "endswith" | "isdigit" | "isalpha" | "isalnum" | "isspace" | "isupper" | "islower":
-                self.decide("RN102", call.node, base.sources | call.sources(), "compares")
-                return CONSTANT
             case "join":
                 self.depend_on_order(call.node, first)
                 return Value.of(base.sources | call.sources())
-            case "iterdir" | "rglob" | "glob":
-                return Value(Kind.SHUFFLED, "RN207")
-            case "imap_unordered":
-                return Value(Kind.SHUFFLED, "RN208")
             case "session":
                 return Value(Kind.SESSION)
             case "call" if base.kind is Kind.SESSION:
@@ -215,8 +199,6 @@ class Calls(Expressions):
         key, item = call.keywords.get("key"), call.item()
         compared = item if key is None else self.apply(key, call)
         self.decide("RN103", call.node, compared.within(), "orders by")
-        if key is None and item.kind is Kind.OUTCOME:
-            self.report("RN105", call.node, WHOLE_OUTCOMES)
         return item if call.name in _CHOOSING else Value.many([item])
 
     def _read_key(self, base: Value, nodes: list[ast.expr], values: list[Value], call: Call) -> Value:

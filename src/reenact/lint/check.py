@@ -26,9 +26,7 @@ class Options:
                 raise UsageError(f"there is no rule {prefix!a}; `reenact lint --rules` lists them")
 
     def wants(self, rule: str) -> bool:
-        if self.ignore and rule.startswith(self.ignore):
-            return False
-        return not self.select or rule.startswith(self.select)
+        return rule.startswith(self.select or "RN") and not rule.startswith(self.ignore)
 
 
 def check(paths: Sequence[str], options: Options | None = None) -> Report:
@@ -36,14 +34,11 @@ def check(paths: Sequence[str], options: Options | None = None) -> Report:
     if not paths:
         raise UsageError("name at least one file or folder to check")
     wanted = options or Options()
-    sources: list[SourceFile] = []
-    unreadable: list[Unreadable] = []
-    for found in find_files(paths, wanted.exclude):
-        source = found if isinstance(found, Unreadable) else read_source(found)
-        (unreadable if isinstance(source, Unreadable) else sources).append(source)  # type: ignore[arg-type]
-    findings = [finding for source in sources for finding in _findings(source)]
-    kept = sorted({finding for finding in findings if wanted.wants(finding.rule)})
-    return Report(tuple(kept), tuple(source.shown for source in sources), tuple(unreadable))
+    found = [one if isinstance(one, Unreadable) else read_source(one) for one in find_files(paths, wanted.exclude)]
+    sources = [one for one in found if isinstance(one, SourceFile)]
+    unreadable = tuple(one for one in found if isinstance(one, Unreadable))
+    findings = {finding for source in sources for finding in _findings(source) if wanted.wants(finding.rule)}
+    return Report(tuple(sorted(findings)), tuple(source.shown for source in sources), unreadable)
 
 
 def _findings(source: SourceFile) -> list[Finding]:

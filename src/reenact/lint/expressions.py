@@ -12,13 +12,18 @@ from reenact.lint import known
 from reenact.lint.scope import FORBIDDEN, Scope, by_name, line_of
 from reenact.lint.values import CONSTANT, EACH, ERROR_TEXT, MAX_PARTS, UNKNOWN, Kind, Source, Value
 
-# Names that mean a forbidden field on an object of whatever type; the others are common words.
-_TELLING: Final = frozenset({"latency_ms", "response_body", "llm_output"})
+# What is not to decide on, by what it is read from. On a type that is no outcome, most names are common words.
+_FORBIDDEN_IN: Final = {
+    Kind.OUTCOME: FORBIDDEN,
+    Kind.UNKNOWN: FORBIDDEN,
+    Kind.OTHER: frozenset({"latency_ms", "response_body", "llm_output"}),
+    Kind.ERROR: frozenset({"message", "msg"}),
+}
 _INSIDE_OUTCOMES: Final = frozenset({"details", "observability", "metadata"})
 _QUIET_METHODS: Final = frozenset({"__hash__", "__repr__", "__str__", "__deepcopy__"})
 _SET_OPERATORS: Final = (ast.Sub, ast.BitAnd, ast.BitOr, ast.BitXor)
+_KEEP_NO_ORDER: Final[dict[type[ast.expr], Kind]] = {ast.SetComp: Kind.SET, ast.DictComp: Kind.DICT}
 _EFFECTS: Final = (ast.Call, ast.Await)
-WHOLE_OUTCOMES: Final = "compares whole outcomes, and so their timestamps, latencies and ids"
 
 
 class Expressions(Scope):
@@ -54,8 +59,6 @@ class Expressions(Scope):
                 sources |= self.evaluate(child).sources
         return Value.of(sources)
 
-    # decisions
-
     def test(self, node: ast.expr, action: str = "branches on") -> None:
         """Evaluate a condition: whatever it depends on decides which code runs."""
         if isinstance(node, ast.BoolOp):
@@ -64,34 +67,29 @@ class Expressions(Scope):
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             self.test(node.operand, action)
         elif isinstance(node, ast.Compare):
-            self.compare(node, "RN101", action)
+            self.on_compare(node, "RN101", action)
         else:
             self.decide("RN101", node, self.evaluate(node).sources, action, bare=not isinstance(node, ast.Call))
 
-    def compare(self, node: ast.Compare, rule: str = "RN102", action: str = "compares") -> Value:
+    def on_compare(self, node: ast.Compare, rule: str = "RN102", action: str = "compares") -> Value:
         """A comparison decides on both sides; a look at whether something is there at all does not."""
-        operands = [(operand, self.evaluate(operand)) for operand in (node.left, *node.comparators)]
-        for operator, ((left_node, left), (right_node, right)) in zip(node.ops, pairwise(operands), strict=True):
-            if isinstance(operator, ast.Is | ast.IsNot) and _asks_identity(left_node, right_node):
+        operands = [self.evaluate(operand) for operand in (node.left, *node.comparators)]
+        for operator, (left, right) in zip(node.ops, pairwise(operands), strict=True):
+            if isinstance(operator, ast.Is | ast.IsNot):
                 continue
+            other, sources = right, left.sources | right.sources
             if isinstance(operator, ast.In | ast.NotIn):
                 if right.name == "os.environ":
                     self.report("RN209", node, "decides on the environment, which is no part of the plan")
-                keys_only = right.kind in (Kind.DICT, Kind.OTHER)
-                sources = left.sources | (right.sources if keys_only else right.within())
+                if right.kind not in (Kind.DICT, Kind.OWN, Kind.OTHER):  # of those, only the keys are looked at
+                    sources |= right.within()
+                other = right.part(EACH)
             elif left.kind is right.kind is Kind.LIST:
                 sources = left.within() | right.within()
-            else:
-                sources = left.sources | right.sources
             self.decide(rule, node, sources, action)
-            other = right.parts.get(EACH, UNKNOWN) if isinstance(operator, ast.In | ast.NotIn) else right
-            if left.kind is other.kind is Kind.OUTCOME and not isinstance(operator, ast.Is | ast.IsNot):
-                self.report("RN105", node, WHOLE_OUTCOMES)
+            if left.kind is other.kind is Kind.OUTCOME:
+                self.report("RN105", node, "compares whole outcomes, and so their timestamps, latencies and ids")
         return CONSTANT
-
-    on_compare = compare
-
-    # assignment
 
     def assign(self, target: ast.expr, value: Value) -> None:
         if isinstance(target, ast.Name):
@@ -101,9 +99,8 @@ class Expressions(Scope):
         elif isinstance(target, ast.Tuple | ast.List):
             if len(target.elts) > 1:
                 self.depend_on_order(target, value)
-            starred = any(isinstance(item, ast.Starred) for item in target.elts)
             for index, item in enumerate(target.elts):
-                self.assign(item, value.element() if starred and index else value.part(str(index)))
+                self.assign(item, value.part(str(index)))
         elif isinstance(target, ast.Attribute):
             self.evaluate(target.value)
             self.give_away(target, value)
@@ -118,15 +115,12 @@ class Expressions(Scope):
             self.names[name.id] = value.shallow()
         return UNKNOWN
 
-    # names, attributes, items
-
     def without_chance(self, value: Value, node: ast.expr) -> Value:
         """A name of the library that brings in chance is reported where it stands, called or not."""
         hazard = known.hazard_of(value.name) if value.kind is Kind.NAMED else None
         if hazard is None or (hazard.rule == "RN201" and self.file.seeded):
             return value
-        inside = "" if self.function is None else self.function.name
-        if not (hazard.rule in ("RN204", "RN205") and inside in _QUIET_METHODS):
+        if not (hazard.rule in ("RN204", "RN205") and self.function in _QUIET_METHODS):
             self.report(hazard.rule, node, f"{value.name.removeprefix('builtins.')} {hazard.what}")
         return value
 
@@ -137,24 +131,16 @@ class Expressions(Scope):
         if key in base.parts:
             return base.part(key)
         value = by_name(key, base.part(key))
-        if base.kind is Kind.OTHER and base.name not in self.file.classes:
+        if base.kind is Kind.OTHER:
             value = value.declared(base)  # nor is what hangs on something that is no outcome
         if base.kind is Kind.OUTCOME and key in _INSIDE_OUTCOMES:
             value = replace(value, kind=Kind.OUTCOME)
         if key == "choices":  # of a chat completion: their `message` is not an outcome's
             value = replace(value, parts={EACH: Value(Kind.OTHER)})
-        if self._is_forbidden(base, key):
-            return value.plus(self.new_source(key, node, sure=base.kind is Kind.OUTCOME))
-        if base.kind is Kind.ERROR and key in ("message", "msg"):
-            return value.plus(self.new_source(ERROR_TEXT, node))
-        return value
-
-    def _is_forbidden(self, base: Value, key: str) -> bool:
-        if key not in FORBIDDEN or base.sources:
-            return False
-        if base.kind is Kind.OTHER:
-            return key in _TELLING and key in self.file.classes.get(base.name, _TELLING)
-        return base.kind in (Kind.OUTCOME, Kind.UNKNOWN)
+        if base.sources or key not in _FORBIDDEN_IN.get(base.kind, ()):
+            return value
+        name = ERROR_TEXT if base.kind is Kind.ERROR else key
+        return value.plus(self.new_source(name, node, sure=base.kind in (Kind.OUTCOME, Kind.ERROR)))
 
     def new_source(self, name: str, node: ast.AST, *, sure: bool = True) -> frozenset[Source]:
         return frozenset({Source(line_of(node), name, sure)})
@@ -169,17 +155,14 @@ class Expressions(Scope):
         self.decide("RN104", node, index.within(), "looks something up by")
         return Value.many([base.element()]).plus(base.sources) if isinstance(node.slice, ast.Slice) else base.element()
 
-    # literals
-
     def on_list(self, node: ast.List | ast.Tuple) -> Value:
         values = [self.evaluate(item) for item in node.elts]
         self.give_away(node, *values)
-        stars = [value for item, value in zip(node.elts, values, strict=True) if isinstance(item, ast.Starred)]
+        pairs = [(value, isinstance(item, ast.Starred)) for item, value in zip(node.elts, values, strict=True)]
+        stars = [value for value, starred in pairs if starred]
         if not stars and len(values) <= MAX_PARTS:
             return Value.row(values)
-        pairs = zip(node.elts, values, strict=True)
-        items = [value.element() if isinstance(item, ast.Starred) else value for item, value in pairs]
-        return Value.sequence(items, stars)
+        return Value.sequence([value.element() if starred else value for value, starred in pairs], stars)
 
     on_tuple = on_list
 
@@ -204,8 +187,6 @@ class Expressions(Scope):
         """The sources of a value written as text; the text of an error is one of the things not to decide on."""
         return value.within() | (self.new_source(ERROR_TEXT, node) if value.kind is Kind.ERROR else frozenset())
 
-    # operators
-
     def on_binop(self, node: ast.BinOp) -> Value:
         left, right = self.evaluate(node.left), self.evaluate(node.right)
         if isinstance(node.op, _SET_OPERATORS) and Kind.SET in (left.kind, right.kind):
@@ -227,6 +208,7 @@ class Expressions(Scope):
         return Value.either(values)
 
     def on_listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Value:
+        results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
         origins = []
         with self.branch():
             for generator in node.generators:
@@ -234,29 +216,13 @@ class Expressions(Scope):
                 self.assign(generator.target, origins[-1].element())
                 for condition in generator.ifs:
                     self.test(condition, "filters by")
-            if isinstance(node, ast.DictComp):
-                self.evaluate(node.key)
-            inside = self.evaluate(node.value if isinstance(node, ast.DictComp) else node.elt)
-        if isinstance(node, ast.SetComp | ast.DictComp):
-            return Value(Kind.SET if isinstance(node, ast.SetComp) else Kind.DICT, parts={EACH: inside})
-        return Value.sequence([inside], origins)
+            *_, inside = [self.evaluate(result) for result in results]
+        kind = _KEEP_NO_ORDER.get(type(node))
+        return Value.sequence([inside], origins) if kind is None else Value(kind, parts={EACH: inside})
 
     on_setcomp = on_generatorexp = on_dictcomp = on_listcomp
-
-    def on_yield(self, node: ast.Yield | ast.YieldFrom) -> Value:
-        value = UNKNOWN if node.value is None else self.evaluate(node.value)
-        self.depend_on_order(node, value) if isinstance(node, ast.YieldFrom) else self.give_away(node, value)
-        return UNKNOWN
-
-    on_yieldfrom = on_yield
 
 
 def constant_key(node: ast.expr) -> str:
     """The name or number that a key is, when it stands there."""
     return str(node.value) if isinstance(node, ast.Constant) and type(node.value) in (str, int) else EACH
-
-
-def _asks_identity(*nodes: ast.expr) -> bool:
-    """`is None` asks whether something is there, `a is b` whether two are one object; `is True` asks what it says."""
-    constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
-    return not constants or None in constants

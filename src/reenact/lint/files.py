@@ -13,7 +13,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
 
-from reenact.lint.findings import Finding, Place, Severity, Unreadable
+from reenact.lint.findings import Finding, Unreadable
 
 MAX_BYTES: Final = 4 * 1024 * 1024
 _SKIPPED_FOLDERS: Final = frozenset({"__pycache__", "node_modules", "site-packages", "__pypackages__"})
@@ -28,23 +28,17 @@ class SourceFile:
     tree: ast.Module | Finding
 
 
-def find_files(paths: Sequence[str], exclude: Sequence[str] = ()) -> Iterator[Path | Unreadable]:
-    """Every Python file under the paths once, in a fixed order.
-
-    A path that names a file is taken whatever it is called. In folders, hidden ones, virtual environments and
-    caches are left out, and links to folders are not followed.
-    """
-    seen: set[Path] = set()
+def find_files(paths: Sequence[str], exclude: Sequence[str] = ()) -> list[Path | Unreadable]:
+    """Every Python file under the paths once, in a fixed order. What names a file is taken whatever it is called."""
+    once: dict[Path | Unreadable, Path | Unreadable] = {}
     for given in paths:
         for found in _under(Path(given), exclude):
-            real = found.resolve() if isinstance(found, Path) else None
-            if real not in seen:
-                yield found
-            if real is not None:
-                seen.add(real)
+            once.setdefault(found.resolve() if isinstance(found, Path) else found, found)
+    return list(once.values())
 
 
 def _under(path: Path, exclude: Sequence[str]) -> Iterator[Path | Unreadable]:
+    """Without hidden folders, virtual environments and caches; links to folders are not followed."""
     try:
         path.stat()
         entries = sorted(os.scandir(path), key=lambda entry: entry.name) if path.is_dir() else None
@@ -77,7 +71,7 @@ def read_source(path: Path) -> SourceFile | Unreadable:
         return Unreadable(shown, _reason(error))
     if len(data) > MAX_BYTES:
         message = f"the file is larger than {MAX_BYTES // 2**20} MiB and was not analysed"
-        return SourceFile(shown, "", _problem(shown, 1, "RN005", message))
+        return SourceFile(shown, "", Finding.about_line(shown, 1, "RN005", message))
     text = ""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
@@ -86,16 +80,12 @@ def read_source(path: Path) -> SourceFile | Unreadable:
             warnings.simplefilter("ignore")  # a sample's invalid escape is not ours to print
             return SourceFile(shown, text, ast.parse(text))
     except SyntaxError as error:
-        problem = _problem(shown, max(1, error.lineno or 1), "RN001", f"syntax error: {error.msg}")
+        problem = Finding.about_line(shown, max(1, error.lineno or 1), "RN001", f"syntax error: {error.msg}")
     except (ValueError, LookupError) as error:  # bytes that are no text among them
-        problem = _problem(shown, 1, "RN001", f"the file is no Python: {error}")
+        problem = Finding.about_line(shown, 1, "RN001", f"the file is no Python: {error}")
     except (RecursionError, MemoryError):
-        problem = _problem(shown, 1, "RN005", "the code is nested too deeply and was not analysed")
+        problem = Finding.about_line(shown, 1, "RN005", "the code is nested too deeply and was not analysed")
     return SourceFile(shown, text, problem)
-
-
-def _problem(shown: str, line: int, rule: str, message: str) -> Finding:
-    return Finding(Place(shown, line, 1, line), rule, message, Severity.ERROR)
 
 
 def _reason(error: Exception) -> str:

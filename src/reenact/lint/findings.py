@@ -29,8 +29,12 @@ class Place:
 
     file: str
     line: int
-    column: int = 1
-    end_line: int = 0
+    column: int
+    end_line: int
+
+    @staticmethod
+    def whole_line(file: str, line: int) -> Place:
+        return Place(file, line, 1, line)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -42,6 +46,11 @@ class Finding:
     message: str
     severity: Severity
     related: tuple[tuple[Place, str], ...] = ()
+
+    @staticmethod
+    def about_line(file: str, line: int, rule: str, message: str) -> Finding:
+        """A finding about a whole line, as grave as its rule."""
+        return Finding(Place.whole_line(file, line), rule, message, RULES[rule].severity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +89,11 @@ class Rule:
 
 
 def _rule(section: str) -> Rule:
-    head, summary, why, *_ = section.split("\n\n", 3)
-    _, name, title = head.split(" ")
-    return Rule(name, title, Severity.WARNING if name in _WARNINGS else Severity.ERROR, summary, why, section)
+    head, summary, why, *_ = section.rstrip().split("\n\n", 3)
+    name, title = head.split(" ")
+    severity = Severity.WARNING if name in _WARNINGS else Severity.ERROR
+    return Rule(name, title, severity, summary, why, f"### {section.rstrip()}")
 
 
-def _rules() -> dict[str, Rule]:
-    text = files("reenact.lint").joinpath("rules.md").read_text(encoding="utf-8")
-    sections = [f"### {part.rstrip()}" for part in text.split("### ")[1:]]
-    return {rule.id: rule for rule in map(_rule, sections)}
-
-
-RULES: Final[dict[str, Rule]] = _rules()
+_SECTIONS: Final = files("reenact.lint").joinpath("rules.md").read_text(encoding="utf-8").split("### ")[1:]
+RULES: Final[dict[str, Rule]] = {rule.id: rule for rule in map(_rule, _SECTIONS)}

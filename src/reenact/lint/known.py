@@ -35,12 +35,10 @@ _HAZARDS: Final = (
 )
 _ALWAYS: Final = {name: Hazard(rule, what) for rule, what, names in _HAZARDS for name in names.split()}
 # Modules whose every function draws, but those that are named here. Classes take a seed.
+_DRAWS: Final = Hazard("RN201", "draws from an unseeded generator")
 _DRAWING: Final = {
-    "random": (Hazard("RN201", "draws from an unseeded generator"), _words("seed getstate setstate")),
-    "numpy.random": (
-        Hazard("RN201", "draws from an unseeded generator"),
-        _words("seed get_state set_state default_rng mtrand bit_generator"),
-    ),
+    "random": (_DRAWS, _words("seed getstate setstate")),
+    "numpy.random": (_DRAWS, _words("seed get_state set_state default_rng mtrand bit_generator")),
     "secrets": (Hazard("RN202", "draws from the operating system"), _words("compare_digest")),
 }
 # Hazards only when they are called with fewer arguments than make them repeatable.
@@ -63,26 +61,35 @@ def hazard_of(name: str) -> Hazard | None:
     return _ALWAYS.get(name)
 
 
+_COMPARES: Final = ("RN102", "compares")
 # Calls that go through a collection with a function.
 GOES_THROUGH: Final = _words(
     "sort builtins.sorted builtins.min builtins.max builtins.map builtins.filter functools.reduce itertools.groupby "
     "itertools.filterfalse itertools.takewhile itertools.dropwhile heapq.nlargest heapq.nsmallest"
 )
+# Functions and methods whose answer is a decision about what they are given: the rule, and what they do.
+DECIDE: Final = {
+    **dict.fromkeys(_words("builtins.any builtins.all"), ("RN101", "branches on")),
+    "builtins.range": ("RN101", "loops as often as"),
+    **dict.fromkeys(_words("operator.eq operator.ne operator.lt operator.le operator.gt operator.ge"), _COMPARES),
+    **dict.fromkeys(_words(".startswith .endswith .isdigit .isalpha .isalnum .isspace .isupper .islower"), _COMPARES),
+}
+# Functions and methods that give a list in an order that may differ between two runs, and the rule that says so.
+SHUFFLE: Final = {
+    **dict.fromkeys(_words("os.listdir os.scandir glob.glob glob.iglob .iterdir .rglob .glob"), "RN207"),
+    **dict.fromkeys(_words("asyncio.as_completed concurrent.futures.as_completed .imap_unordered"), "RN208"),
+}
 # Calls for whose result the order of the arguments plays no part.
 FORGET_ORDER: Final = _words("builtins.sum builtins.bool collections.Counter math.fsum asyncio.gather statistics.mean")
 
 # Methods whose result is made from their arguments, whatever object they belong to.
 PURE_METHODS: Final = _words("match search fullmatch findall sub fromisoformat strptime loads decode format replace")
 
-# Types that say nothing about what fields mean, and types whose fields are an outcome's.
+# Types that say nothing about what fields mean, and types whose fields may be an outcome's.
 VAGUE_TYPES: Final = _words("Any object JSON JsonValue JSONObject TypedDict SimpleNamespace Namespace Self")
-OUTCOME_TYPE: Final = re.compile(r"\w*Outcome\Z")
 MAYBE_OUTCOME_TYPE: Final = re.compile(
     r"\w*(Result|Response|Observability|Details|SideEffect|Effect|Attempt)\Z|[A-Z]\d?\Z"
 )
-OUTCOME_NAME: Final = re.compile(r"(?:\w*_)?outcome\Z")
-OUTCOMES_NAME: Final = re.compile(r"(?:\w*_)?outcomes\Z")
-SESSION_NAME: Final = re.compile(r"(?:\w*_)?session\Z")
 SET_TYPES: Final = _words("set frozenset Set FrozenSet AbstractSet MutableSet")
 GENERIC_TYPES: Final = _words(
     "list List tuple Tuple Sequence MutableSequence Iterable Iterator Collection Generator AsyncIterator AsyncIterable "

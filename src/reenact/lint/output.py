@@ -1,7 +1,4 @@
-"""A report as text for people, as JSON, and as SARIF 2.1.0, which code hosts and editors show beside the code.
-
-Each is the same bytes for the same report.
-"""
+"""A report as text, JSON, or SARIF 2.1.0, which code hosts show beside the code; the same bytes for the same report."""
 
 from __future__ import annotations
 
@@ -11,10 +8,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from reenact.lint.findings import RULES, Finding, Place, Report, Rule, Severity
+from reenact.lint.findings import RULES, Finding, Place, Report, Rule, Severity, Unreadable
 
 _SARIF: Final = "https://json.schemastore.org/sarif-2.1.0.json"
-_ORDER: Final = {rule: index for index, rule in enumerate(RULES)}
 
 
 def as_text(report: Report) -> str:
@@ -53,50 +49,44 @@ def as_json(report: Report, fail_on: Severity = Severity.WARNING) -> str:
     """The report as one JSON object. Its shape is described in the reference, and only grows."""
     document = {
         "exit_code": report.exit_code(fail_on),
-        "checked": list(report.checked),
+        "checked": [_text(file) for file in report.checked],
         "findings": [_finding(finding) for finding in report.findings],
-        "unreadable": [{"file": one.file, "reason": one.reason} for one in report.unreadable],
+        "unreadable": [{"file": _text(one.file), "reason": one.reason} for one in report.unreadable],
     }
     return _pretty(document)
 
 
 def _finding(finding: Finding) -> dict[str, object]:
     return {
-        "file": finding.place.file,
+        "file": _text(finding.place.file),
         "line": finding.place.line,
         "column": finding.place.column,
-        "end_line": max(finding.place.line, finding.place.end_line),
+        "end_line": finding.place.end_line,
         "rule": finding.rule,
         "severity": finding.severity.word,
         "message": finding.message,
-        "related": [{"file": place.file, "line": place.line, "message": message} for place, message in finding.related],
+        "related": [
+            {"file": _text(place.file), "line": place.line, "message": message} for place, message in finding.related
+        ],
     }
+
+
+def _text(file: str) -> str:
+    """A file's name for JSON; what is no text in it is written with escapes."""
+    return file.encode("utf-8", "backslashreplace").decode()
 
 
 def as_sarif(report: Report, version: str) -> str:
     """One run with every rule described, one result for each finding, and what could not be read as a notification."""
+    rules = [_rule(rule) for rule in RULES.values()]
+    notifications = [
+        {"level": "error", "message": {"text": f"cannot be read: {one.reason}"}, "locations": [_location(one)]}
+        for one in report.unreadable
+    ]
     run = {
-        "tool": {
-            "driver": {
-                "name": "reenact lint",
-                "semanticVersion": version,
-                "rules": [_rule(rule) for rule in RULES.values()],
-            }
-        },
+        "tool": {"driver": {"name": "reenact lint", "semanticVersion": version, "rules": rules}},
         "columnKind": "unicodeCodePoints",
-        "invocations": [
-            {
-                "executionSuccessful": not report.unreadable,
-                "toolExecutionNotifications": [
-                    {
-                        "level": "error",
-                        "message": {"text": f"cannot be read: {one.reason}"},
-                        "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(one.file)}}}],
-                    }
-                    for one in report.unreadable
-                ],
-            }
-        ],
+        "invocations": [{"executionSuccessful": not report.unreadable, "toolExecutionNotifications": notifications}],
         "results": [_result(finding) for finding in report.findings],
     }
     return _pretty({"$schema": _SARIF, "version": "2.1.0", "runs": [run]})
@@ -115,7 +105,7 @@ def _rule(rule: Rule) -> dict[str, object]:
 def _result(finding: Finding) -> dict[str, object]:
     result: dict[str, object] = {
         "ruleId": finding.rule,
-        "ruleIndex": _ORDER[finding.rule],
+        "ruleIndex": list(RULES).index(finding.rule),
         "level": finding.severity.word,
         "message": {"text": finding.message},
         "locations": [_location(finding.place)],
@@ -127,29 +117,16 @@ def _result(finding: Finding) -> dict[str, object]:
     return result
 
 
-def _location(place: Place) -> dict[str, object]:
-    region = {"startLine": place.line, "startColumn": place.column, "endLine": max(place.line, place.end_line)}
-    return {"physicalLocation": {"artifactLocation": {"uri": _uri(place.file)}, "region": region}}
-
-
-def _uri(file: str) -> str:
-    """A path as a URI reference: relative ones stay relative to where lint was called."""
-    quoted = quote(file.encode("utf-8", "surrogateescape"))
-    return f"file://{quoted}" if quoted.startswith("/") else quoted
+def _location(place: Place | Unreadable) -> dict[str, object]:
+    """The file as a URI reference, relative to where lint was called unless it was named in full; and where in it."""
+    quoted = quote(place.file.encode("utf-8", "surrogateescape"))
+    location: dict[str, object] = {
+        "artifactLocation": {"uri": f"file://{quoted}" if quoted.startswith("/") else quoted}
+    }
+    if isinstance(place, Place):
+        location["region"] = {"startLine": place.line, "startColumn": place.column, "endLine": place.end_line}
+    return {"physicalLocation": location}
 
 
 def _pretty(document: object) -> str:
-    """JSON with two spaces of indent. A file's name that is no text is written with escapes."""
-    try:
-        data = msgspec.json.encode(document)
-    except UnicodeEncodeError:
-        data = msgspec.json.encode(_without_surrogates(document))
-    return msgspec.json.format(data, indent=2).decode() + "\n"
-
-
-def _without_surrogates(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _without_surrogates(member) for key, member in value.items()}
-    if isinstance(value, list):
-        return [_without_surrogates(member) for member in value]
-    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"

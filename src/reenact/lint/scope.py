@@ -6,7 +6,7 @@ import ast
 import builtins
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from reenact.contracts.stability import FORBIDDEN_FIELDS
@@ -22,6 +22,8 @@ REASONS: Final = {row.field.rsplit(".", 1)[-1]: row.reason for row in FORBIDDEN_
 FORBIDDEN: Final = frozenset(REASONS) - {ERROR_TEXT}
 _COLLECTIONS: Final = known.SET_TYPES | known.GENERIC_TYPES
 _BUILTINS: Final = frozenset(dir(builtins))
+# What the last word of a name says.
+_SAID: Final = {"outcome": OUTCOME, "outcomes": Value(parts={EACH: OUTCOME}), "session": Value(Kind.SESSION)}
 _ORDERS: Final = {
     "RN206": "depends on the order of a set, which changes with the hash seed of the process",
     "RN207": "depends on the order of files, which the file system decides",
@@ -35,22 +37,19 @@ class File:
 
     shown: str
     seeded: bool  # whether it seeds a library's own generator
-    classes: dict[str, list[str]] = field(default_factory=dict)  # their annotated names
-    later: dict[FunctionNode, Names] = field(default_factory=dict)  # functions that are still to be analysed
-    findings: dict[Finding, None] = field(default_factory=dict)
+    later: dict[ast.Module | FunctionNode, Names]  # what is still to be analysed, with the names around it
+    classes: dict[str, Kind] = field(default_factory=dict)  # what their objects are
+    findings: list[Finding] = field(default_factory=list)
 
 
 class Scope:
     """Names, types and reports; what expressions and statements do is for subclasses."""
 
-    def __init__(self, file: File, function: FunctionNode | None, names: Names) -> None:
+    def __init__(self, file: File, names: Names, function: str) -> None:
         self.file = file
-        self.function = function
         self.names = names
-        self.quiet = 0  # inside what only tells people
-        self.noting = 0  # inside a branch that only tells people
-
-    # names
+        self.function = function
+        self.gravest: int = Severity.ERROR  # what may be reported here at most
 
     def look_up(self, name: str) -> Value:
         found = self.names.get(name)
@@ -71,15 +70,11 @@ class Scope:
         finally:
             self.names = outer
 
-    def merge(self, ends: Iterable[Names], *, may_skip: bool = False) -> None:
+    def merge(self, ends: list[Names], *, may_skip: bool = False) -> None:
         """After branches, each name is what one of them made it, or what it was."""
-        branches = list(ends)
-        for name in dict.fromkeys(name for end in branches for name in end.maps[0]):
-            before = self.names.get(name)
-            values = [found for end in branches if (found := end.maps[0].get(name, before)) is not None]
-            self.names[name] = Value.either([*values, *([before] if may_skip and before is not None else [])])
-
-    # types
+        ways = [*ends, self.names] if may_skip else ends
+        for name in dict.fromkeys(name for end in ends for name in end.maps[0]):
+            self.names[name] = Value.either([way[name] for way in ways if name in way])
 
     def typed(self, node: ast.expr | None) -> Value:
         """What an annotation says about a value: an outcome, a collection of them, a set, something else."""
@@ -87,44 +82,39 @@ class Scope:
             return Value.either([self.typed(node.left), self.typed(node.right)])
         if isinstance(node, ast.Constant):
             return self.typed(ast.Name(node.value)) if isinstance(node.value, str) else CONSTANT
-        name = "" if node is None else dotted(node)
-        last = name.rsplit(".", 1)[-1]
+        last = "" if node is None else dotted(node).rsplit(".", 1)[-1]
+        kind = Kind.SET if last in known.SET_TYPES else Kind.UNKNOWN
         if isinstance(node, ast.Subscript) and last in _COLLECTIONS | known.TRANSPARENT_TYPES:
             inside = self.typed(node.slice.elts[-1] if isinstance(node.slice, ast.Tuple) else node.slice)
-            return inside if last in known.TRANSPARENT_TYPES else Value(_collection(last), parts={EACH: inside})
-        if name in self.file.classes:
-            return Value(Kind.OUTCOME if _looks_like_outcome(self.file.classes[name]) else Kind.OTHER, name)
-        if known.OUTCOME_TYPE.match(last):
+            return inside if last in known.TRANSPARENT_TYPES else Value(kind, parts={EACH: inside})
+        if last in self.file.classes:
+            return Value(self.file.classes[last])
+        if last.isidentifier() and last.endswith("Outcome"):
             return OUTCOME
         vague = not last or last in known.VAGUE_TYPES | _COLLECTIONS or known.MAYBE_OUTCOME_TYPE.match(last)
-        return Value(_collection(last)) if vague else Value(Kind.OTHER)
-
-    # reports
+        return Value(kind if vague else Kind.OTHER)
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
-        """What is evaluated inside goes to people, not to a decision."""
-        self.quiet += 1
+    def at_most(self, gravest: int) -> Iterator[None]:
+        """What is found inside is at most so grave; with 0 it is not reported."""
+        before, self.gravest = self.gravest, min(self.gravest, gravest)
         try:
             yield
         finally:
-            self.quiet -= 1
+            self.gravest = before
 
     def decide(self, rule: str, node: ast.AST, sources: Iterable[Source], action: str, *, bare: bool = False) -> None:
         """A decision is made with these sources. `bare`: only on whether a text is empty, which an error's may."""
         surest_last = sorted(sources, key=lambda one: (one.sure, -one.line))
-        for source in {one.name: one for one in surest_last}.values():
-            if source.name != ERROR_TEXT:
-                self._decides_on(rule, node, source, action)
-            elif not bare:
-                self._decides_on("RN106", node, source, action)
-
-    def _decides_on(self, rule: str, node: ast.AST, source: Source, action: str) -> None:
-        severity = RULES[rule].severity if source.sure else min(RULES[rule].severity, Severity.WARNING)
-        elsewhere = source.line != line_of(node)
-        read = f" (read in line {source.line})" if elsewhere else ""
-        origin = ((Place(self.file.shown, source.line), f"{source.name} is read here"),) if elsewhere else ()
-        self.report(rule, node, f"{action} {source.name}{read}: {REASONS[source.name]}", severity, origin)
+        for name, source in {one.name: one for one in surest_last}.items():
+            if name == ERROR_TEXT and bare:
+                continue
+            elsewhere = source.line != line_of(node)
+            read = f" (read in line {source.line})" if elsewhere else ""
+            origin = ((Place.whole_line(self.file.shown, source.line), f"{name} is read here"),) if elsewhere else ()
+            with self.at_most(Severity.ERROR if source.sure else Severity.WARNING):
+                broken = "RN106" if name == ERROR_TEXT else rule
+                self.report(broken, node, f"{action} {name}{read}: {REASONS[name]}", origin)
 
     def depend_on_order(self, node: ast.AST, value: Value) -> None:
         """The order of `value` matters here."""
@@ -136,34 +126,21 @@ class Scope:
             if value.kind is Kind.SHUFFLED:
                 self.report(value.name, node, _ORDERS[value.name])
 
-    def report(
-        self, rule: str, node: ast.AST, message: str, severity: Severity | None = None, related: Related = ()
-    ) -> None:
-        """Add a finding about this code, as grave as its rule unless given."""
-        if not self.quiet:
+    def report(self, rule: str, node: ast.AST, message: str, related: Related = ()) -> None:
+        """Add a finding about this code, as grave as its rule or as may be."""
+        if self.gravest:
             end = getattr(node, "end_lineno", None) or line_of(node)
             place = Place(self.file.shown, line_of(node), int(getattr(node, "col_offset", 0)) + 1, end)
-            grave = Severity.NOTE if self.noting else severity or RULES[rule].severity
-            self.file.findings[Finding(place, rule, message, grave, related)] = None
+            severity = Severity(min(self.gravest, RULES[rule].severity))
+            self.file.findings.append(Finding(place, rule, message, severity, related))
 
 
 def by_name(name: str, value: Value) -> Value:
     """A name that says `outcome` is believed, where nothing else is known about the value."""
-    if value.kind is not Kind.UNKNOWN or value.parts:
+    said = _SAID.get(name.rpartition("_")[2])
+    if said is None or value.kind is not Kind.UNKNOWN or value.parts:
         return value
-    if known.OUTCOME_NAME.match(name):
-        return replace(value, kind=Kind.OUTCOME)
-    if known.OUTCOMES_NAME.match(name):
-        return replace(value, parts={EACH: OUTCOME})
-    return replace(value, kind=Kind.SESSION) if known.SESSION_NAME.match(name) else value
-
-
-def _collection(name: str) -> Kind:
-    return Kind.SET if name in known.SET_TYPES else Kind.UNKNOWN
-
-
-def _looks_like_outcome(fields: list[str]) -> bool:
-    return {"code", "status"} <= set(fields) and not FORBIDDEN.isdisjoint(fields)
+    return said.plus(value.sources)
 
 
 def line_of(node: ast.AST) -> int:

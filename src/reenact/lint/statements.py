@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from reenact.lint.calls import Calls
 from reenact.lint.expressions import constant_key
-from reenact.lint.findings import Finding, Place, Severity
-from reenact.lint.scope import File, FunctionNode
+from reenact.lint.findings import Finding, Severity
+from reenact.lint.scope import FORBIDDEN, File, FunctionNode, line_of
 from reenact.lint.values import UNKNOWN, Kind, Names, Value, dotted
 
 _COMMUTING_METHODS: Final = frozenset({"add", "discard", "remove", "update", "difference_update"})
@@ -17,26 +17,19 @@ _COMMUTING_METHODS: Final = frozenset({"add", "discard", "remove", "update", "di
 
 def analyse(shown: str, tree: ast.Module) -> list[Finding]:
     """The module's body, then each function once, with the names around it as they are in the end."""
-    file = File(shown, seeded=any(_is_seeding(node) for node in ast.walk(tree)))
-    _analyse(Statements(file, None, Names()), tree)
+    file = File(shown, seeded=any(_is_seeding(node) for node in ast.walk(tree)), later={tree: Names()})
     while file.later:
         node, names = file.later.popitem()
-        _analyse(Statements(file, node, names.new_child()), node)
-    return list(file.findings)
-
-
-def _analyse(scope: Statements, node: ast.Module | FunctionNode) -> None:
-    file = scope.file
-    try:
-        scope.enter(node)
-        message = ""
-    except RecursionError:
-        message = "the code is nested too deeply and was not analysed"
-    except Exception as error:  # noqa: BLE001  # whatever the code looks like, the other files are still checked
-        message = f"the code was not analysed: {type(error).__name__} in lint itself, please report it"
-    if message:
-        line = getattr(node, "lineno", 1)
-        file.findings[Finding(Place(file.shown, line, 1, line), "RN005", message, Severity.ERROR)] = None
+        try:
+            Statements(file, names.new_child(), getattr(node, "name", "")).enter(node)
+        except RecursionError:
+            message = "the code is nested too deeply and was not analysed"
+        except Exception as error:  # noqa: BLE001  # whatever the code looks like, the other files are still checked
+            message = f"the code was not analysed: {type(error).__name__} in lint itself, please report it"
+        else:
+            continue
+        file.findings.append(Finding.about_line(shown, line_of(node), "RN005", message))
+    return file.findings
 
 
 class Statements(Calls):
@@ -52,12 +45,11 @@ class Statements(Calls):
 
     def run(self, body: list[ast.stmt]) -> bool:
         for node in body:
-            handler: Callable[[Any], bool | None] | None = getattr(self, f"on_{type(node).__name__.lower()}", None)
+            name = type(node).__name__.lower().removeprefix("async")
+            handler: Callable[[Any], object] | None = getattr(self, f"on_{name}", None)
             if handler is not None and handler(node) is False:
                 return False
         return True
-
-    # assignment
 
     def on_assign(self, node: ast.Assign) -> None:
         value = self.evaluate(node.value)
@@ -70,20 +62,16 @@ class Statements(Calls):
             self.assign(node.target, value.declared(self.typed(node.annotation)))
 
     def on_augassign(self, node: ast.AugAssign) -> None:
-        with self.telling():  # counting under a key looks nothing up
+        with self.at_most(0):  # counting under a key looks nothing up
             before = self.evaluate(node.target)
         added = self.evaluate(node.value)
         self.give_away(node, before, added)
         self.assign(node.target, Value.either([before, added]).plus(before.sources | added.sources))
 
-    # control flow
-
     def on_if(self, node: ast.If) -> bool:
-        inner = [*node.body, *node.orelse]
-        only_tells = self._only_tells(inner) and not all(isinstance(one, ast.Pass) for one in inner)
-        self.noting += only_tells
-        self.test(node.test)
-        self.noting -= only_tells
+        only_tells = self._only_tells([*node.body, *node.orelse])
+        with self.at_most(Severity.NOTE if only_tells else Severity.ERROR):
+            self.test(node.test)
         ends: list[Names] = []
         for body in (node.body, node.orelse):
             with self.branch() as names:
@@ -95,8 +83,7 @@ class Statements(Calls):
     def _only_tells(self, body: list[ast.stmt]) -> bool:
         """Whether a branch does nothing but log: then what it depends on changes no behaviour."""
         return all(
-            isinstance(node, ast.Pass)
-            or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and self.is_telling(node.value))
+            (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and self.is_telling(node.value))
             or (isinstance(node, ast.If) and self._only_tells([*node.body, *node.orelse]))
             for node in body
         )
@@ -108,17 +95,13 @@ class Statements(Calls):
         with self.branch() as names:
             self.assign(node.target, values.element())
             self.run(node.body)
-        self._after_loop(names, node)
-
-    on_asyncfor = on_for
+        self.merge([names], may_skip=True)
+        self.run(node.orelse)
 
     def on_while(self, node: ast.While) -> None:
         with self.branch() as names:
             self.test(node.test, "loops on")
             self.run(node.body)
-        self._after_loop(names, node)
-
-    def _after_loop(self, names: Names, node: ast.For | ast.AsyncFor | ast.While) -> None:
         self.merge([names], may_skip=True)
         self.run(node.orelse)
 
@@ -128,8 +111,6 @@ class Statements(Calls):
             if item.optional_vars is not None:
                 self.assign(item.optional_vars, value)
         return self.run(node.body)
-
-    on_asyncwith = on_with
 
     def on_try(self, node: ast.Try) -> bool:
         with self.branch() as tried:
@@ -146,7 +127,7 @@ class Statements(Calls):
 
     on_trystar = on_try
 
-    def on_match(self, node: ast.Match) -> bool:
+    def on_match(self, node: ast.Match) -> None:
         subject = self.evaluate(node.subject)
         ends: list[Names] = []
         for case in node.cases:
@@ -157,7 +138,6 @@ class Statements(Calls):
                 if self.run(case.body):
                     ends.append(names)
         self.merge(ends, may_skip=True)
-        return True
 
     def match(self, pattern: ast.pattern, value: Value) -> None:
         """Bind what a pattern captures, and report what it decides on. A type is structure, not content."""
@@ -175,43 +155,32 @@ class Statements(Calls):
         if name is not None:
             self.bind(name, value)
 
-    # the rest
-
-    def on_expr(self, node: ast.Expr) -> None:
-        self.evaluate(node.value)
+    on_expr = Calls.made_from_all
 
     def on_return(self, node: ast.Return) -> bool:
         if node.value is not None:
             self.give_away(node, self.evaluate(node.value))
         return False
 
-    def on_raise(self, node: ast.Raise) -> bool:
+    def on_raise(self, _: ast.Raise) -> bool:
         """The text of an error is a message, and messages may vary."""
-        with self.telling():
-            self.made_from_all(node)
         return False
 
     def on_assert(self, node: ast.Assert) -> None:
         self.test(node.test, "asserts")
-        if node.msg is not None:
-            with self.telling():
-                self.evaluate(node.msg)
 
     def on_functiondef(self, node: FunctionNode) -> None:
-        arguments = node.args
-        for expression in [*node.decorator_list, *arguments.defaults, *arguments.kw_defaults]:
-            if expression is not None:
-                self.evaluate(expression)
+        self.made_from_all(node.args)
+        for decorator in node.decorator_list:
+            self.evaluate(decorator)
         self.file.later[node] = self.names
         self.bind(node.name, Value(Kind.NAMED, node.name))
 
-    on_asyncfunctiondef = on_functiondef
-
     def on_classdef(self, node: ast.ClassDef) -> None:
-        for expression in [*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)]:
-            self.evaluate(expression)
-        fields = [dotted(inner.target) for inner in node.body if isinstance(inner, ast.AnnAssign)]
-        self.file.classes[node.name] = fields
+        self.made_from_all(node)
+        fields = {dotted(inner.target) for inner in node.body if isinstance(inner, ast.AnnAssign)}
+        like_outcome = {"code", "status"} <= fields and not FORBIDDEN.isdisjoint(fields)
+        self.file.classes[node.name] = Kind.OUTCOME if like_outcome else Kind.OWN
         with self.branch():
             self.bind("self", self.typed(ast.Name(node.name)))
             self.run(node.body)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from reenact.lint.findings import RULES, Finding, Place
+from reenact.lint.findings import RULES, Finding
 
 _COMMENT: Final = re.compile(r"#\s*reenact:\s*(?P<what>.*)")
 _IGNORE: Final = re.compile(r"ignore\s*\[(?P<rules>[^\]]*)\]\s*[:\-–—]*\s*(?P<reason>.*)")
@@ -36,7 +36,8 @@ def silence(findings: Iterable[Finding], text: str, shown: str) -> list[Finding]
     for one in suppressions:
         by_line.setdefault(one.speaks_for, []).append(one)
     for finding in findings:
-        matching = _matching(by_line, finding)
+        lines = range(finding.place.line, finding.place.end_line + 1)
+        matching = [one for line in lines for one in by_line.get(line, ()) if finding.rule in one.rules]
         for one in matching:
             one.used.add(finding.rule)
         if not matching:
@@ -45,7 +46,7 @@ def silence(findings: Iterable[Finding], text: str, shown: str) -> list[Finding]
         unused = [rule for rule in one.rules if rule in RULES and rule not in one.used]
         if unused:
             message = f"nothing to ignore here for {', '.join(unused)}; remove it from the comment"
-            said.append(_finding(shown, one.line, "RN004", message))
+            said.append(Finding.about_line(shown, one.line, "RN004", message))
     return said
 
 
@@ -53,52 +54,36 @@ def _read_comments(text: str, shown: str) -> tuple[list[Suppression], list[Findi
     """The suppressions of a file, and what is wrong with those that are not in force."""
     suppressions: list[Suppression] = []
     problems: list[Finding] = []
-    for token, spoken in _comments(text):
-        found = _COMMENT.match(token.string)
-        if found is None:
-            continue
-        line = token.start[0]
-        parsed = _IGNORE.match(found["what"])
+    for line, speaks_for, said in _comments(text):
+        parsed = _IGNORE.match(said)
         rules = () if parsed is None else tuple(rule.strip() for rule in parsed["rules"].split(",") if rule.strip())
         if parsed is None or not rules:
-            problems.append(_finding(shown, line, "RN002", f"the comment names no rule; {_HOW}"))
+            problems.append(Finding.about_line(shown, line, "RN002", f"the comment names no rule; {_HOW}"))
         elif not parsed["reason"].partition("#")[0].strip(" .-"):
-            problems.append(_finding(shown, line, "RN002", f"the comment gives no reason; {_HOW}"))
+            problems.append(Finding.about_line(shown, line, "RN002", f"the comment gives no reason; {_HOW}"))
         else:
-            suppressions.append(Suppression(line, spoken, rules))
+            suppressions.append(Suppression(line, speaks_for, rules))
         for rule in rules:
             if rule not in RULES or rule.startswith("RN0"):
                 message = f"there is no rule {rule!a} to ignore; `reenact lint --rules` lists them"
-                problems.append(_finding(shown, line, "RN003", message))
+                problems.append(Finding.about_line(shown, line, "RN003", message))
     return suppressions, problems
 
 
-def _tokens(text: str) -> list[tokenize.TokenInfo]:
-    try:
-        return list(tokenize.generate_tokens(io.StringIO(text).readline))
-    except (tokenize.TokenError, SyntaxError, IndentationError):
-        return []
-
-
-def _comments(text: str) -> list[tuple[tokenize.TokenInfo, int]]:
-    """Each comment, with the line it speaks for: its own after code; alone on its line, the next one with code."""
+def _comments(text: str) -> list[tuple[int, int, str]]:
+    """Each comment to lint: its line, the one it speaks for (the next with code, if it stands alone), what it says."""
     silent = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
-    found: list[tuple[tokenize.TokenInfo, int]] = []
+    found: list[tuple[int, int, str]] = []
     next_code = 0
-    for token in reversed(_tokens(text)):
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    except (tokenize.TokenError, SyntaxError):
+        return []
+    for token in reversed(tokens):
         if token.type not in silent:
             next_code = token.start[0]
-        elif token.type == tokenize.COMMENT:
-            alone = not token.line[: token.start[1]].strip()
-            found.append((token, next_code if alone and next_code else token.start[0]))
+        elif said := _COMMENT.match(token.string):
+            line, column = token.start
+            alone = not token.line[:column].strip()
+            found.append((line, next_code if alone and next_code else line, said["what"]))
     return found[::-1]
-
-
-def _matching(by_line: dict[int, list[Suppression]], finding: Finding) -> list[Suppression]:
-    lines = range(finding.place.line, max(finding.place.line, finding.place.end_line) + 1)
-    around = lines if len(lines) <= len(by_line) else [line for line in by_line if line in lines]
-    return [one for line in around for one in by_line.get(line, ()) if finding.rule in one.rules]
-
-
-def _finding(shown: str, line: int, rule: str, message: str) -> Finding:
-    return Finding(Place(shown, line, 1, line), rule, message, RULES[rule].severity)

@@ -25,7 +25,8 @@ class Kind(Enum):
     UNKNOWN = "unknown"
     CONSTANT = "a constant"
     OUTCOME = "an outcome, or an object inside one"
-    OTHER = "something of a known type that is no outcome"
+    OWN = "an object of a class of this file that is no outcome"
+    OTHER = "something of another known type that is no outcome"
     SESSION = "a session, whose calls return outcomes"
     ERROR = "an exception"
     SET = "a set"
@@ -35,9 +36,6 @@ class Kind(Enum):
     NAMED = "a function or class of this file, or anything of another one"
     LAMBDA = "a lambda; its element is what it gives"
     GETTER = "a function that reads the fields in its name"
-
-
-_NO_ORDER: Final = (Kind.SET, Kind.SHUFFLED)
 
 
 class Source(NamedTuple):
@@ -60,8 +58,7 @@ class Value:
     @staticmethod
     def of(sources: Iterable[Source]) -> Value:
         """Something made from these sources, of which nothing else is known."""
-        kept = limited(frozenset(sources))
-        return Value(sources=kept) if kept else UNKNOWN
+        return UNKNOWN.plus(frozenset(sources))
 
     @staticmethod
     def row(items: Iterable[Value]) -> Value:
@@ -76,33 +73,33 @@ class Value:
     @staticmethod
     def sequence(items: Iterable[Value], origins: Iterable[Value]) -> Value:
         """A list of such items, made from these: in an order that may differ, if that of one of them may."""
-        rules = ["RN206" if one.kind is Kind.SET else one.name for one in origins if one.kind in _NO_ORDER]
         made = Value.many(items)
-        return replace(made, kind=Kind.SHUFFLED, name=rules[0]) if rules else made
+        for one in origins:
+            if one.kind in (Kind.SET, Kind.SHUFFLED):
+                return replace(made, kind=Kind.SHUFFLED, name=one.name or "RN206")
+        return made
 
     @staticmethod
     def either(values: Iterable[Value]) -> Value:
         """What holds for a value that is one of these."""
-        first, *rest = [*values] or [UNKNOWN]
-        return reduce(join, rest, first)
+        return reduce(_join, [*values] or [UNKNOWN])
 
-    def within(self, depth: int = 0) -> frozenset[Source]:
+    def within(self) -> frozenset[Source]:
         """The sources of the value and of all that is known to stand in it."""
-        if not self.parts or depth > MAX_DEPTH:
-            return self.sources
-        return limited(self.sources.union(*(part.within(depth + 1) for part in self.parts.values())))
+        return self.sources.union(*(part.within() for part in self.parts.values()))
 
     def part(self, key: str) -> Value:
         """What stands under a key. Of a forbidden field every part is forbidden."""
-        found = self.parts.get(key) or self.parts.get(EACH, UNKNOWN)
-        return found.plus(self.sources)
+        return (self.parts.get(key) or self.parts.get(EACH, UNKNOWN)).plus(self.sources)
 
     def element(self) -> Value:
         """Some element, when nobody knows which."""
         return Value.either(self.parts.values()) if self.parts else Value.of(self.sources)
 
     def plus(self, sources: frozenset[Source]) -> Value:
-        return replace(self, sources=limited(self.sources | sources)) if sources else self
+        """The value, made from these as well; what is read first is enough to report, and bounds the work."""
+        together = self.sources | sources
+        return replace(self, sources=frozenset(sorted(together)[:MAX_SOURCES])) if sources else self
 
     def declared(self, type_: Value) -> Value:
         """The value after an annotation said what it is; what is seen of it weighs more."""
@@ -113,20 +110,18 @@ class Value:
     def holding(self, key: str, value: Value) -> Value:
         """The value after something was stored in it; of very many parts the first are known."""
         if key == EACH and EACH in self.parts:
-            value = join(self.parts[EACH], value)
+            value = _join(self.parts[EACH], value)
         elif key not in self.parts and len(self.parts) >= MAX_PARTS:
             return self
         return replace(self, parts={**self.parts, key: value})
 
-    def shallow(self, depth: int = 0) -> Value:
+    def shallow(self, depth: int = MAX_DEPTH) -> Value:
         """The value as a name holds it: a bound on the work with structures that are built to be deep."""
         if not self.parts:
             return self
-        if depth >= MAX_DEPTH:
-            return replace(self, sources=self.within(), parts={})
-        parts = {key: part.shallow(depth + 1) for key, part in self.parts.items()}
-        changed = any(parts[key] is not part for key, part in self.parts.items())
-        return replace(self, parts=parts) if changed else self  # what is one and the same is joined at once
+        if depth == 0:
+            return replace(self, parts={}).plus(self.within())
+        return replace(self, parts={key: part.shallow(depth - 1) for key, part in self.parts.items()})
 
 
 UNKNOWN: Final = Value()
@@ -134,28 +129,17 @@ CONSTANT: Final = Value(Kind.CONSTANT)
 OUTCOME: Final = Value(Kind.OUTCOME)
 
 
-def limited(sources: frozenset[Source]) -> frozenset[Source]:
-    """A bound on the work: what is read first is enough to report."""
-    return sources if len(sources) <= MAX_SOURCES else frozenset(sorted(sources)[:MAX_SOURCES])
-
-
-def join(first: Value, second: Value, depth: int = 0) -> Value:
+def _join(first: Value, second: Value) -> Value:
     """What holds for a value that is one of the two. A constant beside something else is a starting value."""
-    if first is second:
+    if second in (first, CONSTANT):
         return first
-    if depth > MAX_DEPTH:
-        return first.plus(second.within())
-    for one, other in ((first, second), (second, first)):
-        if one.kind is Kind.CONSTANT and other.kind is not Kind.CONSTANT and not one.sources:
-            return other
-    same = (first.kind, first.name) == (second.kind, second.name)
-    keys = list(dict.fromkeys([*first.parts, *second.parts]))[:MAX_PARTS]
-    parts = {
-        key: join(first.parts.get(key) or second.parts[key], second.parts.get(key) or first.parts[key], depth + 1)
-        for key in keys
-    }
-    sources = limited(first.sources | second.sources)
-    return Value(first.kind if same else Kind.UNKNOWN, first.name if same else "", sources, parts)
+    if first == CONSTANT:
+        return second
+    parts = [*{**first.parts, **second.parts}.items()][:MAX_PARTS]
+    joined = Value(parts={key: _join(first.parts.get(key, part), part) for key, part in parts})
+    if (first.kind, first.name) == (second.kind, second.name):
+        joined = replace(joined, kind=first.kind, name=first.name)
+    return joined.plus(first.sources | second.sources)
 
 
 def dotted(node: ast.AST) -> str:

@@ -12,6 +12,6 @@ def later(outcomes):
     return texts
 
 
-def kept(outcome):
-    print(text := outcome.message)
+def kept(outcome, show):
+    show(text := outcome.message)
     return text == "gone"  # expect: RN102

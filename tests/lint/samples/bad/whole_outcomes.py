@@ -8,7 +8,3 @@ def same(first: StructuredOutcome, second: StructuredOutcome) -> bool:
 
 def seen(outcome, outcomes):
     return outcome in outcomes  # expect: RN105
-
-
-def largest(outcomes):
-    return max(outcomes)  # expect: RN105
