@@ -5,7 +5,7 @@ What a replay needs is imported when one is asked for: a program that only runs 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -84,11 +84,15 @@ class Runtime(Engine):
         interrupted: str = "synthesize",
         duplicate_output: bool = False,
         unrecorded_reads: bool | None = None,
+        on_divergence: str = "raise",
+        accept: Sequence[str] = (),
     ) -> SessionOpening:
         """A session for an agent loop: `async with runtime.session(id="order-42") as s`, or plain `with`.
 
         Run the program again, and a session of that `id` (the agent's own) goes on where it died: what it recorded is
         answered from the record, a call that was open is settled, what is new is made. One that has ended only answers.
+        A program that asks for something else gets Diverged before anything is sent; `on_divergence="fork"` goes on as
+        a new run instead, and `accept` names the recorded writes that it may leave behind.
 
         `context` takes what a plan's context takes. `resume` goes on with a session of that id; calls that were
         interrupted are ended by an appended result (`interrupted="settle"` drives them to their end instead).
@@ -106,6 +110,8 @@ class Runtime(Engine):
             interrupted=interrupted,
             duplicate_output=duplicate_output,
             unrecorded_reads=unrecorded_reads,
+            on_divergence=on_divergence,
+            accept=accept,
         )
 
     # -- replays ---------------------------------------------------------------------------------------------------

@@ -65,6 +65,8 @@ def aborts(plan: Plan, step_index: int) -> bool:
 
 def check_parent(run: Run) -> Problem | None:
     """A replay or a fork names the run that it repeats; a live run names none; a dry run may do either."""
+    if run.mode == "live" and run.kind == "session":
+        return None  # one that goes on where another was ended names it
     if run.mode != "dry_run" and (run.mode == "live") != (run.parent_run is None):
         what = f"a run of mode {run.mode} {'names' if run.parent_run else 'does not name'} a parent_run"
         return Problem("RUN_MISMATCH", what, None, run.parent_run)

@@ -98,6 +98,18 @@ def check_id(session_id: object, resume: str | None) -> None:
         raise UsageError("id= finds a session by what you call it, resume= by its run id: say one of them")
 
 
+def check_divergence(wish: object, accept: Sequence[str], *, has_id: bool) -> None:
+    """What is to happen where a program that is started again goes another way."""
+    if wish not in ("raise", "fork"):
+        raise UsageError(f"on_divergence={wish!r} is neither raise nor fork")
+    if isinstance(accept, str) or not all(isinstance(name, str) for name in accept):
+        raise UsageError('accept is a list of names of calls, such as ["main:3"]')
+    if (wish == "fork" or accept) and not has_id:
+        raise UsageError("on_divergence and accept are about a session that has an id")
+    if accept and wish != "fork":
+        raise UsageError('accept says what on_divergence="fork" may leave behind; say that too')
+
+
 def check_key(key: object) -> None:
     if not isinstance(key, str):
         raise UsageError(f"idempotency_key is a text, not a {type(key).__name__}")

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from types import TracebackType
 
 from reenact.contracts.records import RunStatus
-from reenact.errors import UsageError, WaitingForPerson
+from reenact.errors import Diverged, UsageError, WaitingForPerson
 from reenact.runtime.engine import Engine
 from reenact.runtime.hold import Hold
 from reenact.runtime.parked import Parked
 from reenact.runtime.run import Run
 from reenact.runtime.session import history
-from reenact.runtime.session.answering.answers import Ended
-from reenact.runtime.session.arguments import check_id
+from reenact.runtime.session.answering import forking
+from reenact.runtime.session.answering.answers import Answers, Ended
+from reenact.runtime.session.arguments import check_divergence, check_id
 from reenact.runtime.session.beginning import NOBODY, Wanted, begin_session
 from reenact.runtime.session.session import Session
 from reenact.runtime.session.settling import as_waiting
@@ -37,6 +39,8 @@ class SessionOpening:
         interrupted: str = "synthesize",
         duplicate_output: bool = False,
         unrecorded_reads: bool | None = None,
+        on_divergence: str = "raise",
+        accept: Sequence[str] = (),
     ) -> None:
         if interrupted not in ("synthesize", "settle"):
             raise UsageError(f"interrupted={interrupted!r} is neither synthesize nor settle")
@@ -44,10 +48,14 @@ class SessionOpening:
             raise UsageError("budget_cents is said twice, and differently in the context; say it once")
         if id is not None:
             check_id(id, resume)
+        check_divergence(on_divergence, accept, has_id=id is not None)
         self._engine = engine
         own = {} if budget_cents is None else {"budget_cents": budget_cents}
         self._wanted = Wanted(id=id, goal=goal, agent_id=agent_id, context={**(context or {}), **own}, resume=resume)
         self._interrupted = interrupted
+        self._forks = on_divergence == "fork"
+        self._accept = tuple(accept)
+        self._forking = asyncio.Lock()
         self._duplicate_output = duplicate_output
         self._unrecorded_reads = unrecorded_reads
         self._session: Session | None = None
@@ -67,9 +75,14 @@ class SessionOpening:
         assert run.gates.duplicates is not None
         run.gates.duplicates.with_output = self._duplicate_output
         self._session = session = Session(self._engine, run, answers)
+        if self._forks and answers is not None:
+            session.fork = partial(self._fork, session, answers)
         self._hold = await self._engine.held(run).__aenter__()
         try:
             await run.journal.flush()
+            record = run.journal.fold.record
+            if record is not None and record.parent_run is not None:
+                await forking.end_parent_left_open(self._engine, run.run_id)
             if self._wanted.resume:
                 await self._repair(run, session)
         except Parked as parked:
@@ -98,7 +111,8 @@ class SessionOpening:
         try:
             await self._until_quiet(self._session, error)
             if error is None:
-                self._session.refuse_not_asked()
+                await self._end_of_program(self._session)
+                hold = self._hold
             if isinstance(error, WaitingForPerson):
                 hold.leave(self._stopped_as(error), str(error))
             elif error is None:
@@ -114,6 +128,31 @@ class SessionOpening:
             hold.leave(parked.status, str(parked))
         finally:
             await self._leave()
+
+    async def _end_of_program(self, session: Session) -> None:
+        """Every write of the record was asked for again, or the session goes on, and ends, as another run."""
+        try:
+            session.refuse_not_asked()
+        except Diverged as diverged:
+            if session.fork is None:
+                raise
+            await session.fork(diverged)
+
+    async def _fork(self, session: Session, answers: Answers, diverged: Diverged) -> None:
+        """Go on as a new run: what was asked for so far is carried over, and the run before it ends."""
+        async with self._forking:
+            accepted = forking.refuse_unaccepted(answers, self._accept, diverged)
+            await session.quiet()
+            assert self._hold is not None
+            old, hold = self._hold.run, self._hold
+            run = await forking.continued(self._engine, old, answers, accepted, diverged)
+            self._hold = await self._engine.held(run).__aenter__()
+            session.go_on_in(run)
+            try:
+                await forking.end_parent(old, str(diverged))
+                hold.leave("cancelled")
+            finally:
+                await hold.__aexit__(None, None, None)
 
     async def _until_quiet(self, session: Session, error: BaseException | None) -> None:
         """The lease is not given back while a call is under way: whoever took it would send that call again.

@@ -50,8 +50,21 @@ def reopen_to_answer(engine: Engine, run_id: str) -> tuple[Run, Answers]:
     """A session with an id that was left open, and all of its record."""
     run, past = reopen_with_past(engine, run_id, read_whole)
     answers = Answers(run.journal.book.redactor)
-    answers.keep(past.steps, past.recovered.fold.events, run.journal.book)
+    keep_parents(engine, run_id, answers)
+    answers.keep(past.recovered.fold, past.steps, StoredPayloads(engine.store, run_id))
     return run, answers
+
+
+def keep_parents(engine: Engine, run_id: str, answers: Answers) -> None:
+    """What a session that continues another has carried over, the oldest first."""
+    own = session_document(engine, run_id).get("session")
+    continues = own.get("continues") if isinstance(own, dict) else None
+    if isinstance(continues, dict):
+        parent = str(continues["run_id"])
+        keep_parents(engine, parent, answers)
+        past = read_whole(engine.store, parent)
+        answers.keep(past.recovered.fold, past.steps, StoredPayloads(engine.store, parent))
+        answers.carry_over(continues)
 
 
 def only_answered(engine: Engine, row: RunRow) -> tuple[Ended, Answers]:
@@ -61,7 +74,8 @@ def only_answered(engine: Engine, row: RunRow) -> tuple[Ended, Answers]:
     pin_again(plan, past)
     engine.secrets.learn(plan.secret_names)
     answers = Answers(redactor_of(engine, plan))
-    answers.keep(past.steps, past.recovered.fold.events, StoredPayloads(engine.store, row.run_id))
+    keep_parents(engine, row.run_id, answers)
+    answers.keep(past.recovered.fold, past.steps, StoredPayloads(engine.store, row.run_id))
     return Ended(row.run_id, row.status, plan, redactor_of(engine, plan), past.recovered.fold.spent_exact), answers
 
 

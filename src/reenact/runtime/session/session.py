@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import RunStatus
-from reenact.errors import ConcurrentExecution, RunEnded, UsageError
+from reenact.errors import ConcurrentExecution, Diverged, RunEnded, UsageError
 from reenact.runtime.call import begin, unrecorded
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.dispatch import make_durable
@@ -46,6 +46,9 @@ class Session:
         self._at = run
         self._answers = answers
         self._plan = run.plan if isinstance(run, Ended) else history.session_plan(run)
+        self.fork: Callable[[Diverged], Awaitable[None]] | None = None
+        """Goes on as another run, where the host wants that; else a program that diverged is stopped."""
+        self._diverged: Diverged | None = None
         self.by_threads = False
         """Whether threads call it, through its synchronous front."""
         self._finished = False
@@ -145,7 +148,7 @@ class Session:
     async def answer(self, asked: Asked, found: RecordedCall | None = None) -> StructuredOutcome:
         """What the record says, else what comes of the call that is made."""
         if self._answers is not None and found is None:
-            found = await self._answers.find(asked, by_threads=self.by_threads)
+            found = await self._find(self._answers, asked)
         if found is None:
             call = self._begun(asked)
         elif found.is_finished:
@@ -156,6 +159,21 @@ class Session:
             return await self._driven(call)
         except Parked as parked:
             raise settling.as_waiting(parked, self.run_id, call.step.step_id) from None
+
+    async def _find(self, answers: Answers, asked: Asked) -> RecordedCall | None:
+        """In the record. A program that goes another way is stopped, or goes on as another run."""
+        try:
+            return await answers.find(asked, by_threads=self.by_threads)
+        except Diverged as diverged:
+            if self.fork is None:
+                self._diverged = diverged
+                raise
+            await self.fork(diverged)
+            return answers.find_now(asked)
+
+    def go_on_in(self, run: Run) -> None:
+        """What is new from here on is of this run."""
+        self._at, self._plan = run, history.session_plan(run)
 
     async def _open_call(self, found: RecordedCall) -> StructuredOutcome:
         """A call that an earlier process left open is driven on, as its skill says."""
@@ -208,6 +226,8 @@ class Session:
         call = begin.begin(run, step)
         if asked.name is not None:
             self._names.take(name)
+        if self._answers is not None:
+            self._answers.made.append(name)
         return call
 
     def _given_name(self, step_id: str, index: int) -> str:
@@ -305,7 +325,9 @@ class Session:
             await asyncio.wait([ended for ended, _ in self._in_flight.values()])
 
     def refuse_not_asked(self) -> None:
-        """At the end of a block: Diverged where a write of the record was not asked for again."""
+        """At the end of a block: Diverged where a write of the record was not asked for again, or was raised before."""
+        if self._diverged is not None:
+            raise self._diverged
         if self._answers is not None:
             self._answers.refuse_not_asked()
 

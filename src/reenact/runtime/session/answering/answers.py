@@ -22,6 +22,7 @@ from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Event, EventType, RunStatus
 from reenact.errors import Diverged, UsageError
 from reenact.journal.fold import TraceFold
+from reenact.journal.run_fold import RunFold
 from reenact.record.outcomes import Payloads
 from reenact.record.reader import RecordedStep
 from reenact.runtime.session.answering.lanes import Lane, Lanes, is_under, lane_of
@@ -162,15 +163,36 @@ class Answers:
         self._by_lane: dict[str, LaneRecord] = {}
         self._told: dict[tuple[str, str], deque[Document]] = {}
         """By kind and lane, what events say."""
+        self._asked_told: dict[tuple[str, str], int] = {}
+        """By kind and lane, how many of them were asked for."""
+        self.made: list[str] = []
+        """Names of the calls that were made in this process."""
+        self._commits = 0
+        """Of the runs whose record this is."""
 
-    def keep(self, steps: Iterable[RecordedStep], events: Iterable[Event], payloads: Payloads) -> None:
+    def keep(self, past: RunFold, steps: Iterable[RecordedStep], payloads: Payloads) -> None:
         """What an earlier start has left."""
         for step in sorted(steps, key=lambda each: each.trace.step_index):
-            self._keep(recorded_call(step, self._redactor))
-        for event in events:
+            self._keep(recorded_call(step, self._redactor, self._commits))
+        for event in past.events:
             said = said_by(event, payloads)
             if "lane" in said:
                 self._told.setdefault((event.type, str(said["lane"])), deque()).append(said)
+        self._commits += past.commits
+
+    def carry_over(self, continues: Document) -> None:
+        """Of all that was kept so far, what the run that goes on has taken with it."""
+        carried = continues["carried"]
+        assert isinstance(carried, list)
+        self._only({*carried})
+        told = continues["told"]
+        counts = {(kind, lane): count for kind, lane, count in told} if isinstance(told, list) else {}
+        self._told = {key: deque(list(kept)[: counts.get(key, 0)]) for key, kept in self._told.items()}
+
+    def _only(self, names: set[str]) -> None:
+        self._by_name = {name: call for name, call in self._by_name.items() if name in names}
+        for lane in self._by_lane.values():
+            lane.calls, lane.first = [call for call in lane.calls if call.name in names], 0
 
     def _keep(self, call: RecordedCall) -> None:
         self._by_name[call.name] = call
@@ -358,12 +380,30 @@ class Answers:
                 unaccounted=tuple(call.name for call in left),
             )
 
+    # -- going on as another run --------------------------------------------------------------------------------------
+
+    def asked_names(self) -> list[str]:
+        """Of all calls that the program has asked for, answered or made."""
+        return [*(name for name, call in self._by_name.items() if call.is_asked), *self.made]
+
+    def told_so_far(self) -> list[list[object]]:
+        """[kind, lane, how often], of what the lanes were told."""
+        return [[kind, lane, count] for (kind, lane), count in sorted(self._asked_told.items())]
+
+    def forget_unasked(self) -> None:
+        """What was not asked for belongs to the run that is not gone on with."""
+        with self._lock:
+            self._only({*self.asked_names()})
+            self._told.clear()
+
     # -- turns, checks, times --------------------------------------------------------------------------------------
 
     def told(self, kind: EventType) -> Document | None:
         """What this lane was told the next time that it asked; None when it has come to what is new."""
         with self._lock:
-            kept = self._told.get((kind, self.lanes.current.path))
+            place = (kind, self.lanes.current.path)
+            kept = self._told.get(place)
+            self._asked_told[place] = self._asked_told.get(place, 0) + 1
             return kept.popleft() if kept else None
 
 
@@ -390,7 +430,8 @@ def others_may_ask(*, by_threads: bool) -> bool:
     return len(asyncio.all_tasks()) > 1
 
 
-def recorded_call(step: RecordedStep, redactor: Redactor) -> RecordedCall:
+def recorded_call(step: RecordedStep, redactor: Redactor, before: int) -> RecordedCall:
+    """`before` is how many commits the runs had that this one continues."""
     trace, commits = step.trace, step.commits
     lane = lane_of(step.step_id) or trace.meta("lane")
     ended = commits.get("tool_effect") or (commits.get("supervisor_decision") if trace.state == "DENIED" else None)
@@ -398,8 +439,8 @@ def recorded_call(step: RecordedStep, redactor: Redactor) -> RecordedCall:
         step=step,
         redactor=redactor,
         lane=lane if isinstance(lane, str) else "",
-        begun=commits.get("action_request", 0),
-        returned=ended if step.finished and ended is not None else LATER,
+        begun=before + commits.get("action_request", 0),
+        returned=before + ended if step.finished and ended is not None else LATER,
     )
 
 

@@ -1,0 +1,83 @@
+"""A program that went another way goes on as a new run: the calls that it asked for are carried over, the rest is not.
+
+The run before it is its parent, and ends with the reason. Writes of it that the new program does not know of have to be
+accepted by name, and that is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from reenact.contracts.records import ENDED, Event
+from reenact.errors import Diverged
+from reenact.runtime.call import ending
+from reenact.runtime.engine import Engine
+from reenact.runtime.lending import live_source
+from reenact.runtime.listeners import Notice
+from reenact.runtime.opening import begin
+from reenact.runtime.run import Run
+from reenact.runtime.session import closing
+from reenact.runtime.session.answering.answers import Answers
+from reenact.runtime.session.plan import Document, SessionPlan
+from reenact.runtime.session.reopening import keep_beside, reopen_session, session_document
+from reenact.runtime.writing.checkpoint_state import fresh_gate
+
+
+def refuse_unaccepted(answers: Answers, accept: Iterable[str], diverged: Diverged) -> list[str]:
+    """The writes that are left behind, by name; `diverged` again where one of them was not accepted."""
+    left = [call.name for call in answers.unasked_writes()]
+    unknown = sorted({*left} - {*accept})
+    if unknown:
+        diverged.add_note(f"to go on without {', '.join(unknown)}, which may have taken effect, say accept={unknown!r}")
+        raise diverged
+    return left
+
+
+async def continued(engine: Engine, old: Run, answers: Answers, accepted: list[str], diverged: Diverged) -> Run:
+    """The run that goes on, its first commit durable; `old` is still to be ended."""
+    began = session_document(engine, old.run_id)
+    run_id, own = engine.clock.uuid7(), began["session"]
+    assert isinstance(own, dict)
+    continues: Document = {
+        "run_id": old.run_id,
+        "carried": answers.asked_names(),
+        "told": answers.told_so_far(),
+        "accepted": accepted,
+        "reason": str(diverged),
+    }
+    document = {**began, "plan_id": run_id, "session": {"id": own["id"], "continues": continues}}
+    plan = SessionPlan(document, engine.registry.freeze())
+    source = live_source(engine, plan)
+    run = begin(engine, plan, source, kind="session", run_id=run_id, parent_run=old.run_id, session=str(own["id"]))
+    record = run.journal.fold.record
+    assert record is not None
+    data = run.journal.book.put_as_it_is(document)[0]
+    run.journal.event(Event(data=data, reason=None, trace_id=None, ts=record.started_at, type="turn", who=None))
+    run.gates.duplicates = fresh_gate(run)
+    keep_beside(run)
+    await run.journal.flush()
+    answers.forget_unasked()
+    return run
+
+
+async def end_parent(run: Run, reason: str) -> None:
+    """Seal the run that is not gone on with; a call that is open stays so, and its key in doubt."""
+    run.note_cancel(reason, None)
+    ending.leave_keys_in_doubt(run)
+    closing.seal(run, "cancelled")
+    run.listeners.tell(Notice(kind="run_ended", run_id=run.run_id, status="cancelled"))
+    await run.journal.flush()
+
+
+async def end_parent_left_open(engine: Engine, run_id: str) -> None:
+    """Whoever forked a session may have died before its parent was ended."""
+    own = session_document(engine, run_id).get("session")
+    continues = own.get("continues") if isinstance(own, dict) else None
+    if not isinstance(continues, dict):
+        return
+    row = engine.store.find_run(str(continues["run_id"]))
+    if row.status not in ENDED:
+        parent = reopen_session(engine, row.run_id)
+        async with engine.held(parent) as hold:
+            await end_parent(parent, str(continues["reason"]))
+            hold.leave("cancelled")

@@ -1,0 +1,363 @@
+"""A program with a session's id, started again: the record answers, what was open is settled, what is new is made."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import to_builtins
+
+from reenact import Runtime, skill
+from reenact.errors import Diverged, LockAcquireFailed, RunEnded, UsageError, WaitingForPerson
+from reenact.runtime.session.sync import SyncSession
+
+MADE: list[tuple[str, object]] = []
+"""What reached the world."""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_made() -> Iterator[None]:
+    MADE.clear()
+    yield
+    MADE.clear()
+
+
+@skill("look", version="1.0.0", tool_class="read")
+def look(what: str) -> dict[str, Any]:
+    MADE.append(("look", what))
+    return {"zebra": what, "apple": [1, {"z": 1, "a": 2}]}
+
+
+@skill("pay", version="1.0.0", tool_class="write", idempotent=False)
+def pay(amount: int) -> dict[str, Any]:
+    MADE.append(("pay", amount))
+    if amount == 13:
+        raise ValueError("no luck")
+    return {"paid": amount}
+
+
+class Stop(Exception):
+    """Stands for the end of a process: the block is left, and nothing is sealed."""
+
+
+def runtime(path: Path) -> Runtime:
+    return Runtime(str(path / "store.db"), skills=[look, pay])
+
+
+Program = Callable[[SyncSession], object]
+
+
+def start(path: Path, program: Program, **wanted: object) -> object:
+    with runtime(path).session(id="order-42", **wanted) as session:  # type: ignore[arg-type]
+        return program(session)
+
+
+def stopped(path: Path, program: Program) -> None:
+    """The program, which dies when it has done what it does."""
+
+    def dies(session: SyncSession) -> None:
+        program(session)
+        raise Stop
+
+    with pytest.raises(Stop):
+        start(path, dies)
+
+
+def outcomes(session: SyncSession, calls: int) -> list[str]:
+    found = []
+    for number in range(calls):
+        found.append(session.call("look", {"what": f"thing {number}"}))
+        found.append(session.call("pay", {"amount": number + 10}))
+    found.append(session.call("look", {"wat": 1}))
+    return [json.dumps(to_builtins(each)) for each in found]
+
+
+def test_what_was_done_is_not_done_again_and_the_answers_are_the_same(tmp_path: Path) -> None:
+    first: list[str] = []
+    stopped(tmp_path, lambda session: first.extend(outcomes(session, 4)))
+    made = list(MADE)
+    assert len(made) == 8
+    again = start(tmp_path, lambda session: outcomes(session, 4))
+    assert (again, MADE) == (first, made)
+    assert start(tmp_path, lambda session: outcomes(session, 4)) == first  # it has ended by now
+    assert made == MADE
+    rows = runtime(tmp_path).store.runs()
+    assert [(row.status, row.session) for row in rows] == [("completed", "order-42")]
+    steps = runtime(tmp_path).store.step_ids(rows[0].run_id)
+    assert steps == [f"main:{number}" for number in range(1, 10)]
+
+
+def test_a_call_that_failed_is_answered_and_not_made_again(tmp_path: Path) -> None:
+    stopped(tmp_path, lambda session: session.call("pay", {"amount": 13}))
+    outcome = start(tmp_path, lambda session: session.call("pay", {"amount": 13}).code)
+    assert outcome == "ERR_INTERNAL" or str(outcome).startswith("ERR")
+    assert MADE == [("pay", 13)]
+
+
+def test_an_ended_session_answers_and_makes_nothing_new(tmp_path: Path) -> None:
+    start(tmp_path, lambda session: session.call("pay", {"amount": 1}))
+    before = (tmp_path / "store.db").read_bytes(), (tmp_path / "store.db-wal").exists()
+    assert start(tmp_path, lambda session: session.call("pay", {"amount": 1}).output) == {"paid": 1}
+    assert ((tmp_path / "store.db").read_bytes(), (tmp_path / "store.db-wal").exists()) == before
+    with pytest.raises(RunEnded, match="only answers"):
+        start(tmp_path, lambda session: [session.call("pay", {"amount": each}) for each in (1, 2)])
+    assert MADE == [("pay", 1)]
+
+
+def test_two_processes_with_one_id_one_works(tmp_path: Path) -> None:
+    with runtime(tmp_path).session(id="one") as session:
+        session.call("look", {"what": "x"})
+        with pytest.raises(LockAcquireFailed), runtime(tmp_path).session(id="one"):
+            pass
+
+
+def test_ids_are_an_agents_own(tmp_path: Path) -> None:
+    engine = runtime(tmp_path)
+    for agent in ("anna", "ben"):
+        with engine.session(id="one", agent_id=agent) as session:
+            session.call("pay", {"amount": 1})
+    assert len(MADE) == 2
+    assert [row.agent_id for row in engine.store.runs()] == ["ben", "anna"]
+
+
+@pytest.mark.parametrize("wrong", ["", "x" * 256, 7, "\ud800"])
+def test_an_id_is_text(tmp_path: Path, wrong: object) -> None:
+    with pytest.raises(UsageError, match="1 to 255 characters"):
+        runtime(tmp_path).session(id=wrong)  # type: ignore[arg-type]
+
+
+def test_times_and_random_numbers_are_those_of_the_first_start(tmp_path: Path) -> None:
+    told: list[object] = []
+
+    def program(session: SyncSession) -> list[object]:
+        found: list[object] = [session.now(), session.uuid(), session.random(), session.turn()]
+        with session.lane("side"):
+            found += [session.now(), session.uuid(), session.random()]
+        found += [session.now(), session.verify(["true", "false"])]
+        session.call("look", {"what": "x"})
+        return found
+
+    stopped(tmp_path, lambda session: told.extend(program(session)))
+    assert told[3] == 1
+    assert told[-1] == [0, 1]
+    assert start(tmp_path, program) == told
+    assert start(tmp_path, program) == told
+
+
+def test_lanes_name_calls_side_by_side(tmp_path: Path) -> None:
+    async def worker(session: object, name: str, order: list[int]) -> list[str]:
+        with session.lane(name):  # type: ignore[attr-defined]
+            found = []
+            for number in order:
+                await asyncio.sleep(0.001 * (number % 2))
+                outcome = await session.call("pay", {"amount": number})  # type: ignore[attr-defined]
+                found.append(outcome.step_id)
+            return found
+
+    async def program(dies: bool) -> list[list[str]]:
+        async with runtime(tmp_path).session(id="order-42") as session:
+            found = await asyncio.gather(worker(session, "a", [1, 2, 3]), worker(session, "b", [4, 5]))
+            if dies:
+                raise Stop
+            return found
+
+    with pytest.raises(Stop):
+        asyncio.run(program(dies=True))
+    assert asyncio.run(program(dies=False)) == [["main.a:1", "main.a:2", "main.a:3"], ["main.b:1", "main.b:2"]]
+    assert len(MADE) == 5
+
+
+def test_calls_of_one_lane_side_by_side_match_in_any_order(tmp_path: Path) -> None:
+    async def program(amounts: list[int], dies: bool) -> list[object]:
+        async with runtime(tmp_path).session(id="order-42") as session:
+            found = await asyncio.gather(*(session.call("pay", {"amount": amount}) for amount in amounts))
+            if dies:
+                raise Stop
+            return [outcome.output for outcome in found]
+
+    with pytest.raises(Stop):
+        asyncio.run(program([1, 2, 3], dies=True))
+    assert asyncio.run(program([3, 1, 4, 2], dies=False)) == [{"paid": number} for number in (3, 1, 4, 2)]
+    assert sorted(MADE, key=str) == [("pay", 1), ("pay", 2), ("pay", 3), ("pay", 4)]
+
+
+def test_lanes_that_are_opened_again_are_numbered(tmp_path: Path) -> None:
+    def program(session: SyncSession) -> list[str]:
+        names = []
+        for _ in range(2):
+            with session.lane("try") as path:
+                names.append(path)
+                with session.lane("deep"):
+                    names.append(session.call("look", {"what": "x"}).step_id)
+        with session.lane("open"), pytest.raises(UsageError, match="opened again"):
+            session.lane("a-r2").__enter__()
+        return names
+
+    expected = ["main.try", "main.try.deep:1", "main.try-r2", "main.try-r2.deep:1"]
+    assert start(tmp_path, program) == expected
+
+
+def test_a_name_of_the_hosts_own(tmp_path: Path) -> None:
+    def program(session: SyncSession) -> list[str]:
+        found = [session.call("pay", {"amount": 1}, step_id="charge").step_id]
+        with pytest.raises(UsageError, match="the session itself"):
+            session.call("pay", {"amount": 1}, step_id="main:7")
+        found.append(session.call("pay", {"amount": 2}).step_id)
+        return found
+
+    stopped(tmp_path, program)
+    assert start(tmp_path, program) == ["charge", "main:2"]
+    assert MADE == [("pay", 1), ("pay", 2)]
+
+
+def test_a_question_to_a_person_is_asked_once_and_answered_in_the_next_start(tmp_path: Path) -> None:
+    wanted = {"context": {"supervisor": "ask"}}
+
+    def program(session: SyncSession) -> object:
+        return session.call("pay", {"amount": 5}).output
+
+    for _ in range(2):
+        with pytest.raises(WaitingForPerson) as waiting:
+            start(tmp_path, program, **wanted)
+        assert waiting.value.step_id == "main:1"
+    from reenact.runtime.people.decisions import vote
+
+    engine = runtime(tmp_path)
+    asyncio.run(vote(engine, "order-42", "main:1", approve=True, reason="fine", who="anna"))
+    assert start(tmp_path, program, **wanted) == {"paid": 5}
+    assert start(tmp_path, program, **wanted) == {"paid": 5}
+    assert MADE == [("pay", 5)]
+
+
+def test_a_host_that_does_not_start_over_goes_on_after_the_record(tmp_path: Path) -> None:
+    stopped(tmp_path, lambda session: session.call("pay", {"amount": 1}))
+    with runtime(tmp_path).session(resume="order-42") as session:
+        assert session.call("pay", {"amount": 2}).step_id == "main:2"
+    assert MADE == [("pay", 1), ("pay", 2)]
+
+
+# -- another way -----------------------------------------------------------------------------------------------------
+
+
+def recorded(session: SyncSession) -> None:
+    session.call("look", {"what": "a"})
+    session.call("pay", {"amount": 1})
+    session.call("look", {"what": "b"})
+
+
+def diverging(path: Path, program: Program, **wanted: object) -> Diverged:
+    stopped(path, recorded)
+    made = list(MADE)
+    with pytest.raises(Diverged) as found:
+        start(path, program, **wanted)
+    assert made == MADE, "nothing is sent"
+    assert runtime(path).store.find_run("order-42").status not in ("completed", "failed", "cancelled")
+    return found.value
+
+
+def test_other_arguments(tmp_path: Path) -> None:
+    def program(session: SyncSession) -> None:
+        session.call("look", {"what": "a"})
+        session.call("pay", {"amount": 2})
+
+    found = diverging(tmp_path, program)
+    assert (found.kind, found.lane, found.place, found.pointer) == ("other_arguments", "main", 2, "/amount")
+    assert "1 → 2" in str(found)
+    start(tmp_path, recorded)  # repaired, it goes on
+    assert runtime(tmp_path).store.find_run("order-42").status == "completed"
+
+
+def test_a_call_left_out_is_another_call(tmp_path: Path) -> None:
+    def program(session: SyncSession) -> None:
+        session.call("look", {"what": "a"})
+        session.call("look", {"what": "b"})
+
+    found = diverging(tmp_path, program)
+    assert (found.kind, found.place, found.nearest, found.unaccounted) == ("another_call", 2, "main:3", ("main:2",))
+
+
+def test_a_new_call_while_a_write_was_not_asked_for(tmp_path: Path) -> None:
+    def program(session: SyncSession) -> None:
+        session.call("pay", {"amount": 7}, step_id="mine")
+
+    found = diverging(tmp_path, program)
+    assert (found.kind, found.unaccounted) == ("unaccounted_write", ("main:2",))
+
+
+def test_an_end_without_a_recorded_write(tmp_path: Path) -> None:
+    found = diverging(tmp_path, lambda session: session.call("look", {"what": "a"}))
+    assert (found.kind, found.unaccounted) == ("not_asked", ("main:2",))
+
+
+def test_a_write_of_a_lane_that_is_not_opened_again(tmp_path: Path) -> None:
+    def first(session: SyncSession) -> None:
+        with session.lane("side"):
+            session.call("pay", {"amount": 1})
+
+    stopped(tmp_path, first)
+    with pytest.raises(Diverged) as found:
+        start(tmp_path, lambda session: session.call("pay", {"amount": 2}))
+    assert (found.value.kind, found.value.unaccounted) == ("unaccounted_write", ("main.side:1",))
+    assert MADE == [("pay", 1)]
+
+
+def test_a_swallowed_divergence_is_raised_at_the_end(tmp_path: Path) -> None:
+    def program(session: SyncSession) -> None:
+        session.call("look", {"what": "a"})
+        session.call("pay", {"amount": 1})
+        with pytest.raises(Diverged):
+            session.call("look", {"what": "c"})
+
+    assert diverging(tmp_path, program).kind == "other_arguments"
+
+
+def test_what_a_host_accounts_for_need_not_be_asked_for(tmp_path: Path) -> None:
+    def program(session: SyncSession) -> object:
+        session.account_for(["main:1", "main:2", "main:3"])
+        return session.call("pay", {"amount": 9}).step_id
+
+    stopped(tmp_path, recorded)
+    assert start(tmp_path, program) == "main:4"
+    with pytest.raises(UsageError, match="no call 'x'"):
+        start(tmp_path, lambda session: session.account_for(["x"]))
+
+
+def test_a_program_that_goes_another_way_goes_on_as_a_new_run(tmp_path: Path) -> None:
+    def changed(session: SyncSession) -> list[object]:
+        return [
+            session.call("look", {"what": "a"}).output,
+            session.call("pay", {"amount": 2}).output,
+            str(session.now()),
+        ]
+
+    refused = diverging(tmp_path, changed, on_divergence="fork")
+    assert "accept=['main:2']" in "".join(refused.__notes__)
+    first = start(tmp_path, changed, on_divergence="fork", accept=["main:2"])
+    assert MADE == [("look", "a"), ("pay", 1), ("look", "b"), ("pay", 2)]
+    new, old = runtime(tmp_path).store.runs()
+    assert (old.status, new.status, new.parent_run, new.session) == ("cancelled", "completed", old.run_id, "order-42")
+    assert start(tmp_path, changed) == first  # from the records of both
+    assert len(MADE) == 4
+
+
+def test_a_fork_that_died_before_its_parent_was_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from reenact.runtime.session.answering import forking
+
+    def changed(session: SyncSession) -> None:
+        session.call("look", {"what": "a"})
+        session.call("pay", {"amount": 2})
+
+    async def dies(*_: object) -> None:
+        raise Stop
+
+    stopped(tmp_path, recorded)
+    with monkeypatch.context() as patch, pytest.raises(Stop):
+        patch.setattr(forking, "end_parent", dies)
+        start(tmp_path, changed, on_divergence="fork", accept=["main:2"])
+    start(tmp_path, changed)
+    assert [row.status for row in runtime(tmp_path).store.runs()] == ["completed", "cancelled"]
+    assert MADE == [("look", "a"), ("pay", 1), ("look", "b"), ("pay", 2)]
