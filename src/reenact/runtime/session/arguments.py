@@ -11,14 +11,13 @@ from reenact.contracts.plan import STEP_ID
 from reenact.contracts.plan_rules import SKILL_ID, VERSION
 from reenact.contracts.references import SCALARS, escape
 from reenact.errors import CanonicalizationError, UsageError
-from reenact.runtime.session.answering.lanes import lane_of
+from reenact.runtime.session.answering.lanes import NUMBERED, lane_of
 from reenact.runtime.session.plan import Document
 from reenact.values.canonical import MAX_DEPTH, as_recorded, canonicalize
 
 POINTER = re.compile(r"(/([^/~]|~[01])*)+\Z")
 LONGEST_KEY = 255
 DEPTH_IN_A_PLAN = 8
-AUTOMATIC = re.compile(r"c[1-9][0-9]*\Z")
 
 
 class StepNames:
@@ -36,17 +35,17 @@ class StepNames:
 
     def given(self, name: str, index: int) -> str:
         """The name that the host says; UsageError where it is, or will be, that of another call."""
-        if AUTOMATIC.match(name) and name != self.automatic(index):
+        if NUMBERED.match(name) and name != self.automatic(index):
             raise UsageError(f"step_id {name!r} is what the session itself calls its calls; take another")
         if self._given is None:
-            self._given = {known for known in self._earlier() if not AUTOMATIC.match(known)}
+            self._given = {known for known in self._earlier() if not NUMBERED.match(known)}
         if name in self._given:
             raise UsageError(f"step_id {name!r} is that of another call of this session; take another")
         return name
 
     def take(self, name: str) -> None:
         """A call of this name has begun."""
-        if self._given is not None and not AUTOMATIC.match(name):
+        if self._given is not None and not NUMBERED.match(name):
             self._given.add(name)
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from reenact.contracts.records import ENDED, Event
 from reenact.errors import UsageError
+from reenact.record.bundle import read_bundle
+from reenact.record.recording import verify_recording
 from reenact.record.state import refuse_unsealed
 from reenact.runtime.engine import Engine
 from reenact.runtime.lending import live_source
@@ -40,10 +43,13 @@ class Wanted:
     agent_id: str = NOBODY
     context: Document = field(default_factory=dict)
     resume: str | None = None
+    replay: str | Path | None = None
 
 
 def begin_session(engine: Engine, wanted: Wanted) -> tuple[Run | Ended, Answers | None]:
     """The run of a session, and its record where it has an id."""
+    if wanted.replay is not None:
+        return replayed(engine, wanted.replay)
     if wanted.resume:
         return resumed(engine, wanted, wanted.resume)
     if wanted.id is None:
@@ -100,11 +106,22 @@ def resumed(engine: Engine, wanted: Wanted, resume: str) -> tuple[Run, Answers |
     return run, answers
 
 
+def replayed(engine: Engine, run: str | Path) -> tuple[Ended, Answers]:
+    """A recorded session, of this store or in an exported folder, verified before it answers anything."""
+    store = read_bundle(Path(run))[0] if Path(run).is_dir() else engine.store
+    row = store.find_run("last" if store is not engine.store else str(run))
+    if row.kind != "session":
+        raise UsageError(f"run {row.run_id} is a plan; replay it with `reenact replay`, or the fixture `recorded`")
+    if store is engine.store:
+        verify_recording(store, row)
+    return only_answered(engine, row, store=store, is_replay=True)
+
+
 def refuse_another(engine: Engine, wanted: Wanted, run_id: str) -> None:
     """A session goes on with what it began with: what is said otherwise would not hold, so it is refused."""
     if not wanted.goal and wanted.agent_id == NOBODY and not wanted.context:
         return
-    began = session_document(engine, run_id)
+    began = session_document(engine.store, run_id)
     context = began.get("context")
     assert isinstance(context, dict)
     asked: Document = {f"context.{name}": value for name, value in wanted.context.items()}

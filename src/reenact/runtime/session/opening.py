@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 
 from reenact.contracts.records import RunStatus
@@ -41,6 +42,7 @@ class SessionOpening:
         unrecorded_reads: bool | None = None,
         on_divergence: str = "raise",
         accept: Sequence[str] = (),
+        replay: str | Path | None = None,
     ) -> None:
         if interrupted not in ("synthesize", "settle"):
             raise UsageError(f"interrupted={interrupted!r} is neither synthesize nor settle")
@@ -51,7 +53,8 @@ class SessionOpening:
         check_divergence(on_divergence, accept, has_id=id is not None)
         self._engine = engine
         own = {} if budget_cents is None else {"budget_cents": budget_cents}
-        self._wanted = Wanted(id=id, goal=goal, agent_id=agent_id, context={**(context or {}), **own}, resume=resume)
+        whole = {**(context or {}), **own}
+        self._wanted = Wanted(id=id, goal=goal, agent_id=agent_id, context=whole, resume=resume, replay=replay)
         self._interrupted = interrupted
         self._forks = on_divergence == "fork"
         self._accept = tuple(accept)

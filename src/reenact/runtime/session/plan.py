@@ -116,6 +116,11 @@ class SessionPlan(RunPlan):
         except SkillNotFound:
             return None
 
+    def version_now(self, skill_id: str) -> str | None:
+        """The version that a call would get; None for a tool that nobody knows here."""
+        skill = self.find(skill_id, None)
+        return None if skill is None else skill.metadata.version
+
     def pin(self, skill: Skill | None, parameters: Document) -> None:
         if skill is None:
             return

@@ -31,7 +31,7 @@ def reopen_with_past(engine: Engine, run_id: str, read_state: Callable[[Store, s
     read: list[Past] = []
 
     def read_session(_: Engine, run_id: str) -> Interrupted:
-        plan = SessionPlan(session_document(engine, run_id), engine.registry.freeze())
+        plan = SessionPlan(session_document(engine.store, run_id), engine.registry.freeze())
         past = read_state(engine.store, run_id)
         read.append(past)
         refuse_ended(past.recovered.fold)
@@ -50,33 +50,37 @@ def reopen_to_answer(engine: Engine, run_id: str) -> tuple[Run, Answers]:
     """A session with an id that was left open, and all of its record."""
     run, past = reopen_with_past(engine, run_id, read_whole)
     answers = Answers(run.journal.book.redactor)
-    keep_parents(engine, run_id, answers)
+    keep_parents(engine.store, run_id, answers)
     answers.keep(past.recovered.fold, past.steps, StoredPayloads(engine.store, run_id))
     return run, answers
 
 
-def keep_parents(engine: Engine, run_id: str, answers: Answers) -> None:
+def keep_parents(store: Store, run_id: str, answers: Answers) -> None:
     """What a session that continues another has carried over, the oldest first."""
-    own = session_document(engine, run_id).get("session")
+    own = session_document(store, run_id).get("session")
     continues = own.get("continues") if isinstance(own, dict) else None
     if isinstance(continues, dict):
         parent = str(continues["run_id"])
-        keep_parents(engine, parent, answers)
-        past = read_whole(engine.store, parent)
-        answers.keep(past.recovered.fold, past.steps, StoredPayloads(engine.store, parent))
+        keep_parents(store, parent, answers)
+        past = read_whole(store, parent)
+        answers.keep(past.recovered.fold, past.steps, StoredPayloads(store, parent))
         answers.carry_over(continues)
 
 
-def only_answered(engine: Engine, row: RunRow) -> tuple[Ended, Answers]:
+def only_answered(
+    engine: Engine, row: RunRow, *, store: Store | None = None, is_replay: bool = False
+) -> tuple[Ended, Answers]:
     """A session that has ended, and its record; nothing is held, and nothing written."""
-    plan = SessionPlan(session_document(engine, row.run_id), engine.registry.freeze())
-    past = read_whole(engine.store, row.run_id)
+    store = store or engine.store
+    plan = SessionPlan(session_document(store, row.run_id), engine.registry.freeze())
+    past = read_whole(store, row.run_id)
     pin_again(plan, past)
     engine.secrets.learn(plan.secret_names)
-    answers = Answers(redactor_of(engine, plan))
-    keep_parents(engine, row.run_id, answers)
-    answers.keep(past.recovered.fold, past.steps, StoredPayloads(engine.store, row.run_id))
-    return Ended(row.run_id, row.status, plan, redactor_of(engine, plan), past.recovered.fold.spent_exact), answers
+    redactor, fold = redactor_of(engine, plan), past.recovered.fold
+    answers = Answers(redactor)
+    keep_parents(store, row.run_id, answers)
+    answers.keep(fold, past.steps, StoredPayloads(store, row.run_id))
+    return Ended(row.run_id, row.status, plan, redactor, fold.spent_exact, is_replay), answers
 
 
 def pin_again(plan: SessionPlan, past: Past) -> None:
@@ -103,8 +107,8 @@ def keep_beside(run: Run) -> None:
     run.journal.kept_beside = kept
 
 
-def session_document(engine: Engine, run_id: str) -> Document:
-    first = engine.store.body(run_id, 1)
+def session_document(store: Store, run_id: str) -> Document:
+    first = store.body(run_id, 1)
     if first is None:
         raise EvidenceError(f"session {run_id} has no commits")
     head = RunFold(run_id)
@@ -113,7 +117,7 @@ def session_document(engine: Engine, run_id: str) -> Document:
     if data is None:
         raise EvidenceError(f"session {run_id} was not begun by this runtime; only whoever began it goes on with it")
     try:
-        document = StoredPayloads(engine.store, run_id).get(data, near=1)
+        document = StoredPayloads(store, run_id).get(data, near=1)
     except LookupError:
         raise EvidenceError(f"what session {run_id} began with was erased; it cannot be resumed") from None
     assert isinstance(document, dict)

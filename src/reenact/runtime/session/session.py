@@ -128,6 +128,8 @@ class Session:
                 self._tools[skill_id] = secrets_known
             else:
                 skill_id, version, recordable = no_tool(skill_id, recordable)
+        if isinstance(self._at, Ended) and self._at.is_replay and version is None:
+            version = self._plan.version_now(skill_id)  # another one is another tool
         asked = Asked(None, 0, step_id, skill_id, version, recordable, key)
         return asked if self._answers is None else self._placed(asked, self._answers)
 
@@ -163,13 +165,17 @@ class Session:
     async def _find(self, answers: Answers, asked: Asked) -> RecordedCall | None:
         """In the record. A program that goes another way is stopped, or goes on as another run."""
         try:
-            return await answers.find(asked, by_threads=self.by_threads)
+            found = await answers.find(asked, by_threads=self.by_threads)
         except Diverged as diverged:
             if self.fork is None:
                 self._diverged = diverged
                 raise
             await self.fork(diverged)
             return answers.find_now(asked)
+        if found is None and isinstance(self._at, Ended) and self._at.is_replay:
+            self._diverged = answers.refuse_new(asked)
+            raise self._diverged
+        return found
 
     def go_on_in(self, run: Run) -> None:
         """What is new from here on is of this run."""
@@ -329,7 +335,7 @@ class Session:
         if self._diverged is not None:
             raise self._diverged
         if self._answers is not None:
-            self._answers.refuse_not_asked()
+            self._answers.refuse_not_asked(reads_too=isinstance(self._at, Ended) and self._at.is_replay)
 
     def cancel_calls(self) -> None:
         """Cancel what is under way in other tasks."""

@@ -361,3 +361,51 @@ def test_a_fork_that_died_before_its_parent_was_ended(tmp_path: Path, monkeypatc
     start(tmp_path, changed)
     assert [row.status for row in runtime(tmp_path).store.runs()] == ["completed", "cancelled"]
     assert MADE == [("look", "a"), ("pay", 1), ("look", "b"), ("pay", 2)]
+
+
+# -- in a test -------------------------------------------------------------------------------------------------------
+
+
+def replayed(path: Path, program: Program, run: object = "order-42") -> object:
+    with runtime(path).session(replay=run) as session:  # type: ignore[arg-type]
+        return program(session)
+
+
+def test_a_recorded_session_answers_a_program_and_nothing_is_made(tmp_path: Path) -> None:
+    first = start(tmp_path, lambda session: outcomes(session, 2))
+    made = list(MADE)
+    assert replayed(tmp_path, lambda session: outcomes(session, 2)) == first
+    with pytest.raises(Diverged) as more:
+        replayed(tmp_path, lambda session: [outcomes(session, 2), session.call("look", {"what": "more"})])
+    assert more.value.kind == "new_call"
+    with pytest.raises(Diverged, match="it was pay, and now it is look"):
+        replayed(
+            tmp_path,
+            lambda session: session.call("look", {"what": "thing 0"}) and session.call("look", {"what": "thing 7"}),
+        )
+    with pytest.raises(Diverged) as fewer:
+        replayed(tmp_path, lambda session: session.call("look", {"what": "thing 0"}))
+    assert fewer.value.unaccounted == ("main:2", "main:3", "main:4", "main:5")
+    assert made == MADE
+
+
+def test_a_session_without_an_id_is_replayed_too(tmp_path: Path) -> None:
+    def program(session: SyncSession) -> list[object]:
+        first = session.call("pay", {"amount": 1}).output
+        return [first, session.turn(), session.verify(["true"]), session.call("look", {"what": "a"}).output]
+
+    with runtime(tmp_path).session() as session:
+        run_id, told = session.run_id, program(session)
+    assert replayed(tmp_path, program, run_id) == told
+    assert replayed(tmp_path, program, "last") == told
+
+
+def test_a_bumped_version_is_another_tool(tmp_path: Path) -> None:
+    @skill("look", version="1.1.0", tool_class="read")
+    def newer(what: str) -> dict[str, Any]:
+        return {}
+
+    start(tmp_path, lambda session: session.call("look", {"what": "a"}))
+    changed = Runtime(str(tmp_path / "store.db"), skills=[newer])
+    with pytest.raises(Diverged, match=r"1\.0\.0 → 1\.1\.0"), changed.session(replay="order-42") as session:
+        session.call("look", {"what": "a"})

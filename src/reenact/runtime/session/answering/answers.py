@@ -25,16 +25,17 @@ from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
 from reenact.record.outcomes import Payloads
 from reenact.record.reader import RecordedStep
-from reenact.runtime.session.answering.lanes import Lane, Lanes, is_under, lane_of
+from reenact.runtime.session.answering.lanes import MAIN, NUMBERED, Lane, Lanes, is_under, lane_of
 from reenact.runtime.session.plan import Document, SessionPlan
 from reenact.runtime.writing.redaction import Redactor
 from reenact.values.canonical import canonicalize
-from reenact.values.difference import first_difference
+from reenact.values.difference import first_difference, shown
 
 PATIENCE_S: Final = 10.0
 """How long a call that the record does not expect yet waits for others to ask for what it does."""
 POLL_S: Final = 0.02
 TOLD: Final = ("turn", "verify", "now")
+"""Events that answer the program."""
 LATER: Final = 1 << 62
 """The commit of a call that has not returned."""
 
@@ -129,6 +130,8 @@ class Ended:
     plan: SessionPlan
     redactor: Redactor
     spent_exact: int
+    is_replay: bool = False
+    """It is asked in a test: all of the record is to be asked for, and nothing else."""
 
 
 @dataclass(slots=True)
@@ -174,9 +177,11 @@ class Answers:
         """What an earlier start has left."""
         for step in sorted(steps, key=lambda each: each.trace.step_index):
             self._keep(recorded_call(step, self._redactor, self._commits))
+        turns = -1  # the first is the opening
         for event in past.events:
-            said = said_by(event, payloads)
-            if "lane" in said:
+            turns += event.type == "turn"
+            if (event.type in TOLD and turns > 0) or event.type in TOLD[1:]:
+                said = {"turn": turns, "lane": MAIN, **said_by(event, payloads)}
                 self._told.setdefault((event.type, str(said["lane"])), deque()).append(said)
         self._commits += past.commits
 
@@ -196,7 +201,7 @@ class Answers:
 
     def _keep(self, call: RecordedCall) -> None:
         self._by_name[call.name] = call
-        if lane_of(call.name) is not None:
+        if lane_of(call.name) is not None or NUMBERED.match(call.name):
             self._by_lane.setdefault(call.lane, LaneRecord()).calls.append(call)
 
     # -- calls -----------------------------------------------------------------------------------------------------
@@ -267,6 +272,19 @@ class Answers:
             return True
         # Where a secret was taken out for good, what is left has to be the same.
         return canonicalize(self._redactor.redact(asked.parameters)) == canonicalize(recorded)
+
+    def refuse_new(self, asked: Asked) -> Diverged:
+        """For a replay, which makes nothing: a call that the record does not have."""
+        nearest = self._nearest(asked)
+        return Diverged(
+            f"{asked.step_id} is not in the record: {shown(self._shown(asked.skill_id, asked.parameters))}"
+            + (f"; most like it was {nearest.name}" if nearest is not None else ""),
+            kind="new_call",
+            lane=asked.path,
+            place=asked.place,
+            asked=self._shown(asked.skill_id, asked.parameters),
+            nearest=None if nearest is None else nearest.name,
+        )
 
     def _refuse_unaccounted(self, asked: Asked) -> None:
         """A new call is not made while a write of its lane, or of one below it, was not asked for again.
@@ -366,13 +384,13 @@ class Answers:
             for name in wanted:
                 self._by_name[name].is_asked = True
 
-    def refuse_not_asked(self) -> None:
+    def refuse_not_asked(self, *, reads_too: bool = False) -> None:
         """At the end of the program: every write that was recorded was asked for again."""
-        left = self.unasked_writes()
+        left = self.unasked() if reads_too else self.unasked_writes()
         if left:
             raise Diverged(
-                f"the program has ended, and did not ask for {listed([call.name for call in left])} of the record, "
-                f"which may have taken effect. The session stays open. {ADVICE}",
+                f"the program has ended, and did not ask for {listed([call.name for call in left])} of the record"
+                + ("" if reads_too else f", which may have taken effect. The session stays open. {ADVICE}"),
                 kind="not_asked",
                 lane=left[0].lane,
                 recorded=self._shown_call(left[0]),
@@ -414,7 +432,7 @@ ADVICE: Final = (
 
 def said_by(event: Event, payloads: Payloads) -> Document:
     """What an event says beside its kind; nothing where that was erased."""
-    if event.type not in TOLD or event.data is None:
+    if event.data is None:
         return {}
     try:
         said = payloads.get(event.data)
@@ -433,12 +451,12 @@ def others_may_ask(*, by_threads: bool) -> bool:
 def recorded_call(step: RecordedStep, redactor: Redactor, before: int) -> RecordedCall:
     """`before` is how many commits the runs had that this one continues."""
     trace, commits = step.trace, step.commits
-    lane = lane_of(step.step_id) or trace.meta("lane")
+    lane = lane_of(step.step_id) or trace.meta("lane") or MAIN
     ended = commits.get("tool_effect") or (commits.get("supervisor_decision") if trace.state == "DENIED" else None)
     return RecordedCall(
         step=step,
         redactor=redactor,
-        lane=lane if isinstance(lane, str) else "",
+        lane=str(lane),
         begun=before + commits.get("action_request", 0),
         returned=before + ended if step.finished and ended is not None else LATER,
     )

@@ -35,7 +35,7 @@ def refuse_unaccepted(answers: Answers, accept: Iterable[str], diverged: Diverge
 
 async def continued(engine: Engine, old: Run, answers: Answers, accepted: list[str], diverged: Diverged) -> Run:
     """The run that goes on, its first commit durable; `old` is still to be ended."""
-    began = session_document(engine, old.run_id)
+    began = session_document(engine.store, old.run_id)
     run_id, own = engine.clock.uuid7(), began["session"]
     assert isinstance(own, dict)
     continues: Document = {
@@ -71,7 +71,7 @@ async def end_parent(run: Run, reason: str) -> None:
 
 async def end_parent_left_open(engine: Engine, run_id: str) -> None:
     """Whoever forked a session may have died before its parent was ended."""
-    own = session_document(engine, run_id).get("session")
+    own = session_document(engine.store, run_id).get("session")
     continues = own.get("continues") if isinstance(own, dict) else None
     if not isinstance(continues, dict):
         return

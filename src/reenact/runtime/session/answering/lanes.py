@@ -23,6 +23,8 @@ NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")
 REPEATED: Final = re.compile(r".*-r[0-9]+\Z")
 AUTOMATIC: Final = re.compile(r"(?P<lane>main(?:\.[A-Za-z0-9_-]{1,36})*):[1-9][0-9]*\Z")
 """What a session with an id calls its calls."""
+NUMBERED: Final = re.compile(r"c[1-9][0-9]*\Z")
+"""What a session without one does."""
 
 _tokens = count()
 _current: ContextVar[Mapping[int, Lane]] = ContextVar("reenact_lanes")
