@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 from reenact.store.base import Store
 from reenact.values.envelope import open_envelope
+
+
+LOADED_BYTES: Final = 32 << 20
+"""How much of a run's values is read ahead; what is beyond is read when it is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,10 +19,21 @@ class StoredPayloads:
 
     store: Store
     run_id: str
+    ahead: dict[str, bytes] = field(default_factory=dict)
 
     def get(self, commitment: str, *, near: int | None = None) -> object:
         """The value, checked against its commitment; LookupError when it was erased."""
-        envelope = self.store.payload(self.run_id, commitment, near=near)
+        envelope = self.ahead.get(commitment) or self.store.payload(self.run_id, commitment, near=near)
         if envelope is None:
             raise LookupError(commitment)
         return open_envelope(envelope, commitment)
+
+    def read_ahead(self) -> StoredPayloads:
+        """For whoever will ask for most of them: in large bites, from the first on."""
+        size = 0
+        for commitment, envelope in self.store.payloads(self.run_id):
+            size += len(envelope)
+            if size > LOADED_BYTES:
+                break
+            self.ahead[commitment] = envelope
+        return self

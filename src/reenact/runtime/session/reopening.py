@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from reenact.contracts.references import secret_names
 from reenact.errors import EvidenceError
@@ -48,7 +49,7 @@ def reopen_with_past(engine: Engine, run_id: str, read_state: Callable[[Store, s
 
 def reopen_to_answer(engine: Engine, run_id: str) -> tuple[Run, Answers]:
     """A session with an id that was left open, and all of its record."""
-    run, past = reopen_with_past(engine, run_id, read_whole)
+    run, past = reopen_with_past(engine, run_id, partial(read_whole, ahead=True))
     answers = Answers(run.journal.book.redactor)
     keep_parents(engine.store, run_id, answers)
     answers.keep(past.recovered.fold, past.steps, StoredPayloads(engine.store, run_id))
@@ -62,7 +63,7 @@ def keep_parents(store: Store, run_id: str, answers: Answers) -> None:
     if isinstance(continues, dict):
         parent = str(continues["run_id"])
         keep_parents(store, parent, answers)
-        past = read_whole(store, parent)
+        past = read_whole(store, parent, ahead=True)
         answers.keep(past.recovered.fold, past.steps, StoredPayloads(store, parent))
         answers.carry_over(continues)
 
@@ -73,7 +74,7 @@ def only_answered(
     """A session that has ended, and its record; nothing is held, and nothing written."""
     store = store or engine.store
     plan = SessionPlan(session_document(store, row.run_id), engine.registry.freeze())
-    past = read_whole(store, row.run_id)
+    past = read_whole(store, row.run_id, ahead=True)
     pin_again(plan, past)
     engine.secrets.learn(plan.secret_names)
     redactor, fold = redactor_of(engine, plan), past.recovered.fold

@@ -118,8 +118,12 @@ def read_past(store: Store, run_id: str) -> Past:
     return Past(Recovered(fold, n, fold.commits - n + 1, fold.requested - before), kept, steps)
 
 
-def read_whole(store: Store, run_id: str) -> Past:
-    fold, steps = read_on(RunReader(store, run_id))
+def read_whole(store: Store, run_id: str, *, ahead: bool = False) -> Past:
+    """From the first commit on; `ahead` for whoever will ask for most values of its steps."""
+    reader = RunReader(store, run_id)
+    if ahead:
+        reader.payloads.read_ahead()
+    fold, steps = read_on(reader)
     return Past(Recovered(fold, 0, fold.commits, fold.requested), None, steps)
 
 

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -147,7 +148,7 @@ class LaneRecord:
         while self.first < len(self.calls) and self.calls[self.first].is_asked:
             self.first += 1
         earliest = LATER
-        for call in self.calls[self.first :]:
+        for call in islice(self.calls, self.first, None):
             if call.begun > earliest:
                 return
             if not call.is_asked:
@@ -164,6 +165,8 @@ class Answers:
         self._lock = threading.Lock()
         self._by_name: dict[str, RecordedCall] = {}
         self._by_lane: dict[str, LaneRecord] = {}
+        self._unasked: dict[str, RecordedCall] = {}
+        """Those that were not asked for yet, by name."""
         self._told: dict[tuple[str, str], deque[Document]] = {}
         """By kind and lane, what events say."""
         self._asked_told: dict[tuple[str, str], int] = {}
@@ -196,11 +199,12 @@ class Answers:
 
     def _only(self, names: set[str]) -> None:
         self._by_name = {name: call for name, call in self._by_name.items() if name in names}
+        self._unasked = {name: call for name, call in self._unasked.items() if name in names}
         for lane in self._by_lane.values():
             lane.calls, lane.first = [call for call in lane.calls if call.name in names], 0
 
     def _keep(self, call: RecordedCall) -> None:
-        self._by_name[call.name] = call
+        self._by_name[call.name] = self._unasked[call.name] = call
         if lane_of(call.name) is not None or NUMBERED.match(call.name):
             self._by_lane.setdefault(call.lane, LaneRecord()).calls.append(call)
 
@@ -231,10 +235,14 @@ class Answers:
         with self._lock:
             found = self._named(asked) if asked.name is not None else self._placed(asked)
             if found is not None:
-                found.is_asked = True
-            else:
+                self._ask(found)
+            elif self._unasked:
                 self._refuse_unaccounted(asked)
             return found
+
+    def _ask(self, call: RecordedCall) -> None:
+        call.is_asked = True
+        self._unasked.pop(call.name, None)
 
     def _named(self, asked: Asked) -> RecordedCall | None:
         found = self._by_name.get(str(asked.name))
@@ -365,11 +373,11 @@ class Answers:
     def go_on_after(self) -> None:
         """All that is recorded counts as asked for, and calls are numbered on: the host does not start over."""
         for call in self._by_name.values():
-            call.is_asked = True
+            self._ask(call)
             self.lanes.at(call.lane).calls += 1
 
     def unasked(self) -> list[RecordedCall]:
-        return [call for call in self._by_name.values() if not call.is_asked]
+        return list(self._unasked.values())
 
     def unasked_writes(self) -> list[RecordedCall]:
         return [call for call in self.unasked() if call.is_write]
@@ -382,7 +390,7 @@ class Answers:
                 if name not in self._by_name:
                     raise UsageError(f"there is no call {name!r} in the record of this session")
             for name in wanted:
-                self._by_name[name].is_asked = True
+                self._ask(self._by_name[name])
 
     def refuse_not_asked(self, *, reads_too: bool = False) -> None:
         """At the end of the program: every write that was recorded was asked for again."""
