@@ -90,6 +90,7 @@ def run_document(reader: RunReader, row: RunRow, steps: list[StepDocument], even
         "parent_run": record.parent_run,
         "plan_id": row.plan_id,
         "agent_id": row.agent_id,
+        "session": row.session,
         "plan_hash": record.plan_hash,
         "steps_planned": record.steps_planned,
         "started_at": record.started_at,

@@ -21,9 +21,11 @@ class RunDocument(TypedDict):
     mode: str
     """`live`, `full_replay`, `mock_replay`, `dry_run` or `fork`."""
     parent_run: str | None
-    """The run that this one replays or forks."""
+    """The run that this one replays, forks, or goes on from."""
     plan_id: str
     agent_id: str
+    session: str | None
+    """The id that its host gave to a session."""
     plan_hash: str | None
     """None for a session: its plan is known when it ends."""
     steps_planned: int | None

@@ -71,18 +71,19 @@ async def resume(engine: Engine, run_id: str) -> RunResult:
         return RunResult(row.run_id, row.status, engine.store)
     try:
         if row.kind == "session":
-            return await settle_session(engine, row.run_id)
+            return await settle_session(engine, row)
         run = reopen(engine, row.run_id)
         return await engine.mode(run.journal.fold).go_on(engine, run)
     except RunEnded:  # another executor was faster
         return RunResult(row.run_id, engine.store.find_run(row.run_id).status, engine.store)
 
 
-async def settle_session(engine: Engine, run_id: str) -> RunResult:
+async def settle_session(engine: Engine, row: RunRow) -> RunResult:
     """Drive the open calls of a session to their end. The session itself goes on only with its host."""
-    run = reopen_session(engine, run_id)
+    run_id, run = row.run_id, reopen_session(engine, row.run_id)
     status: RunStatus = "pending"
-    reason = f"the session's calls are settled; its host goes on with session(resume={run_id!r})"
+    way = "start its program again" if row.session is not None else f"its host goes on with session(resume={run_id!r})"
+    reason = f"the session's calls are settled; {way}"
     async with engine.held(run) as hold:
         hold.leave(status)
         try:

@@ -61,7 +61,9 @@ def heading(run: RunDocument) -> list[list[Segment]]:
 
 def plan_name(run: RunDocument) -> str:
     """A session's plan has no name but the run's id."""
-    return "session" if run["kind"] == "session" else one_line(run["plan_id"])
+    if run["kind"] != "session":
+        return one_line(run["plan_id"])
+    return "session" if run["session"] is None else f"session {one_line(run['session'])}"
 
 
 def step_head(step: StepDocument) -> list[Segment]:
