@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: help setup demo test lint bench soak clean
+.PHONY: help setup demo test lint bench soak torture clean
 help:            ## list the targets
 	@grep -E '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -32,6 +32,9 @@ bench: setup     ## speed and size guards, as ratios within one run
 
 soak: setup      ## random plans and sessions under kill -9; SOAK_KILLS, SOAK_SEED
 	$(BIN)/python -m tests.soak
+
+torture: setup   ## random agent loops, killed and started again, against an oracle; TORTURE_KILLS, TORTURE_SEED
+	$(BIN)/python -m tests.soak.loop_campaign $(or $(TORTURE_KILLS),1000) $(TORTURE_SEED)
 
 clean:           ## remove what the other targets made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist src/*.egg-info

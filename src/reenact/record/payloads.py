@@ -8,7 +8,6 @@ from typing import Final
 from reenact.store.base import Store
 from reenact.values.envelope import open_envelope
 
-
 LOADED_BYTES: Final = 32 << 20
 """How much of a run's values is read ahead; what is beyond is read when it is asked for."""
 
