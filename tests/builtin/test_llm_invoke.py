@@ -32,6 +32,9 @@ def test_claude_is_asked_and_everything_it_says_is_reported() -> None:
     assert called.code == "OK"
     assert called.output == {
         "text": "Hello there.",
+        "tool_calls": [],
+        "parsed": None,
+        "message": {"role": "assistant", "content": claude_message()["content"]},
         "model": CLAUDE,
         "finish_reason": "end_turn",
         "usage": {"input_tokens": 1000, "output_tokens": 500},
@@ -197,6 +200,9 @@ def test_gpt_is_asked_and_everything_it_says_is_reported() -> None:
     assert called.code == "OK"
     assert called.output == {
         "text": "Hello.",
+        "tool_calls": [],
+        "parsed": None,
+        "message": {"role": "assistant", "content": "Hello."},
         "model": "gpt-4o-2024-08-06",
         "finish_reason": "stop",
         "usage": {"input_tokens": 11, "output_tokens": 2},

@@ -11,7 +11,8 @@ MODULES: Final = {
     "http_call@1.2.0": "reenact.builtin.http_call",
     "json_transform@1.0.0": "reenact.builtin.json_transform",
     "kv_store@1.0.0": "reenact.builtin.kv_store",
-    "llm_invoke@1.0.0": "reenact.builtin.llm_invoke",
+    "llm_invoke@1.0.0": "reenact.builtin.llm.llm_invoke_1_0",
+    "llm_invoke@1.1.0": "reenact.builtin.llm_invoke",
     "shell@1.0.0": "reenact.builtin.shell",
     "webhook_send@1.0.0": "reenact.builtin.webhook_send",
 }

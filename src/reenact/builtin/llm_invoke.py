@@ -1,19 +1,23 @@
-"""`llm_invoke`: one question to a model."""
+"""`llm_invoke`: one question to a model, with tools, tool results, images and structured output."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 from msgspec import Meta
 
 from reenact.builtin.llm.adapters import complete
-from reenact.builtin.llm.messages import Message, ModelRequest
+from reenact.builtin.llm.messages import Message, ModelRequest, ToolCall
+from reenact.builtin.llm.structured import StructuredOutput
 from reenact.builtin.llm.stub import STUB_MODEL
 from reenact.errors import SkillError
 from reenact.skills.context import SkillContext
 from reenact.skills.declare import skill
 
 AdapterName = Literal["anthropic", "openai", "openai-compatible", "stub"]
+# A message is handed on as it is, with what only its provider knows in it: a typed one would lose that.
+ROLES = {"role": {"enum": ["system", "developer", "user", "assistant", "tool"]}}
+GivenMessage = Annotated[dict[str, Any], Meta(extra_json_schema={"properties": ROLES, "required": ["role"]})]
 
 
 class TokenUsage(TypedDict):
@@ -22,9 +26,16 @@ class TokenUsage(TypedDict):
 
 
 class LlmResult(TypedDict):
-    """`model` is the one that answered; `usage` is null where the provider told none."""
+    """`model` is the one that answered; `usage` is null where the provider told none.
+
+    `message` is the answer in the provider's form, for the next request; `parsed` is the value that
+    `response_format` asked for.
+    """
 
     text: str
+    tool_calls: list[ToolCall]
+    parsed: Any
+    message: dict[str, Any]
     model: str
     finish_reason: str
     usage: TokenUsage
@@ -33,7 +44,7 @@ class LlmResult(TypedDict):
 
 @skill(
     "llm_invoke",
-    version="1.0.0",
+    version="1.1.0",
     tool_class="read",
     side_effects=["llm_request"],
     cost_model="tokens",
@@ -53,7 +64,7 @@ async def llm_invoke(
     ctx: SkillContext,
     *,
     prompt: str | None = None,
-    messages: list[Message] | None = None,
+    messages: list[GivenMessage] | None = None,
     model: Annotated[str, Meta(min_length=1, max_length=200)] = STUB_MODEL,
     adapter: AdapterName | None = None,
     system_prompt: str | None = None,
@@ -61,15 +72,20 @@ async def llm_invoke(
     max_tokens: Annotated[int, Meta(ge=1, le=1_000_000)] = 1024,
     seed: int | None = None,
     stop_sequences: Annotated[list[str], Meta(max_length=16)] = [],  # noqa: B006 - never changed, shown in the schema
+    tools: list[dict[str, Any]] = [],  # noqa: B006 - likewise
+    tool_choice: str | None = None,
+    response_format: dict[str, Any] | None = None,
     stream: bool = False,
     base_url: str | None = None,
     api_key: str | None = None,
 ) -> LlmResult:
-    """Asks a model once, with a prompt or with messages, and returns its text.
+    """Asks a model once, with a prompt or with messages, and returns its text and the tool calls that it asks for.
 
-    The adapter follows from the model's name unless given; any server that speaks OpenAI's language is reached with
-    `base_url`. A streamed answer is returned and recorded whole.
+    Messages and tools are in OpenAI's or in Anthropic's form, whichever model is asked. The adapter follows from the
+    model's name unless given; any server that speaks OpenAI's language is reached with `base_url`. A streamed answer
+    is returned and recorded whole.
     """
+    structured = None if response_format is None else StructuredOutput(response_format)
     request = ModelRequest(
         model=model,
         messages=_messages(prompt, messages),
@@ -78,6 +94,9 @@ async def llm_invoke(
         temperature=temperature,
         seed=seed,
         stop_sequences=tuple(stop_sequences),
+        tools=tuple(tools),
+        tool_choice=tool_choice,
+        response_format=response_format,
         stream=stream,
         base_url=base_url,
         api_key=api_key,
@@ -85,6 +104,9 @@ async def llm_invoke(
     reply = await complete(ctx, request, adapter)
     return LlmResult(
         text=reply.text,
+        tool_calls=list(reply.tool_calls),
+        parsed=None if structured is None else structured.parsed(reply),
+        message=reply.message,
         model=reply.model,
         finish_reason=reply.finish_reason,
         usage=TokenUsage(input_tokens=reply.input_tokens, output_tokens=reply.output_tokens),
@@ -96,7 +118,7 @@ def _messages(prompt: str | None, messages: list[Message] | None) -> tuple[Messa
     if (prompt is None) == (messages is None):
         raise SkillError.of("ERR_VALIDATION_FAILED", "give either prompt or messages")
     if prompt is not None:
-        return (Message(role="user", content=prompt),)
-    if not messages or messages[-1]["role"] == "system":
-        raise SkillError.of("ERR_VALIDATION_FAILED", "messages: the last one is a user's or an assistant's")
+        return ({"role": "user", "content": prompt},)
+    if not messages or messages[-1]["role"] in ("system", "developer"):
+        raise SkillError.of("ERR_VALIDATION_FAILED", "messages: the last one is a user's, an assistant's or a tool's")
     return tuple(messages)

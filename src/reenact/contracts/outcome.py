@@ -6,6 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from reenact.contracts.tool_results import ToolResult, result_messages, result_text
+
 OutcomeStatus = Literal["success", "failure", "partial", "skipped"]
 
 
@@ -53,3 +55,8 @@ class StructuredOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def output(self) -> object:
         """What the skill returned; None when it failed or when the value was erased."""
         return None if self.details is None else self.details.get("output")
+
+    def as_message(self, call_id: str, *, style: str = "openai") -> dict[str, object]:
+        """The result as the message that a model is told it with; `call_id` is that of the model's tool call."""
+        [message] = result_messages([ToolResult(call_id, result_text(self), not self.ok)], style)
+        return message

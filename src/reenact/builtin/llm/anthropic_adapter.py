@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from reenact.builtin.extras import require
 from reenact.builtin.llm.connection import EXTRA, SKILL, provider_client, provider_key
-from reenact.builtin.llm.messages import ModelReply, ModelRequest
+from reenact.builtin.llm.messages import ModelReply, ModelRequest, ToolCall
+from reenact.builtin.llm.structured import for_anthropic
+from reenact.builtin.llm.translation import SYSTEM, messages_and_tools, texts_of
 from reenact.errors import SkillError
 from reenact.skills.context import SkillContext
 
@@ -48,20 +50,31 @@ class AnthropicAdapter:
 
 
 def _arguments(request: ModelRequest) -> dict[str, Any]:
+    messages, tools = messages_and_tools(request, "anthropic")
     system = [request.system_prompt] if request.system_prompt else []
-    system += [message["content"] for message in request.messages if message["role"] == "system"]
-    arguments: dict[str, Any] = {
+    system += [texts_of(message.get("content")) for message in messages if message["role"] in SYSTEM]
+    optional: dict[str, Any] = {
+        "system": "\n\n".join(system),
+        "stop_sequences": list(request.stop_sequences),
+        "tools": tools,
+        "tool_choice": _tool_choice(request.tool_choice),
+        "extra_body": None if request.temperature is None else {"temperature": request.temperature},
+    }
+    if request.response_format is not None:
+        optional["output_config"] = {"format": for_anthropic(request.response_format)}
+    return {
         "model": request.model,
         "max_tokens": request.max_tokens,
-        "messages": [dict(message) for message in request.messages if message["role"] != "system"],
+        "messages": [message for message in messages if message["role"] not in SYSTEM],
+        **{name: value for name, value in optional.items() if value},
     }
-    if system:
-        arguments["system"] = "\n\n".join(system)
-    if request.stop_sequences:
-        arguments["stop_sequences"] = list(request.stop_sequences)
-    if request.temperature is not None:
-        arguments["extra_body"] = {"temperature": request.temperature}
-    return arguments
+
+
+def _tool_choice(choice: str | None) -> dict[str, str] | None:
+    if choice is None:
+        return None
+    known = {"auto": "auto", "required": "any", "none": "none"}
+    return {"type": known[choice]} if choice in known else {"type": "tool", "name": choice}
 
 
 async def _whole(_ctx: SkillContext, client: anthropic.AsyncAnthropic, arguments: dict[str, Any]) -> Any:
@@ -83,12 +96,18 @@ def _reply(message: Any, request_id: str | None) -> ModelReply:
         cached = (usage.get("cache_creation_input_tokens") or 0) + (usage.get("cache_read_input_tokens") or 0)
         return ModelReply(
             text="".join(block["text"] for block in raw["content"] if block["type"] == "text"),
+            message={"role": "assistant", "content": raw["content"]},
             model=str(raw["model"]),
             finish_reason=str(raw["stop_reason"]),
             input_tokens=int(usage["input_tokens"]) + cached,
             output_tokens=int(usage["output_tokens"]),
             request_id=request_id,
             raw=raw,
+            tool_calls=tuple(
+                ToolCall(id=block["id"], name=block["name"], arguments=block["input"])
+                for block in raw["content"]
+                if block["type"] == "tool_use"
+            ),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise SkillError.of("ERR_LLM_INVALID_RESPONSE", "the answer has not the form of a message") from error

@@ -1,18 +1,22 @@
-"""Model requests and replies, in no provider's words, and the interface of an adapter."""
+"""Model requests and replies, whoever answers, and the interface of an adapter."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Protocol, TypedDict
 
 from reenact.skills.context import SkillContext
 
-Role = Literal["system", "user", "assistant"]
+Message = dict[str, Any]
+"""One message, as OpenAI's or Anthropic's API takes it; an adapter translates the other's (`translation`)."""
 
 
-class Message(TypedDict):
-    role: Role
-    content: str
+class ToolCall(TypedDict):
+    """A tool call that a model asks for. `arguments` is a text where the model wrote no JSON object."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any] | str
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,9 @@ class ModelRequest:
     temperature: float | None = None
     seed: int | None = None
     stop_sequences: tuple[str, ...] = ()
+    tools: tuple[dict[str, Any], ...] = ()
+    tool_choice: str | None = None
+    response_format: dict[str, Any] | None = None
     stream: bool = False
     base_url: str | None = field(default=None, compare=False, repr=False)
     api_key: str | None = field(default=None, compare=False, repr=False)
@@ -33,15 +40,20 @@ class ModelRequest:
 
 @dataclass(frozen=True)
 class ModelReply:
-    """One answer. `finish_reason` is the provider's word; `raw` is all that came back."""
+    """One answer. `finish_reason` is the provider's word; `raw` is all that came back.
+
+    `message` is the answer in the provider's form, to be sent back with the next question.
+    """
 
     text: str
+    message: Message
     model: str
     finish_reason: str
     input_tokens: int | None
     output_tokens: int | None
     request_id: str | None
     raw: Any
+    tool_calls: tuple[ToolCall, ...] = ()
 
 
 class Adapter(Protocol):

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from reenact.builtin.extras import require
 from reenact.builtin.llm.connection import EXTRA, SKILL, provider_client, provider_key
-from reenact.builtin.llm.messages import ModelReply, ModelRequest
+from reenact.builtin.llm.messages import Message, ModelReply, ModelRequest, ToolCall
+from reenact.builtin.llm.openai_stream import StreamedCompletion
+from reenact.builtin.llm.structured import for_openai
+from reenact.builtin.llm.translation import messages_and_tools, spoken
 from reenact.errors import SkillError
 from reenact.skills.context import SkillContext
 
@@ -55,20 +58,30 @@ class OpenAIAdapter:
 
 
 def _arguments(request: ModelRequest) -> dict[str, Any]:
+    messages, tools = messages_and_tools(request, "openai")
     system = [{"role": "system", "content": request.system_prompt}] if request.system_prompt else []
     # OpenAI renamed the field; servers that only speak its language know the old name.
     limit = "max_completion_tokens" if request.base_url is None else "max_tokens"
+    wanted = request.response_format
     optional = {
         "temperature": request.temperature,
         "seed": request.seed,
         "stop": list(request.stop_sequences) or None,
+        "tools": tools or None,
+        "tool_choice": _tool_choice(request.tool_choice),
+        "response_format": None if wanted is None else for_openai(wanted),
     }
     return {
         "model": request.model,
-        "messages": [*system, *(dict(message) for message in request.messages)],
+        "messages": [*system, *messages],
         limit: request.max_tokens,
         **{name: value for name, value in optional.items() if value is not None},
     }
+
+
+def _tool_choice(choice: str | None) -> object:
+    named = choice not in (None, "auto", "required", "none")
+    return {"type": "function", "function": {"name": choice}} if named else choice
 
 
 async def _whole(_ctx: SkillContext, client: openai.AsyncOpenAI, arguments: dict[str, Any]) -> Any:
@@ -78,25 +91,15 @@ async def _whole(_ctx: SkillContext, client: openai.AsyncOpenAI, arguments: dict
 
 async def _streamed(ctx: SkillContext, client: openai.AsyncOpenAI, arguments: dict[str, Any]) -> Any:
     """The pieces put together into the completion that they are pieces of: what is recorded is whole."""
-    whole: dict[str, Any] = {}
-    texts: list[str] = []
-    finish_reason = None
+    whole = StreamedCompletion()
     stream = await client.chat.completions.create(**arguments, stream=True, stream_options={"include_usage": True})
     async for chunk in stream:
-        piece = _dumped(chunk)
-        whole.update({name: piece[name] for name in ("id", "created", "model", "usage") if piece.get(name)})
-        for choice in piece.get("choices") or ():
-            text = (choice.get("delta") or {}).get("content")
-            if text:
-                texts.append(text)
-                ctx.progress(text)
-            finish_reason = choice.get("finish_reason") or finish_reason
-    if finish_reason is None:
-        ctx.response({"partial": "".join(texts)})
+        if text := whole.add(_dumped(chunk)):
+            ctx.progress(text)
+    if whole.finish_reason is None:
+        ctx.response({"partial": whole.text})
         raise SkillError.of("ERR_LLM_API_ERROR", "the stream ended before the answer did")
-    message = {"role": "assistant", "content": "".join(texts)}
-    choices = [{"index": 0, "message": message, "finish_reason": finish_reason}]
-    return {**whole, "object": "chat.completion", "choices": choices}
+    return whole.completion()
 
 
 def _dumped(answer: Any) -> dict[str, Any]:
@@ -111,17 +114,37 @@ def _reply(raw: dict[str, Any], request_id: str | None) -> ModelReply:
     usage = raw.get("usage") or {}
     try:
         choice = raw["choices"][0]
+        said = choice["message"]
+        asked = [_with_id(call, f"{raw.get('id')}-{n}") for n, call in enumerate(said.get("tool_calls") or ())]
         return ModelReply(
-            text=choice["message"].get("content") or "",
+            text=said.get("content") or "",
+            message=_message(said, asked),
             model=str(raw["model"]),
-            finish_reason="refusal" if choice["message"].get("refusal") else str(choice["finish_reason"]),
+            finish_reason="refusal" if said.get("refusal") else str(choice["finish_reason"]),
             input_tokens=usage.get("prompt_tokens"),
             output_tokens=usage.get("completion_tokens"),
             request_id=request_id or raw.get("id"),
             raw=raw,
+            tool_calls=tuple(_tool_call(call) for call in asked),
         )
     except (AttributeError, KeyError, IndexError, TypeError) as error:
         raise SkillError.of("ERR_LLM_INVALID_RESPONSE", "the answer has not the form of a completion") from error
+
+
+def _with_id(call: dict[str, Any], name: str) -> dict[str, Any]:
+    """Some servers leave the id out, without which no result can be given."""
+    return call if call.get("id") else {**call, "id": name}
+
+
+def _tool_call(call: dict[str, Any]) -> ToolCall:
+    name, arguments = spoken(call)
+    return ToolCall(id=str(call["id"]), name=name, arguments=arguments)
+
+
+def _message(said: dict[str, Any], calls: list[dict[str, Any]]) -> Message:
+    """The answer as it is sent back: without the fields that are empty."""
+    kept = {name: value for name, value in said.items() if value not in (None, []) and name != "tool_calls"}
+    return {"role": "assistant", "content": None, **kept, **({"tool_calls": calls} if calls else {})}
 
 
 def _understood(error: openai.APIStatusError) -> SkillError | None:

@@ -6,9 +6,11 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from reenact.contracts.model_mistakes import said_name, without_marks
 from reenact.contracts.references import unescape
-from reenact.errors import UsageError
+from reenact.contracts.tool_results import IN_DOUBT, ToolResult, check_style, result_messages, result_text
 from reenact.record.reader import RecordedStep, RunReader
 from reenact.runtime.session.plan import Document
 from reenact.runtime.writing.redaction import Redactor
@@ -24,8 +26,12 @@ LONGEST_NAME = 64
 
 def messages_of(store: Store, run_id: str, redactor: Redactor, style: str) -> list[Document]:
     """The calls of a session so far, with their values as its host saw them."""
-    steps = RunReader(store, run_id).steps()
-    return messages(steps, style, lambda value: redactor.hide(redactor.decrypt(value)))
+    return messages(RunReader(store, run_id).steps(), style, opener(redactor))
+
+
+def opener(redactor: Redactor) -> Callable[[object], object]:
+    """Gives a recorded value as its caller saw it."""
+    return lambda value: redactor.hide(redactor.decrypt(value))
 
 
 def messages(steps: Iterable[RecordedStep], style: str, opened: Callable[[object], object]) -> list[Document]:
@@ -33,23 +39,20 @@ def messages(steps: Iterable[RecordedStep], style: str, opened: Callable[[object
 
     `opened` gives a recorded value as its caller saw it.
     """
-    if style not in ("openai", "anthropic"):
-        raise UsageError(f"style {style!r} is neither openai nor anthropic")
-    pair = openai_pair if style == "openai" else anthropic_pair
+    asked = openai_call if check_style(style) == "openai" else anthropic_call
     found: list[Document] = []
     for step in sorted(steps, key=lambda item: item.trace.step_index):
-        found += pair(described(step, opened))
+        call = described(step, opened)
+        found += [asked(call), *result_messages([call.result], style)]
     return found
 
 
 class Described(NamedTuple):
     """One call, as a model is told of it."""
 
-    call_id: str
     tool: str
     arguments: Document
-    content: str
-    failed: bool
+    result: ToolResult
 
 
 def tool_name(name: str) -> str:
@@ -67,41 +70,25 @@ def described(step: RecordedStep, opened: Callable[[object], object]) -> Describ
     tool = tool_name(said_name(recorded) or str(step.trace.meta("skill_id")))
     arguments = unescape(without_marks(recorded), None)
     assert isinstance(arguments, dict)
-    content, failed = result_of(step, opened)
-    return Described(step.trace.trace_id, tool, arguments, content, failed)
+    return Described(tool, arguments, ToolResult(step.trace.trace_id, *result_of(step, opened)))
 
 
 def result_of(step: RecordedStep, opened: Callable[[object], object]) -> tuple[str, bool]:
     """(content, whether it failed)."""
     if not step.finished:
-        return WAITING if step.trace.state == "PENDING" else INTERRUPTED, True
+        return WAITING if step.trace.state == "PENDING" else f"{INTERRUPTED} {IN_DOUBT}", True
     outcome = step.outcome()
-    if outcome.ok or (outcome.details is not None and "output" in outcome.details):
-        return canonicalize(opened(outcome.output)).decode(), not outcome.ok
-    # A gate's reason, `/count: is required`, is what a model needs to do better the next time.
-    reason = (outcome.details or {}).get("reason") if step.trace.state == "DENIED" else None
-    return f"{outcome.code}: {reason or outcome.message}", not outcome.ok
+    if outcome.details is not None and "output" in outcome.details:
+        outcome = replace(outcome, details={**outcome.details, "output": opened(outcome.output)})
+    return result_text(outcome), not outcome.ok
 
 
-def openai_pair(call: Described) -> list[Document]:
-    """This API has no flag for failure."""
+def openai_call(call: Described) -> Document:
     function = {"name": call.tool, "arguments": canonicalize(call.arguments).decode()}
-    return [
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": call.call_id, "type": "function", "function": function}],
-        },
-        {"role": "tool", "tool_call_id": call.call_id, "content": call.content},
-    ]
+    asked = {"id": call.result.call_id, "type": "function", "function": function}
+    return {"role": "assistant", "content": None, "tool_calls": [asked]}
 
 
-def anthropic_pair(call: Described) -> list[Document]:
-    use = {"type": "tool_use", "id": call.call_id, "name": call.tool, "input": call.arguments}
-    result = {
-        "type": "tool_result",
-        "tool_use_id": call.call_id,
-        "content": call.content,
-        "is_error": call.failed,
-    }
-    return [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+def anthropic_call(call: Described) -> Document:
+    asked = {"type": "tool_use", "id": call.result.call_id, "name": call.tool, "input": call.arguments}
+    return {"role": "assistant", "content": [asked]}
