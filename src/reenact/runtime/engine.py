@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -65,6 +65,8 @@ class Engine:
         self.supervisor = supervisor
         self.supervisor_timeout_s = supervisor_timeout_s
         self.listeners = tuple(listeners)
+        self.on_progress: dict[tuple[str, str], Callable[[str], None]] = {}
+        """By run and step: who hears what the skill of a call says on its way, besides the listeners."""
         self.unrecorded_reads = unrecorded_reads
         self.tool_registries = registries
         self.owner = owner_name(self.clock.random_bytes(8).hex())

@@ -30,8 +30,10 @@ def redactor_of(engine: Engine, plan: RunPlan) -> Redactor:
 
 def tell_progress(engine: Engine, run_id: str, step_id: str, message: str) -> None:
     """What a skill says on its way. It hears nothing of a listener that fails, and nothing of a closed pipe."""
-    if engine.listeners:
+    caller = engine.on_progress.get((run_id, step_id))
+    if engine.listeners or caller is not None:
         shown = Redactor(engine.secrets).redact_text(message)
         notice = Notice(kind="progress", run_id=run_id, step_id=step_id, message=shown)
+        told = engine.listeners if caller is None else (*engine.listeners, lambda _: caller(shown))
         with suppress(BrokenPipeError):
-            tell_all(engine.listeners, notice)
+            tell_all(told, notice)

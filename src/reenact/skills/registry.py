@@ -96,6 +96,15 @@ class Registry:
         """Registered versions in ascending order; empty when nobody knows the id."""
         return list(self._skills.get(skill_id, ()))
 
+    def ids(self) -> list[str]:
+        """Of every skill, in order."""
+        return sorted(self._skills)
+
+    def added(self) -> list[str]:
+        """Ids of the skills that are not built in, in order; a built-in one is not imported to know that."""
+        highest = {skill_id: next(reversed(versions.values())) for skill_id, versions in self._skills.items()}
+        return sorted(name for name, skill in highest.items() if isinstance(skill, Skill) and skill.origin != BUILTINS)
+
     def all(self) -> list[Skill]:
         """Every skill, by id and then by version."""
         return [loaded(skill) for skill_id in sorted(self._skills) for skill in self._skills[skill_id].values()]

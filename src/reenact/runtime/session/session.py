@@ -19,7 +19,7 @@ from reenact.runtime.call.drive import drive
 from reenact.runtime.engine import Engine
 from reenact.runtime.parked import Parked
 from reenact.runtime.run import Run
-from reenact.runtime.session import closing, history, messages, settling
+from reenact.runtime.session import closing, conversation, history, messages, offering, settling
 from reenact.runtime.session.answering.answers import Answers, Asked, Ended, RecordedCall
 from reenact.runtime.session.answering.told import Told
 from reenact.runtime.session.arguments import (
@@ -94,15 +94,33 @@ class Session:
         step_id: str | None = None,
         idempotency_key: str | None = None,
         secrets: Mapping[str, str] | None = None,
+        on_progress: Callable[[str], None] | None = None,
     ) -> StructuredOutcome:
         """Call a tool. `secrets` binds JSON pointers in the parameters to names; all else is taken literally.
 
         A tool that nobody knows and parameters that it cannot take are outcomes, whatever a model made of them;
         UsageError is for what only the host says. In a session with an id, a call that is recorded under this name is
-        answered from the record, and Diverged is raised where the record has something else.
+        answered from the record, and Diverged is raised where the record has something else. `on_progress` hears what
+        the skill says on its way, such as the pieces of a streamed answer.
         """
         asked = self.ask(skill_id, parameters, version, step_id, idempotency_key, dict(secrets or {}))
-        return await self.answer(asked)
+        return await self.answer(asked, on_progress=on_progress)
+
+    def tools(self, skill_ids: Iterable[str] | None = None, *, style: str = "openai") -> list[Document]:
+        """Skills as the tools that a model is offered: those of these ids, else all that are not built in."""
+        return offering.offered(self._plan.registry, skill_ids, style)
+
+    async def call_tool(
+        self,
+        tool_call: object,
+        *,
+        step_id: str | None = None,
+        idempotency_key: str | None = None,
+        secrets: Mapping[str, str] | None = None,
+    ) -> StructuredOutcome:
+        """Call what a model asks for: a tool call of `llm_invoke`'s, OpenAI's or Anthropic's form."""
+        skill_id, parameters = offering.asked_for(self._plan.registry, tool_call)
+        return await self.call(skill_id, parameters, step_id=step_id, idempotency_key=idempotency_key, secrets=secrets)
 
     # -- asking the record -------------------------------------------------------------------------------------------
 
@@ -147,7 +165,9 @@ class Session:
         found = None if answers is None else answers.find_now(asked)
         return found.answer() if found is not None and found.is_finished else found
 
-    async def answer(self, asked: Asked, found: RecordedCall | None = None) -> StructuredOutcome:
+    async def answer(
+        self, asked: Asked, found: RecordedCall | None = None, *, on_progress: Callable[[str], None] | None = None
+    ) -> StructuredOutcome:
         """What the record says, else what comes of the call that is made."""
         if self._answers is not None and found is None:
             found = await self._find(self._answers, asked)
@@ -157,10 +177,15 @@ class Session:
             return found.answer()
         else:
             return await self._open_call(found)
+        if on_progress is not None:
+            self._engine.on_progress[call.run.run_id, call.step.step_id] = on_progress
         try:
             return await self._driven(call)
         except Parked as parked:
             raise settling.as_waiting(parked, self.run_id, call.step.step_id) from None
+        finally:
+            if on_progress is not None:
+                del self._engine.on_progress[call.run.run_id, call.step.step_id]
 
     async def _find(self, answers: Answers, asked: Asked) -> RecordedCall | None:
         """In the record. A program that goes another way is stopped, or goes on as another run."""
@@ -300,8 +325,20 @@ class Session:
         self._finished = True
 
     async def history(self, *, style: str = "openai") -> list[Document]:
-        """The calls and results so far as messages that a model API accepts: `openai` or `anthropic`."""
+        """The calls and results so far as messages that a model API accepts: `openai` or `anthropic`.
+
+        Not the conversation: what users and models said is not in it, nor which call a model asked for.
+        """
         return messages.messages_of(self._engine.store, self.run_id, self._redactor, style)
+
+    async def conversation(self, *, style: str | None = None) -> list[Document]:
+        """The last request to a model, its answer and the results of the calls that it asked for, to be sent on.
+
+        Rebuilt from the record, in the form in which it was sent unless a `style` is given. Empty before the first.
+        In a session with an id it is that of the lane, as far as the program has come.
+        """
+        record = conversation.CallsSoFar(self._engine.store, self.run_id, self._answers)
+        return conversation.conversation(record, self._redactor, style)
 
     async def settle(self) -> list[StructuredOutcome]:
         """Drive to their end the calls that an earlier process left open, and those that waited for a person.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, TypeVar
@@ -92,6 +92,7 @@ class SyncSession:
         step_id: str | None = None,
         idempotency_key: str | None = None,
         secrets: Mapping[str, str] | None = None,
+        on_progress: Callable[[str], None] | None = None,
     ) -> StructuredOutcome:
         session, do = self._session, self._thread.do
         if not session.answers:
@@ -103,11 +104,14 @@ class SyncSession:
                     step_id=step_id,
                     idempotency_key=idempotency_key,
                     secrets=secrets,
+                    on_progress=on_progress,
                 )
             )
         asked = session.ask(skill_id, parameters, version, step_id, idempotency_key, dict(secrets or {}))
         found = session.answer_at_once(asked)  # without a hop into the loop
-        return found if isinstance(found, StructuredOutcome) else do(session.answer(asked, found))
+        return (
+            found if isinstance(found, StructuredOutcome) else do(session.answer(asked, found, on_progress=on_progress))
+        )
 
     def lane(self, name: str) -> AbstractContextManager[str]:
         """`with session.lane("researcher"):` names the calls inside by a strand of their own.
@@ -132,6 +136,21 @@ class SyncSession:
         """The host has a history of its own and knows of these calls: they need not be asked for again."""
         self._session.account_for(names)
 
+    def tools(self, skill_ids: Iterable[str] | None = None, *, style: str = "openai") -> list[Document]:
+        return self._session.tools(skill_ids, style=style)
+
+    def call_tool(
+        self,
+        tool_call: object,
+        *,
+        step_id: str | None = None,
+        idempotency_key: str | None = None,
+        secrets: Mapping[str, str] | None = None,
+    ) -> StructuredOutcome:
+        return self._thread.do(
+            self._session.call_tool(tool_call, step_id=step_id, idempotency_key=idempotency_key, secrets=secrets)
+        )
+
     def turn(self) -> int:
         return self._thread.do(self._session.turn())
 
@@ -143,6 +162,9 @@ class SyncSession:
 
     def history(self, *, style: str = "openai") -> list[Document]:
         return self._thread.do(self._session.history(style=style))
+
+    def conversation(self, *, style: str | None = None) -> list[Document]:
+        return self._thread.do(self._session.conversation(style=style))
 
     def settle(self) -> list[StructuredOutcome]:
         return self._thread.do(self._session.settle())

@@ -26,7 +26,7 @@ from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
 from reenact.record.outcomes import Payloads
 from reenact.record.reader import RecordedStep
-from reenact.runtime.session.answering.lanes import MAIN, NUMBERED, Lane, Lanes, is_under, lane_of
+from reenact.runtime.session.answering.lanes import MAIN, NUMBERED, Lane, Lanes, is_under, lane_of, lane_of_step
 from reenact.runtime.session.plan import Document, SessionPlan
 from reenact.runtime.writing.redaction import Redactor
 from reenact.values.canonical import canonicalize
@@ -376,6 +376,10 @@ class Answers:
             self._ask(call)
             self.lanes.at(call.lane).calls += 1
 
+    def asked(self) -> list[RecordedCall]:
+        """The recorded calls that the program has come to, in their order."""
+        return [call for call in self._by_name.values() if call.is_asked]
+
     def unasked(self) -> list[RecordedCall]:
         return list(self._unasked.values())
 
@@ -410,7 +414,7 @@ class Answers:
 
     def asked_names(self) -> list[str]:
         """Of all calls that the program has asked for, answered or made."""
-        return [*(name for name, call in self._by_name.items() if call.is_asked), *self.made]
+        return [*(call.name for call in self.asked()), *self.made]
 
     def told_so_far(self) -> list[list[object]]:
         """[kind, lane, how often], of what the lanes were told."""
@@ -459,12 +463,11 @@ def others_may_ask(*, by_threads: bool) -> bool:
 def recorded_call(step: RecordedStep, redactor: Redactor, before: int) -> RecordedCall:
     """`before` is how many commits the runs had that this one continues."""
     trace, commits = step.trace, step.commits
-    lane = lane_of(step.step_id) or trace.meta("lane") or MAIN
     ended = commits.get("tool_effect") or (commits.get("supervisor_decision") if trace.state == "DENIED" else None)
     return RecordedCall(
         step=step,
         redactor=redactor,
-        lane=str(lane),
+        lane=lane_of_step(step),
         begun=before + commits.get("action_request", 0),
         returned=before + ended if step.finished and ended is not None else LATER,
     )

@@ -15,6 +15,7 @@ from itertools import count
 from typing import Final
 
 from reenact.errors import UsageError
+from reenact.record.reader import RecordedStep
 from reenact.values.keyed import KeyedRandom
 
 MAIN: Final = "main"
@@ -98,6 +99,11 @@ def lane_of(step_id: str) -> str | None:
     """The lane that the name of a call says; None for a name that its host gave."""
     found = AUTOMATIC.match(step_id)
     return None if found is None else found["lane"]
+
+
+def lane_of_step(step: RecordedStep) -> str:
+    """The lane that a recorded call belongs to, whoever named it."""
+    return lane_of(step.step_id) or str(step.trace.meta("lane") or MAIN)
 
 
 def is_under(path: str, lane: str) -> bool:
