@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import json
 from typing import Any
 
 import pytest
 
-from tests.builtin.models import CLAUDE, GPT, KEY, ask, claude_error, claude_message, gpt_completion, gpt_error, says
-from tests.builtin.servers import Behaviour, Request, Server
+from tests.builtin.models import (
+    CLAUDE,
+    GPT,
+    KEY,
+    USAGE_CHUNK,
+    ask,
+    chunk,
+    claude_error,
+    claude_message,
+    claude_stream,
+    gpt_completion,
+    gpt_error,
+    says,
+    sse,
+)
+from tests.builtin.servers import Server
 
 # The SDK warns of models that will be retired; which ones these are changes with its releases.
 pytestmark = pytest.mark.filterwarnings("ignore:The model .* is deprecated:DeprecationWarning")
@@ -119,51 +132,6 @@ def test_why_claude_stopped_decides_and_the_tokens_are_charged_all_the_same(reas
     assert called.code == code
     assert called.report.finish_reason == reason
     assert called.report.usage == {"input_tokens": 1000, "output_tokens": 500}
-
-
-def sse(*events: tuple[str | None, Any], end: bool = True) -> Behaviour:
-    """A stream of server-sent events; without `end` the connection is cut after the last one."""
-    lines = [
-        (f"event: {name}\n" if name else "") + f"data: {data if isinstance(data, str) else json.dumps(data)}\n\n"
-        for name, data in events
-    ]
-
-    async def behave(request: Request, writer: asyncio.StreamWriter) -> None:
-        writer.write(
-            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
-            b"request-id: req_s\r\nx-request-id: req_s\r\n\r\n"
-        )
-        for line in lines:
-            data = line.encode()
-            writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
-            await writer.drain()
-        if end:
-            writer.write(b"0\r\n\r\n")
-            await writer.drain()
-
-    return behave
-
-
-def claude_stream(*texts: str) -> list[tuple[str | None, Any]]:
-    start = claude_message(content=[], stop_reason=None, usage={"input_tokens": 9, "output_tokens": 1})
-    block = {"type": "text", "text": ""}
-    deltas = [{"type": "text_delta", "text": text} for text in texts]
-    return [
-        ("message_start", {"type": "message_start", "message": start}),
-        ("content_block_start", {"type": "content_block_start", "index": 0, "content_block": block}),
-        ("ping", {"type": "ping"}),
-        *(("content_block_delta", {"type": "content_block_delta", "index": 0, "delta": delta}) for delta in deltas),
-        ("content_block_stop", {"type": "content_block_stop", "index": 0}),
-        (
-            "message_delta",
-            {
-                "type": "message_delta",
-                "delta": {"stop_reason": "end_turn", "stop_sequence": None},
-                "usage": {"output_tokens": 15},
-            },
-        ),
-        ("message_stop", {"type": "message_stop"}),
-    ]
 
 
 def test_a_streamed_answer_of_claude_is_recorded_whole() -> None:
@@ -276,20 +244,6 @@ def test_a_compatible_server_without_usage_and_request_id_is_fine() -> None:
     assert called.report.usage is None
     assert called.output["usage"] == {"input_tokens": None, "output_tokens": None}
     assert called.output["request_id"] == "chatcmpl-1"
-
-
-def chunk(delta: dict[str, Any], finish: str | None = None) -> tuple[None, Any]:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return None, {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "gpt-x", "choices": [choice]}
-
-
-USAGE_CHUNK: tuple[None, Any] = (
-    None,
-    {
-        "id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "gpt-x", "choices": [],
-        "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7},
-    },
-)  # fmt: skip
 
 
 def test_a_streamed_answer_of_gpt_is_recorded_whole() -> None:

@@ -64,5 +64,23 @@ def test_a_secret_field_does_not_pass_the_first_time_nor_later(name: str) -> Non
     assert not rules.passes(value, canonicalize(value))
 
 
+STRING = {"type": "string", "description": "Of the account.", "minLength": 8}
+
+
+@pytest.mark.parametrize("described", [STRING, {"anyOf": [STRING, {"type": "null"}], "default": None}])
+def test_the_type_of_a_parameter_that_is_called_password_is_no_secret(described: object) -> None:
+    value = {"properties": {"password": described}}
+    assert SecretRules().find(value) == []
+    assert SecretRules().apply(value, lambda _: REDACTED) is value
+
+
+@pytest.mark.parametrize("said", [
+    {"type": "basic"}, {"type": "string", "default": "hunter2"}, {"type": "string", "value": "hunter2"},
+    {"anyOf": [{"const": "hunter2"}]}, {"type": ["string"]}, {"description": "hunter2"},
+])  # fmt: skip
+def test_what_only_looks_like_a_type_is_a_secret_as_before(said: object) -> None:
+    assert SecretRules().find({"password": said}) == ["/password"]
+
+
 def test_where_fields_are_secret_by_their_place_everything_is_looked_at() -> None:
     assert not SecretRules((), ("/a/b",)).passes({"x": 1}, b'{"x":1}')

@@ -64,14 +64,14 @@ async def llm_invoke(
     ctx: SkillContext,
     *,
     prompt: str | None = None,
-    messages: list[GivenMessage] | None = None,
+    messages: list[GivenMessage] = [],  # noqa: B006 - never changed, shown in the schema
     model: Annotated[str, Meta(min_length=1, max_length=200)] = STUB_MODEL,
     adapter: AdapterName | None = None,
     system_prompt: str | None = None,
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None,
     max_tokens: Annotated[int, Meta(ge=1, le=1_000_000)] = 1024,
     seed: int | None = None,
-    stop_sequences: Annotated[list[str], Meta(max_length=16)] = [],  # noqa: B006 - never changed, shown in the schema
+    stop_sequences: Annotated[list[str], Meta(max_length=16)] = [],  # noqa: B006 - likewise
     tools: list[dict[str, Any]] = [],  # noqa: B006 - likewise
     tool_choice: str | None = None,
     response_format: dict[str, Any] | None = None,
@@ -114,11 +114,11 @@ async def llm_invoke(
     )
 
 
-def _messages(prompt: str | None, messages: list[Message] | None) -> tuple[Message, ...]:
-    if (prompt is None) == (messages is None):
+def _messages(prompt: str | None, messages: list[Message]) -> tuple[Message, ...]:
+    if (prompt is None) == (not messages):
         raise SkillError.of("ERR_VALIDATION_FAILED", "give either prompt or messages")
     if prompt is not None:
         return ({"role": "user", "content": prompt},)
-    if not messages or messages[-1]["role"] in ("system", "developer"):
+    if messages[-1]["role"] in ("system", "developer"):
         raise SkillError.of("ERR_VALIDATION_FAILED", "messages: the last one is a user's, an assistant's or a tool's")
     return tuple(messages)

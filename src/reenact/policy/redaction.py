@@ -73,6 +73,13 @@ RARE: Final = re.compile(rb"[-_=/.xABbJS]")
 """Each of them has one of these characters, which many values have not."""
 PLAIN_TEXT: Final = re.compile(r"[ !#-\[\]-~]*")
 """What JSON writes as it is."""
+JSON_TYPES: Final = ("string", "number", "integer", "boolean", "array", "object", "null")
+TYPE_KEYWORDS: Final = frozenset(
+    {
+        "type", "anyOf", "title", "description", "format", "default", "minLength", "maxLength", "minimum", "maximum",
+    }
+)  # fmt: skip
+"""What JSON Schema says about a parameter without quoting a value of it."""
 MOST_SHAPES: Final = 1024
 LARGEST_SHAPE: Final = 64
 
@@ -255,10 +262,18 @@ def pointer_part(key: str) -> str:
 
 
 def holds_something(value: object) -> bool:
-    """A reference, nothing, or what was redacted already is no secret."""
-    if isinstance(value, dict) and is_mark(value):
+    """A reference, nothing, what was redacted already, or what says which type a parameter has is no secret."""
+    if describes_type(value) or (isinstance(value, dict) and is_mark(value)):
         return False
     return value not in (None, "", REDACTED, True, False, [], {})
+
+
+def describes_type(value: object) -> bool:
+    """`{"type": "string"}`, as tools that are offered to a model have it for a parameter that is called `password`."""
+    if not isinstance(value, dict) or not value.keys() <= TYPE_KEYWORDS or value.get("default"):
+        return False
+    choice = value.get("anyOf")
+    return all(map(describes_type, choice)) if isinstance(choice, list) else value.get("type") in JSON_TYPES
 
 
 def longest_first(form: str) -> tuple[int, str]:
