@@ -274,6 +274,55 @@ def test_a_killed_loop_tells_the_model_what_is_known_of_the_calls_it_asked_for(
     assert (DO_NOT in messages[3]["content"]) is (point is not None)
 
 
+def agent(runtime: Runtime, killed_after: int) -> list[Any]:
+    """A loop that sends on whatever the conversation is; killed after so many tool calls, by a real signal."""
+    done = 0
+    with runtime.session(id="trip") as session:
+        messages: list[Any] = [{"role": "user", "content": "Coat?"}]
+        while True:
+            answer: Any = session.call("llm_invoke", {"messages": messages, "tools": session.tools()}).output
+            for call in answer["tool_calls"]:
+                with session.lane("helper"):
+                    assert session.conversation() == []  # a lane has one of its own
+                    session.call("llm_invoke", {"prompt": f"How do I {call['name']}?", "model": "stub"})
+                    assert len(session.conversation()) > 1
+                session.call_tool(call)
+                done += 1
+                if done == killed_after:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            messages = session.conversation()
+            if not answer["tool_calls"]:
+                return messages
+
+
+def test_a_loop_that_is_started_again_is_told_the_same_conversation_at_every_point(tmp_path: Path) -> None:
+    def script(request: Any) -> Any:
+        given = sum(message["role"] == "assistant" for message in request.messages)
+        if not request.tools:
+            return "Just do it."
+        two = asks(("weather", BERGEN), ("shop__buy", {"thing": "coat"}))
+        return (two, asks(("weather", {"citi": "x"})), "Done.")[given]
+
+    def started(path: Path) -> Runtime:
+        path.mkdir(exist_ok=True)
+        runtime = host(path)
+        runtime.services["llm_stub"] = script
+        return runtime
+
+    for killed_after in (1, 2, 3):
+        pid = os.fork()
+        if pid == 0:
+            agent(started(tmp_path / "killed"), killed_after)
+            os._exit(0)
+        assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
+    messages = agent(started(tmp_path / "killed"), 0)
+    assert messages == agent(started(tmp_path / "whole"), 0)
+    assert messages == agent(started(tmp_path / "killed"), 0)  # it has ended, and only answers
+    assert [message["role"] for message in messages] == [
+        "user", "assistant", "tool", "tool", "assistant", "tool", "assistant",
+    ]  # fmt: skip
+
+
 # -- both providers --------------------------------------------------------------------------------------------------
 
 
