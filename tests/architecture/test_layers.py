@@ -32,7 +32,8 @@ ROOMS: dict[str, set[str]] = {
             "demo", "screens"},
     "provenance": {"capture", "sidecar", "verify", "yaml"},
     "replay": {"compare", "forecast", "modes", "sources"},
-    "runtime": {"call", "effects", "gates", "people", "plans", "session", "session/answering", "writing"},
+    "runtime": {"call", "effects", "gates", "people", "plans", "session", "session/answering", "session/models",
+                "writing"},
     "store": {"checks", "doctor", "sqlite", "sqlite/doctor", "sqlite/evidence"},
 }  # fmt: skip
 """Sub-packages. A new one is decided here, and says in its docstring what it is for."""

@@ -19,7 +19,7 @@ from reenact.runtime.call.drive import drive
 from reenact.runtime.engine import Engine
 from reenact.runtime.parked import Parked
 from reenact.runtime.run import Run
-from reenact.runtime.session import closing, conversation, history, messages, offering, settling
+from reenact.runtime.session import closing, history, models, settling
 from reenact.runtime.session.answering.answers import Answers, Asked, Ended, RecordedCall
 from reenact.runtime.session.answering.told import Told
 from reenact.runtime.session.arguments import (
@@ -108,7 +108,7 @@ class Session:
 
     def tools(self, skill_ids: Iterable[str] | None = None, *, style: str = "openai") -> list[Document]:
         """Skills as the tools that a model is offered: those of these ids, else all that are not built in."""
-        return offering.offered(self._plan.registry, skill_ids, style)
+        return models.offered(self._plan.registry, skill_ids, style)
 
     async def call_tool(
         self,
@@ -119,7 +119,7 @@ class Session:
         secrets: Mapping[str, str] | None = None,
     ) -> StructuredOutcome:
         """Call what a model asks for: a tool call of `llm_invoke`'s, OpenAI's or Anthropic's form."""
-        skill_id, parameters = offering.asked_for(self._plan.registry, tool_call)
+        skill_id, parameters = models.asked_for(self._plan.registry, tool_call)
         return await self.call(skill_id, parameters, step_id=step_id, idempotency_key=idempotency_key, secrets=secrets)
 
     # -- asking the record -------------------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ class Session:
 
         Not the conversation: what users and models said is not in it, nor which call a model asked for.
         """
-        return messages.messages_of(self._engine.store, self.run_id, self._redactor, style)
+        return models.messages_of(self._engine.store, self.run_id, self._redactor, style)
 
     async def conversation(self, *, style: str | None = None) -> list[Document]:
         """The last request to a model, its answer and the results of the calls that it asked for, to be sent on.
@@ -337,8 +337,8 @@ class Session:
         Rebuilt from the record, in the form in which it was sent unless a `style` is given. Empty before the first.
         In a session with an id it is that of the lane, as far as the program has come.
         """
-        record = conversation.CallsSoFar(self._engine.store, self.run_id, self._answers)
-        return conversation.conversation(record, self._redactor, style)
+        record = models.CallsSoFar(self._engine.store, self.run_id, self._answers)
+        return models.conversation_of(record, self._redactor, style)
 
     async def settle(self) -> list[StructuredOutcome]:
         """Drive to their end the calls that an earlier process left open, and those that waited for a person.

@@ -47,7 +47,7 @@ class CallsSoFar:
         return None, []
 
 
-def conversation(record: CallsSoFar, redactor: Redactor, style: str | None) -> list[Document]:
+def conversation_of(record: CallsSoFar, redactor: Redactor, style: str | None) -> list[Document]:
     """The messages of the last request to a model, its answer, and what came of the tool calls that this asked for.
 
     Without a style everything stays as it was sent and answered, with what only that provider knows.
