@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from reenact.policy.retry import RetryPolicy, calculate_backoff_ms, should_retry
     from reenact.record.result import RunResult
     from reenact.replay.runtime import Runtime
-    from reenact.skills.context import SkillContext
+    from reenact.skills.context import SkillContext, current
     from reenact.skills.declare import skill
+    from reenact.skills.from_schema import skill_from_schema
     from reenact.skills.registry import Registry
     from reenact.values.canonical import canonicalize
 
@@ -41,9 +42,11 @@ _HOME = {
     "calculate_cost": "reenact.policy.cost",
     "canonicalize": "reenact.values.canonical",
     "check_budget": "reenact.policy.budget",
+    "current": "reenact.skills.context",
     "map_exception_to_code": "reenact.policy.classify",
     "should_retry": "reenact.policy.retry",
     "skill": "reenact.skills.declare",
+    "skill_from_schema": "reenact.skills.from_schema",
 }
 
 __all__ = [
@@ -62,9 +65,11 @@ __all__ = [
     "calculate_cost",
     "canonicalize",
     "check_budget",
+    "current",
     "map_exception_to_code",
     "should_retry",
     "skill",
+    "skill_from_schema",
 ]
 
 

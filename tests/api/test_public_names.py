@@ -21,7 +21,8 @@ from reenact.runtime.session.session import Session
 NAMES = {
     "Registry", "ReplayControl", "RetryPolicy", "RunResult", "Runtime", "SkillContext", "SkillError",
     "StructuredOutcome", "ToolDenied", "ToolSpec", "__version__", "calculate_backoff_ms", "calculate_cost",
-    "canonicalize", "check_budget", "map_exception_to_code", "should_retry", "skill",
+    "canonicalize", "check_budget", "current", "map_exception_to_code", "should_retry", "skill",
+    "skill_from_schema",
 }  # fmt: skip
 HEAVY = {
     "anthropic", "asyncio", "cryptography", "genai_prices", "httpx2", "jsonschema_rs", "msgspec", "openai",

@@ -286,8 +286,8 @@ def anything_inside(value: dict[str, object]) -> None:
     ("arguments", "function", "message"),
     [
         ({"skill_id": "Bad Id"}, plain, "is not a skill id"),
-        ({"skill_id": "a.b.c"}, plain, "is not a skill id"),
-        ({"skill_id": "x" * 65}, plain, "is not a skill id"),
+        ({"skill_id": "a."}, plain, "is not a skill id"),
+        ({"skill_id": "x" * 129}, plain, "is not a skill id"),
         ({"skill_id": "ok\n"}, plain, "is not a skill id"),
         ({"version": "1.0"}, plain, "is not a version"),
         ({"version": "01.0.0"}, plain, "is not a version"),

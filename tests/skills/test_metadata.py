@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.contracts.skill import Resources, SkillMetadata, definition_digest, split_skill_id, version_key
+from reenact.contracts.skill import (
+    Resources,
+    SkillMetadata,
+    definition_digest,
+    split_skill_id,
+    version_key,
+    whole_digest,
+)
 from reenact.errors import SkillDeclarationError
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import sha256_hex
@@ -51,21 +58,51 @@ CHANGES: dict[str, object] = {
 }
 
 
-def test_the_digest_covers_the_complete_metadata_with_defaults_filled_in() -> None:
+WORDS = {"description", "name", "owner", "tags"}
+
+
+def test_the_digest_covers_the_metadata_with_defaults_filled_in_but_not_its_words() -> None:
     document = msgspec.to_builtins(META)
     assert set(document) == set(CHANGES)
-    assert definition_digest(META) == sha256_hex(canonicalize(document))
+    assert whole_digest(META) == sha256_hex(canonicalize(document))
+    behaviour = {name: value for name, value in document.items() if name not in WORDS}
+    assert definition_digest(META) == sha256_hex(canonicalize(behaviour))
 
 
 @pytest.mark.parametrize("field", sorted(CHANGES))
-def test_a_change_of_any_field_changes_the_digest(field: str) -> None:
+def test_a_change_of_any_field_but_the_words_changes_the_digest(field: str) -> None:
     changed = msgspec.structs.replace(META, **{field: CHANGES[field]})
-    assert definition_digest(changed) != definition_digest(META)
+    assert whole_digest(changed) != whole_digest(META)
+    assert (definition_digest(changed) != definition_digest(META)) == (field not in WORDS)
+
+
+def schema(**of_the_property: object) -> dict[str, object]:
+    return {
+        "type": "object",
+        "title": of_the_property.get("title"),
+        "properties": {"description": {"type": "string", **of_the_property}},
+        "$defs": {"title": {"enum": ["description"], **of_the_property}},
+    }
+
+
+@pytest.mark.parametrize("word", ["$comment", "description", "examples", "title"])
+def test_words_in_a_schema_are_no_part_of_the_definition(word: str) -> None:
+    plain, described = (msgspec.structs.replace(META, input_schema=it) for it in (schema(), schema(**{word: "x"})))
+    assert definition_digest(plain) == definition_digest(described)
+
+
+def test_a_property_that_is_called_like_a_word_is_part_of_it() -> None:
+    without = {**schema(), "properties": {}}
+    made = {definition_digest(msgspec.structs.replace(META, input_schema=it)) for it in (schema(), without)}
+    assert len(made) == 2
+    values = [{"properties": {"a": {"default": {"title": title}}}} for title in ("x", "y")]
+    assert len({definition_digest(msgspec.structs.replace(META, input_schema=it)) for it in values}) == 2
 
 
 def test_the_digest_is_the_same_in_every_release() -> None:
     """Recorded runs carry it: a new field or default shows here first, and needs a line in the changelog."""
-    assert definition_digest(META) == "2a57597efa3a1c5cf84cc1c5c5b1d50704fbd5f7e1b92fcd452fb442f77de431"
+    assert whole_digest(META) == "2a57597efa3a1c5cf84cc1c5c5b1d50704fbd5f7e1b92fcd452fb442f77de431"
+    assert definition_digest(META) == "f668e9c4187b0d21d52ef5da2a7d2ad2172e29acdfbe32e9618d5e6fb17daae2"
 
 
 def test_fields_stand_in_canonical_order() -> None:
@@ -79,15 +116,24 @@ def test_metadata_survives_json() -> None:
 
 @pytest.mark.parametrize(
     ("skill_id", "parts"),
-    [("http_call", ("local", "http_call")), ("github.create-pr", ("github", "create-pr")), ("0", ("local", "0"))],
+    [
+        ("http_call", ("local", "http_call")),
+        ("github.create-pr", ("github", "create-pr")),
+        ("0", ("local", "0")),
+        ("GetWeather", ("local", "x-bb52a1806854314ac30ca700580d7af2")),
+        ("admin.tools.list", ("admin", "x-f15fbfcc08b15355e61a22fbcabc10b5")),
+        ("a..b", ("a", "x-868dc77bc9bbfff4adda0a9cd587febe")),
+        ("x" * 65, ("local", "x-9537c5fdf120482f7d58d25e9ed583f5")),
+        ("MyServer.run", ("x-5e3e900585e7834b034d4f17187e521b", "run")),
+        ("x-" + "0" * 32, ("local", "x-bfd12999cff6854f2242c3bdf6f5653c")),
+        ("x-" + "g" * 32, ("local", "x-" + "g" * 32)),
+    ],
 )
 def test_an_id_is_a_tool_or_a_server_and_a_tool(skill_id: str, parts: tuple[str, str]) -> None:
     assert split_skill_id(skill_id) == parts
 
 
-@pytest.mark.parametrize(
-    "skill_id", ["", "A", "a.", ".a", "a..b", "a.b.c", "a b", "a\n", "ä", "x" * 65, "a." + "x" * 65]
-)
+@pytest.mark.parametrize("skill_id", ["", "a.", ".a", ".", "a b", "a\n", "ä", "a@b", "x" * 129, "a." + "x" * 127])
 def test_anything_else_is_no_id(skill_id: str) -> None:
     with pytest.raises(SkillDeclarationError, match="is not a skill id"):
         split_skill_id(skill_id)

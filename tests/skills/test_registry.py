@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from reenact.contracts.skill import whole_digest
 from reenact.errors import SkillDeclarationError, SkillNotFound
 from reenact.skills import load
 from reenact.skills.declare import skill
@@ -17,8 +19,8 @@ from reenact.skills.registry import Registry
 from reenact.skills.skill import Skill
 
 
-def make(skill_id: str, version: str, description: str = "") -> Skill:
-    @skill(skill_id, version=version, description=description)
+def make(skill_id: str, version: str, description: str = "", **declared: Any) -> Skill:
+    @skill(skill_id, version=version, description=description, **declared)
     def function(value: int) -> int:
         return value
 
@@ -50,7 +52,7 @@ def test_an_unknown_id_gets_a_suggestion() -> None:
 
 
 def test_another_definition_under_the_same_version_is_refused_and_names_both() -> None:
-    first, second = make("a", "1.0.0"), make("a", "1.0.0", description="changed")
+    first, second = make("a", "1.0.0"), make("a", "1.0.0", timeout_ms=5)
     registry = Registry([first])
     with pytest.raises(SkillDeclarationError) as caught:
         registry.register(second)
@@ -114,7 +116,7 @@ def test_all_is_ordered_by_id_and_version() -> None:
 
 def test_a_changed_or_missing_definition_is_drift() -> None:
     pinned = {"a@1.0.0": make("a", "1.0.0").digest, "b@1.0.0": "f" * 64, "c@1.0.0": make("c", "1.0.0").digest}
-    changed = make("a", "1.0.0", description="changed")
+    changed = make("a", "1.0.0", description="changed", timeout_ms=5)
     found = drift(pinned, Registry([changed, make("c", "1.0.0")]))
     assert found == [
         Drift(skill="a@1.0.0", pinned=pinned["a@1.0.0"], found=changed.digest),
@@ -122,6 +124,22 @@ def test_a_changed_or_missing_definition_is_drift() -> None:
     ]
     assert "changed its definition" in found[0].message
     assert "no longer registered" in found[1].message
+
+
+def test_other_words_are_no_drift_also_in_the_form_that_older_plans_pinned() -> None:
+    registry = Registry([make("a", "1.0.0", description="now")])
+    assert drift({"a@1.0.0": make("a", "1.0.0", description="then").digest}, registry) == []
+    assert drift({"a@1.0.0": whole_digest(make("a", "1.0.0", description="now").metadata)}, registry) == []
+    assert len(drift({"a@1.0.0": whole_digest(make("a", "1.0.0", description="then").metadata)}, registry)) == 1
+
+
+@pytest.mark.parametrize(("one", "other"), [("foo", "local.foo"), ("GetX", "local.GetX")])
+def test_two_ids_that_a_journal_could_not_tell_apart_are_refused(one: str, other: str) -> None:
+    registry = Registry([make(one, "1.0.0"), make(one, "2.0.0")])
+    with pytest.raises(SkillDeclarationError, match=f"{other} and {one} are one tool"):
+        registry.register(make(other, "1.0.0"))
+    with pytest.raises(SkillDeclarationError, match="are one tool"):
+        registry.freeze().extended([make(other, "1.0.0")])
 
 
 FILE = """\

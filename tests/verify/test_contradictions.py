@@ -451,6 +451,37 @@ def test_an_event_about_a_call_names_one_of_the_run(kind: str, about: str | None
     assert [finding.code for finding in judge(run).findings] == ["RUN_MISMATCH"]
 
 
+PINNED = GOOD.plan["context"]["pins"]["skills"]["http_call@0.9.0"]
+
+
+def accepted(**changes: Any) -> dict[str, Any]:
+    return {"data": {"skill": "http_call@0.9.0", "pinned": PINNED, "found": "0" * 64, **changes}, "who": "kim"}
+
+
+@pytest.mark.parametrize(
+    ("event", "codes"),
+    [
+        (accepted(), []),
+        ({**accepted(), "who": None}, ["RUN_MISMATCH"]),
+        ({"who": "kim"}, ["RUN_MISMATCH"]),
+        (accepted(found="x"), ["PAYLOAD_CONTENT"]),
+        (accepted(more=1), ["PAYLOAD_CONTENT"]),
+        (accepted(pinned="0" * 64), ["PLAN_MISMATCH"]),
+        (accepted(skill="shell@1.0.0"), ["PLAN_MISMATCH"]),
+    ],
+)
+def test_a_changed_skill_is_accepted_by_somebody_and_was_pinned_as_it_says(
+    event: dict[str, Any], codes: list[str]
+) -> None:
+    run = new_run()
+    trace = run.step(0).request(risk="READ", public=["method"]).approve().call()
+    run.commit()
+    run.event("accept_changed", **event)
+    finish(run, trace)
+    run.seal()
+    assert [finding.code for finding in judge(run).findings] == codes
+
+
 def test_the_example_runs_show_every_kind_of_line() -> None:
     bodies = three_steps().bodies + session().bodies
     kinds = {json.loads(line)["kind"] for body in bodies for line in body.splitlines()}

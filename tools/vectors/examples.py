@@ -89,6 +89,7 @@ def value_examples() -> dict[str, str]:
     record = erasure(args, run.run_id, ZERO_DIGEST, who="privacy@example.com", reason="request 42", ms=86_400_000)
     return {
         "projection": fenced("\n".join(f"{name:<38}{project_uuid7(name)}" for name in names), "text"),
+        "tool_names": fenced("\n".join(f"{name:<18}{server:<8}{tool}" for name, server, tool in tool_names()), "text"),
         "envelope": fenced(
             f"salt        {envelope_salt.hex()}\n"
             f"value       {envelope[32:].decode()}\n"
@@ -106,9 +107,32 @@ def value_examples() -> dict[str, str]:
         "outcome": fenced(pretty(msgspec.json.decode(told[32:]))),
         "skill_metadata": fenced(pretty(SKILLS[0]))
         + "\n\n"
-        + fenced(f"definition_digest  {sha256_hex(canonicalize(SKILLS[0]))}", "text"),
+        + fenced(
+            f"definition_digest  {sha256_hex(canonicalize(without_words(SKILLS[0])))}\n"
+            f"in its older form  {sha256_hex(canonicalize(SKILLS[0]))}",
+            "text",
+        ),
         "erasure": fenced(pretty(record)),
     }
+
+
+def tool_names() -> list[tuple[str, str, str]]:
+    """Skill ids, each with the server and the tool that stand for it in artifacts and keys."""
+    return [
+        ("http_call", "local", "http_call"),
+        ("mail.send", "mail", "send"),
+        ("GetWeather", "local", stand_in("GetWeather")),
+        ("admin.tools.list", "admin", stand_in("tools.list")),
+    ]
+
+
+def stand_in(part: str) -> str:
+    return "x-" + sha256_hex(part.encode())[:32]
+
+
+def without_words(skill: Json) -> Json:
+    """The declaration of a skill whose schemas have no words of their own."""
+    return {key: value for key, value in skill.items() if key not in ("description", "name", "owner", "tags")}
 
 
 def run_examples() -> dict[str, str]:

@@ -145,7 +145,7 @@ def what_is_wrong(step: Step, seen: dict[str, int]) -> str:
     if step.step_id in seen:
         return f"step_id: {step.step_id!r} stands already at $.steps[{seen[step.step_id]}]"
     if not SKILL_ID.match(step.skill_id):
-        return f"skill_id: {step.skill_id!r} is not `tool` or `server.tool` in a-z 0-9 _ -"
+        return f"skill_id: {step.skill_id!r} is not `tool` or `server.tool`, 1 to 128 of A-Z a-z 0-9 _ - ."
     return f"skill_version: {step.skill_version!r} is not a version like 1.2.0"
 
 

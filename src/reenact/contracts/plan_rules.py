@@ -12,7 +12,7 @@ LONGEST_WAIT_MS: Final = 7 * 24 * 3600 * 1000
 MOST_CENTS_PER_ATTEMPT: Final = 100_000_000_000
 """Even 10,001 attempts at this price are a number of cents that JSON holds exactly."""
 
-_NAME: Final = r"[a-z0-9_-]{1,64}(?:\.[a-z0-9_-]{1,64})?"
+_NAME: Final = r"(?=[^@]{1,128}(?:@|\Z))[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_.-]+)?"
 _SEMVER: Final = (
     r"(?:0|[1-9][0-9]*)\.(?:0|[1-9][0-9]*)\.(?:0|[1-9][0-9]*)"
     r"(?:-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"

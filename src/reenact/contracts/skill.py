@@ -9,11 +9,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from reenact.contracts.plan_rules import SKILL_ID
 from reenact.errors import SkillDeclarationError
-from reenact.values.digest import digest
+from reenact.values.digest import digest, sha256_hex
 
-SKILL_ID = re.compile(r"[a-z0-9_-]{1,64}(\.[a-z0-9_-]{1,64})?")
 LOCAL_SERVER = "local"
+_PART = re.compile(r"[a-z0-9_-]{1,64}")
+"""A server or a tool as the artifacts can name it."""
+_PROJECTED = re.compile(r"x-[0-9a-f]{32}")
 
 # The pattern of semver.org, section "Is there a suggested regular expression".
 _SEMVER = re.compile(
@@ -96,25 +99,67 @@ class SkillMetadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return f"{self.skill_id}@{self.version}"
 
 
+ABOUT = ("description", "name", "owner", "tags")
+"""What of the metadata is for whoever reads it, and changes nothing about a call."""
+ABOUT_A_SCHEMA = frozenset({"$comment", "description", "examples", "title"})
+_BY_NAME = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
+_VALUES = frozenset({"const", "default", "enum"})
+
+
 def definition_digest(meta: SkillMetadata) -> str:
-    """Hex SHA-256 over the canonical metadata with every default filled in. Source code is not part of it."""
+    """Hex SHA-256 over the canonical metadata with every default filled in, without the words that describe it.
+
+    Source code is no part of it either.
+    """
+    document = msgspec.to_builtins(meta)
+    behaviour = {key: value for key, value in document.items() if key not in ABOUT}
+    return digest(
+        behaviour
+        | {"input_schema": without_words(meta.input_schema), "output_schema": without_words(meta.output_schema)}
+    )
+
+
+def whole_digest(meta: SkillMetadata) -> str:
+    """As runs recorded it that began before descriptions were left out: over the metadata as it is."""
     return digest(msgspec.to_builtins(meta))
+
+
+def without_words(schema: Any) -> Any:
+    """A JSON Schema without its descriptions. A property may be called `description`: that one stays."""
+    if isinstance(schema, list):
+        return [without_words(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {key: _without_words_at(key, value) for key, value in schema.items() if key not in ABOUT_A_SCHEMA}
+
+
+def _without_words_at(key: str, value: Any) -> Any:
+    if key in _BY_NAME and isinstance(value, dict):
+        return {name: without_words(part) for name, part in value.items()}
+    return value if key in _VALUES else without_words(value)
 
 
 def check_skill_id(skill_id: str) -> str:
     """The id itself, or `SkillDeclarationError` that says what an id may look like."""
-    if not isinstance(skill_id, str) or not SKILL_ID.fullmatch(skill_id):
+    if not isinstance(skill_id, str) or not SKILL_ID.match(skill_id):
         raise SkillDeclarationError(
-            f"{skill_id!r} is not a skill id: use up to 64 of a-z 0-9 _ - , optionally as server.tool"
+            f"{skill_id!r} is not a skill id: use 1 to 128 of A-Z a-z 0-9 _ - ., as tool or server.tool"
         )
     return skill_id
 
 
 @lru_cache(maxsize=1024)
 def split_skill_id(skill_id: str) -> tuple[str, str]:
-    """(server, tool). Without a dot the server is `local`."""
+    """(server, tool) as artifacts and keys name them; without a dot the server is `local`."""
     server, dot, tool = check_skill_id(skill_id).partition(".")
-    return (server, tool) if dot else (LOCAL_SERVER, server)
+    return projected(server if dot else LOCAL_SERVER), projected(tool if dot else server)
+
+
+def projected(part: str) -> str:
+    """The part itself, where the artifacts can hold it; else `x-` and 32 hex digits that stand for it."""
+    if _PART.fullmatch(part) and not _PROJECTED.fullmatch(part):
+        return part
+    return f"x-{sha256_hex(part.encode())[:32]}"
 
 
 def version_key(version: str) -> VersionKey:

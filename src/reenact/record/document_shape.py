@@ -149,4 +149,8 @@ class EventDocument(TypedDict):
     exit_codes: NotRequired[list[int] | None]
     verification_delta: NotRequired[Any]
     confidence: NotRequired[Any]
+    skill: NotRequired[str | None]
+    """That changed and was accepted: `pinned` and `found` are its definition digests before and since."""
+    pinned: NotRequired[str | None]
+    found: NotRequired[str | None]
     erased: NotRequired[bool]

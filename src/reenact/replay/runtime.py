@@ -16,6 +16,7 @@ from reenact.runtime import conduct
 from reenact.runtime.effects.coroutines import run_sync
 from reenact.runtime.engine import Engine
 from reenact.runtime.mode import Mode
+from reenact.runtime.plans.accepted import Accepted
 from reenact.runtime.plans.prepare import PlanLike, prepare
 from reenact.runtime.session.opening import SessionOpening
 
@@ -49,12 +50,22 @@ class Runtime(Engine):
     async def run_async(self, plan: PlanLike, *, run_id: str | None = None) -> RunResult:
         return await conduct.start(self, prepare(self, plan), run_id=run_id)
 
-    def resume(self, run_id: str) -> RunResult:
-        """Go on with a run that was interrupted; a run that has ended is returned as it is."""
-        return run_sync(self.resume_async(run_id))
+    def resume(self, run_id: str, *, accept_changed: Iterable[str] = (), who: str | None = None) -> RunResult:
+        """Go on with a run that was interrupted; a run that has ended is returned as it is.
 
-    async def resume_async(self, run_id: str) -> RunResult:
-        return await conduct.resume(self, run_id)
+        `accept_changed` names skills, by id or `id@version`, whose changed declaration it may go on with; that is
+        recorded, with who said so.
+        """
+        return run_sync(self.resume_async(run_id, accept_changed=accept_changed, who=who))
+
+    async def resume_async(
+        self, run_id: str, *, accept_changed: Iterable[str] = (), who: str | None = None
+    ) -> RunResult:
+        if not accept_changed:
+            return await conduct.resume(self, run_id)
+        from reenact.runtime.people import whoami
+
+        return await conduct.resume(self, run_id, Accepted(accept_changed, whoami(who)))
 
     def recover(self, *, on_wait: Callable[[float], None] | None = None) -> list[RunResult]:
         """Go on with every run that nobody is working on, the oldest first; one that cannot go on has an `error`.

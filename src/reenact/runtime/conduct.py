@@ -16,6 +16,7 @@ from reenact.runtime.lending import live_source
 from reenact.runtime.listeners import Notice
 from reenact.runtime.opening import begin, reopen
 from reenact.runtime.parked import Parked
+from reenact.runtime.plans.accepted import NOTHING_ACCEPTED, Accepted
 from reenact.runtime.plans.pinning import PinnedPlan
 from reenact.runtime.plans.plan_run import BeforeSeal, leave_parked, run_plan
 from reenact.runtime.plans.steps import RunPlan
@@ -63,7 +64,7 @@ async def conduct(engine: Engine, run: Run, before_seal: BeforeSeal | None = Non
     return RunResult(run.run_id, hold.status, engine.store, reason=hold.reason)
 
 
-async def resume(engine: Engine, run_id: str) -> RunResult:
+async def resume(engine: Engine, run_id: str, accepted: Accepted = NOTHING_ACCEPTED) -> RunResult:
     """Go on with a run that was interrupted; a run that has ended is returned as it is."""
     row = engine.store.find_run(run_id)
     if row.status not in UNFINISHED:
@@ -71,16 +72,18 @@ async def resume(engine: Engine, run_id: str) -> RunResult:
         return RunResult(row.run_id, row.status, engine.store)
     try:
         if row.kind == "session":
-            return await settle_session(engine, row)
+            return await settle_session(engine, row, accepted)
         run = reopen(engine, row.run_id)
+        run.plan.accepted = accepted
         return await engine.mode(run.journal.fold).go_on(engine, run)
     except RunEnded:  # another executor was faster
         return RunResult(row.run_id, engine.store.find_run(row.run_id).status, engine.store)
 
 
-async def settle_session(engine: Engine, row: RunRow) -> RunResult:
+async def settle_session(engine: Engine, row: RunRow, accepted: Accepted) -> RunResult:
     """Drive the open calls of a session to their end. The session itself goes on only with its host."""
     run_id, run = row.run_id, reopen_session(engine, row.run_id)
+    run.plan.accepted = accepted
     status: RunStatus = "pending"
     way = "start its program again" if row.session is not None else f"its host goes on with session(resume={run_id!r})"
     reason = f"the session's calls are settled; {way}"

@@ -21,6 +21,7 @@ from reenact.runtime.plans.steps import RunPlan
 from reenact.runtime.run import Run, Unrecorded
 from reenact.runtime.writing.payloads import PayloadBook
 from reenact.runtime.writing.writer import RunWriter
+from reenact.skills.home import refuse_while_importing
 from reenact.store.base import NewRun
 from reenact.values.ids import is_uuid7
 from reenact.version import __version__
@@ -49,6 +50,7 @@ def begin(
     session: str | None = None,
 ) -> Run:
     """A new run, its run record staged for the first commit."""
+    refuse_while_importing()
     if run_id is not None and not is_uuid7(run_id):
         raise UsageError(f"run_id {run_id!r} is not a lowercase UUIDv7; leave it out to get a new one")
     clock, is_plan = engine.clock, kind == "plan"
@@ -85,6 +87,7 @@ def reopen(engine: Engine, run_id: str, read: Callable[[Engine, str], Interrupte
 
     `read` brings its state back; of a plan's by default.
     """
+    refuse_while_importing()
     store, clock = engine.store, engine.clock
     lease = store.acquire(run_id, engine.owner)
     try:

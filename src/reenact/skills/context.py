@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
 from msgspec import Struct
 
-from reenact.errors import SkillError
+from reenact.errors import SkillError, UsageError
 from reenact.skills.plain import to_plain
 from reenact.values.clock import Clock, KeyedRandom, SystemClock, keyed_random
 
@@ -152,6 +153,18 @@ class SkillContext:
             if not self._closed:
                 for name, value in values.items():
                     setattr(self.report, name, value)
+
+
+CURRENT: Final[ContextVar[SkillContext | None]] = ContextVar("reenact_current", default=None)
+"""Of the attempt whose skill runs here."""
+
+
+def current() -> SkillContext:
+    """The context of the call whose tool runs here, however deep in its code: in its thread, coroutine or process."""
+    ctx = CURRENT.get()
+    if ctx is None:
+        raise UsageError("reenact.current() is for a tool's body: no call of a skill runs here")
+    return ctx
 
 
 def portable(ctx: SkillContext) -> dict[str, Any]:

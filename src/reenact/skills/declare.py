@@ -70,19 +70,19 @@ def skill(
     scope = dict(caller.f_locals) if caller else {}
     module = str(caller.f_globals.get("__name__")) if caller else None
     where = f"skill {skill_id}"
-    declared = _declared(given, where)
-    _check_values(declared, reconcile, where)
+    declared = declared_fields(given, where)
+    check_values(declared, reconcile, where)
 
     def declare(function: Callable[..., Any]) -> Skill:
         signature = read_signature(function, where, scope)
         metadata = SkillMetadata(
             **declared,
             name=name or skill_id,
-            description=_first_line(function) if description is None else description,
+            description=first_line(function) if description is None else description,
             input_schema=signature.input_schema,
             output_schema=signature.output_schema,
         )
-        _check_against_parameters(metadata, signature, where)
+        check_against_parameters(metadata, signature, where)
         made = Skill(function, metadata, signature, reconcile)
         made.declared_in = module or made.declared_in
         return made
@@ -97,7 +97,7 @@ _AS_GIVEN = (
 )  # fmt: skip
 
 
-def _declared(given: Mapping[str, Any], where: str) -> dict[str, Any]:
+def declared_fields(given: Mapping[str, Any], where: str) -> dict[str, Any]:
     """The fields of the metadata that do not come from the function."""
     lists = {name: _texts(given[name], where, name) for name in (*_LISTS, "reads", "writes")}
     read_when = given["read_when"] or {}
@@ -131,7 +131,7 @@ def _retry(retry: Mapping[str, Any] | None, where: str) -> dict[str, Any] | None
     return {name: sorted(value) if name == "retryable_codes" else value for name, value in retry.items()}
 
 
-def _check_values(declared: Mapping[str, Any], reconcile: Reconcile | None, where: str) -> None:
+def check_values(declared: Mapping[str, Any], reconcile: Reconcile | None, where: str) -> None:
     version_key(declared["version"])
     _one_of(declared["in_doubt"], get_args(InDoubt), where, "in_doubt")
     _one_of(declared["isolation"], get_args(Isolation), where, "isolation")
@@ -168,7 +168,7 @@ def _whole(value: object, least: int, most: int, where: str, what: str) -> None:
         raise SkillDeclarationError(f"{where}: {what} must be a whole number from {least} to {most}, not {value!r}")
 
 
-def _check_against_parameters(metadata: SkillMetadata, signature: Signature, where: str) -> None:
+def check_against_parameters(metadata: SkillMetadata, signature: Signature, where: str) -> None:
     known = ", ".join(signature.names) or "none"
     for public in metadata.public:
         if not public.isascii():
@@ -196,6 +196,6 @@ def _placeholders(template: str, where: str) -> list[str]:
     return [field for _, field, _, _ in parts if field is not None]
 
 
-def _first_line(function: Callable[..., Any]) -> str:
+def first_line(function: Callable[..., Any]) -> str:
     text = inspect.getdoc(function) or ""
     return text.strip().splitlines()[0] if text.strip() else ""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from reenact.errors import PlanError
-from reenact.skills.registry import Registry, digests_of
+from reenact.skills.registry import Registry
 
 
 class Drift(msgspec.Struct, frozen=True):
@@ -35,9 +35,9 @@ def refuse_changed_skills(pinned: Mapping[str, str], registry: Registry, *, sour
 
 def drift(pinned: Mapping[str, str], registry: Registry) -> list[Drift]:
     """Every pinned skill (`id@version` → definition digest) that is not what the registry holds, by name."""
-    now = digests_of(registry, pinned)
+    now = {name: registry.resolve(*name.split("@", 1)) for name in sorted(pinned) if name in registry}
     return [
-        Drift(skill=skill, pinned=digest, found=now.get(skill))
-        for skill, digest in sorted(pinned.items())
-        if now.get(skill) != digest
+        Drift(skill=name, pinned=digest, found=now[name].digest if name in now else None)
+        for name, digest in sorted(pinned.items())
+        if name not in now or not now[name].is_defined_as(digest)
     ]

@@ -6,12 +6,36 @@ import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import ModuleType
 
 import msgspec
 
 from reenact.errors import SkillDeclarationError
 from reenact.skills.skill import Skill
+
+_IMPORTING: ContextVar[bool] = ContextVar("reenact_importing", default=False)
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """While a module is imported for the skills that it declares."""
+    token = _IMPORTING.set(True)
+    try:
+        yield
+    finally:
+        _IMPORTING.reset(token)
+
+
+def refuse_while_importing() -> None:
+    """A file that is read for its skills must not begin to work: every command that names it would do that again."""
+    if _IMPORTING.get():
+        raise SkillDeclarationError(
+            "this starts a run while the file is imported for its skills, so nothing was run; put it beneath "
+            '`if __name__ == "__main__":`'
+        )
 
 
 class Home(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +93,8 @@ def find_at(home: Home) -> Skill:
 
 def import_home(home: Home) -> ModuleType:
     try:
-        return importlib.import_module(home.module)
+        with importing():
+            return importlib.import_module(home.module)
     except ModuleNotFoundError as error:
         if home.file is None or error.name is None or not (home.module + ".").startswith(error.name + "."):
             raise
@@ -78,5 +103,6 @@ def import_home(home: Home) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[home.module] = module
-    spec.loader.exec_module(module)
+    with importing():
+        spec.loader.exec_module(module)
     return module

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from reenact.errors import ReenactError, SkillDeclarationError
-from reenact.skills.home import skills_in
+from reenact.skills.home import importing, skills_in
 from reenact.skills.registry import Registry
 from reenact.skills.skill import Skill
 from reenact.values.digest import sha256_hex
@@ -68,7 +68,8 @@ def _import_file(path: Path) -> ModuleType:
         sys.path.append(str(path.parent))
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        with importing():
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a user's file raises becomes one line
         del sys.modules[name]
         raise _failed(error, str(path), path) from None
@@ -77,7 +78,8 @@ def _import_file(path: Path) -> ModuleType:
 
 def _import_module(name: str) -> ModuleType:
     try:
-        return importlib.import_module(name)
+        with importing():
+            return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
             raise SkillDeclarationError(

@@ -1,4 +1,4 @@
-"""From what a skill returns to plain JSON values, or an error that says where JSON ends."""
+"""From the values of a program to plain JSON values, or an error that says where JSON ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import datetime
 import decimal
 import enum
 import math
+import os
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -18,6 +20,10 @@ from reenact.values.canonical import MAX_DEPTH, MAX_SAFE_INTEGER, number_as_reco
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _TEXTUAL = (datetime.datetime, datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, uuid.UUID)
 
+_BYTES = "bytes are not JSON (make them a text: base64.b64encode(…).decode())"
+_SET = "a set has no order (make it a list: sorted(…))"
+_NO_JSON: dict[type, str] = {bytes: _BYTES, bytearray: _BYTES, memoryview: _BYTES, set: _SET, frozenset: _SET}
+
 
 class _Refused(Exception):
     def __init__(self, why: str) -> None:
@@ -25,11 +31,12 @@ class _Refused(Exception):
         self.tokens: list[str] = []
 
 
-def to_plain(value: object) -> Any:
+def to_plain(value: object, what: str = "the result") -> Any:
     """Dictionaries, lists, strings, numbers, booleans and None, and nothing else.
 
-    Structs, dataclasses, TypedDicts, enums and pydantic models become what they stand for, and numbers what a record
-    gives back: 2.0 is 2. Whatever JSON cannot express raises `ERR_SERIALIZATION_FAILED` with a JSON Pointer to it.
+    Structs, dataclasses, TypedDicts, enums and pydantic models become what they stand for, dates and paths texts, and
+    numbers what a record gives back: 2.0 is 2. Whatever JSON cannot express raises `ERR_SERIALIZATION_FAILED` with a
+    JSON Pointer to it. The whole table: docs/reference/python_api.md.
     """
     try:
         return _plain(value, [])
@@ -38,7 +45,7 @@ def to_plain(value: object) -> Any:
         path = "".join(f"/{token}" for token in tokens)
         raise SkillError.of(
             "ERR_SERIALIZATION_FAILED",
-            f"the result cannot be recorded: {refused}, at {path or 'the top level'}",
+            f"{what} cannot be recorded: {refused}, at {path or 'the top level'}",
             path=path,
         ) from None
 
@@ -72,7 +79,7 @@ def _plain(value: object, above: list[int]) -> Any:
 
 
 def _is_container(value: object) -> bool:
-    if isinstance(value, dict | list | tuple | msgspec.Struct) or _is_model(value):
+    if isinstance(value, dict | list | tuple | msgspec.Struct | Mapping) or _is_model(value):
         return True
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
@@ -82,8 +89,8 @@ def _is_model(value: object) -> bool:
 
 
 def _members(value: Any) -> dict[str, Any] | list[Any]:
-    if isinstance(value, dict):
-        if all(map(_is_plain_key, value)):
+    if isinstance(value, Mapping):
+        if type(value) is dict and all(map(_is_plain_key, value)):
             return value
         return {_key(key): item for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -116,17 +123,23 @@ def _scalar(value: object) -> Any:
         return value
     if isinstance(value, str):
         return _text(value)
+    if isinstance(value, int | float):
+        return _number(value)
+    if isinstance(value, _TEXTUAL):
+        return msgspec.to_builtins(value)
+    if isinstance(value, os.PathLike):
+        return _scalar(os.fspath(value))
+    raise _Refused(_NO_JSON.get(type(value), f"a {type(value).__qualname__} is not a JSON value"))
+
+
+def _number(value: float) -> int | float:
     if isinstance(value, int):
         if abs(value) > MAX_SAFE_INTEGER:
             raise _Refused("an integer is beyond 2^53-1 (return it as a string)")
         return int(value)
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise _Refused(f"{value} is not a JSON number")
-        return number_as_recorded(float(value))
-    if isinstance(value, _TEXTUAL):
-        return msgspec.to_builtins(value)
-    raise _Refused(f"a {type(value).__qualname__} is not a JSON value")
+    if not math.isfinite(value):
+        raise _Refused(f"{value} is not a JSON number")
+    return number_as_recorded(float(value))
 
 
 def _text(value: str) -> str:
@@ -134,7 +147,7 @@ def _text(value: str) -> str:
         value.encode("utf-8")
     except UnicodeEncodeError:
         raise _Refused("a text holds half of a surrogate pair") from None
-    return str(value)
+    return str.__str__(value)
 
 
 def _is_plain_key(key: object) -> bool:

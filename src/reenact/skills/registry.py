@@ -8,7 +8,7 @@ import inspect
 import os
 from collections.abc import Iterable, Iterator
 
-from reenact.contracts.skill import version_key
+from reenact.contracts.skill import split_skill_id, version_key
 from reenact.errors import SkillDeclarationError, SkillNotFound
 from reenact.skills.home import home_of
 from reenact.skills.skill import Skill
@@ -40,6 +40,8 @@ class Registry:
     def __init__(self, skills: Iterable[Skill] = ()) -> None:
         self._skills: dict[str, dict[str, Skill | Declared]] = {}
         """By id, then by version in ascending order."""
+        self._pairs: dict[tuple[str, str], str] = {}
+        """The id behind each (server, tool) that artifacts and keys name."""
         self._frozen = False
         register_all(self, skills)
 
@@ -75,6 +77,12 @@ class Registry:
         self._add(skill_id, version, Declared(skill_id, module))
 
     def _add(self, skill_id: str, version: str, skill: Skill | Declared) -> None:
+        pair = split_skill_id(skill_id)
+        same = self._pairs.setdefault(pair, skill_id)
+        if same != skill_id:
+            raise SkillDeclarationError(
+                f"{skill_id} and {same} are one tool in a journal, {pair[1]} of the server {pair[0]}; rename one"
+            )
         more = {**self._skills.get(skill_id, {}), version: skill}
         self._skills[skill_id] = {known: more[known] for known in sorted(more, key=version_key)}
 
@@ -111,8 +119,14 @@ class Registry:
 
     def freeze(self) -> Registry:
         """A copy that nobody can add to: what a run resolves against, whatever is registered meanwhile."""
+        return self.extended()
+
+    def extended(self, skills: Iterable[Skill] = ()) -> Registry:
+        """As `freeze`, with some skills more."""
         view = Registry()
         view._skills = {skill_id: dict(versions) for skill_id, versions in self._skills.items()}
+        view._pairs = dict(self._pairs)
+        register_all(view, skills)
         view._frozen = True
         return view
 

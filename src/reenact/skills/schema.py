@@ -26,13 +26,16 @@ class Signature:
 
     takes_context: bool
     names: tuple[str, ...]
-    parameters_type: type[msgspec.Struct]
+    parameters_type: type[msgspec.Struct] | None
+    """None where the parameters are handed over as they are."""
     input_schema: dict[str, Any]
     output_schema: dict[str, Any]
 
     def bind(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Keyword arguments of the hinted types. What was left out is left to the function's own defaults."""
         given = parameters if type(parameters) is dict else dict(parameters)
+        if self.parameters_type is None:
+            return given
         try:
             bound = msgspec.convert(given, self.parameters_type, dec_hook=_decode_model, str_keys=True)
         except msgspec.ValidationError as error:
@@ -49,27 +52,65 @@ def read_signature(function: Callable[..., Any], where: str, names_in_scope: Map
     declared = parameters[1:] if takes_context else parameters
     for parameter in declared:
         _check_parameter(parameter, hints, where)
-    names = tuple(parameter.name for parameter in declared)
-    # The prefix keeps names such as `__init__` or `keys` from meeting anything that a struct has of its own.
-    parameters_type = msgspec.defstruct(
-        "Parameters",
-        [_field(item, hints[item.name]) for item in declared],
-        kw_only=True,
-        forbid_unknown_fields=True,
-        rename=lambda name: name.removeprefix("p_"),
-    )
+    parameters_type = _parameters_type(declared, hints)
     return Signature(
         takes_context=takes_context,
-        names=names,
+        names=tuple(parameter.name for parameter in declared),
         parameters_type=parameters_type,
         input_schema=_input_schema(parameters_type, declared, where),
         output_schema=_output_schema(hints, where),
     )
 
 
+def read_any_signature(function: Callable[..., Any], where: str) -> Signature:
+    """The signature of a function that was not written as a skill: what its hints leave open may be anything.
+
+    `*args` is a list and `**kwargs` an object, each a parameter of that name.
+    """
+    declared = list(inspect.signature(function).parameters.values())
+    hints = {parameter.name: _hint_or_any(function, parameter, where) for parameter in declared}
+    parameters_type = _parameters_type(declared, hints)
+    return Signature(
+        takes_context=False,
+        names=tuple(hints),
+        parameters_type=parameters_type,
+        input_schema=_input_schema(parameters_type, declared, where),
+        output_schema={"$schema": DIALECT},
+    )
+
+
+def _hint_or_any(function: Callable[..., Any], parameter: inspect.Parameter, where: str) -> Any:
+    written = {parameter.name: parameter.annotation}
+    namespace = getattr(inspect.unwrap(function), "__globals__", {})
+    hint: Any = Any
+    if parameter.annotation is not parameter.empty:
+        try:
+            hint = typing.get_type_hints(SimpleNamespace(__annotations__=written), namespace, include_extras=True)
+            hint = hint[parameter.name]
+            _schema_of(hint, where, "parameters")
+        except Exception:  # noqa: BLE001  # a hint that says nothing here: a name that is not there, a class of its own
+            hint = Any
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        return list[hint]
+    return dict[str, hint] if parameter.kind is parameter.VAR_KEYWORD else hint
+
+
+def _parameters_type(declared: list[inspect.Parameter], hints: Mapping[str, Any]) -> type[msgspec.Struct]:
+    # The prefix keeps names such as `__init__` or `keys` from meeting anything that a struct has of its own.
+    return msgspec.defstruct(
+        "Parameters",
+        [_field(item, hints[item.name]) for item in declared],
+        kw_only=True,
+        forbid_unknown_fields=True,
+        rename=lambda name: name.removeprefix("p_"),
+    )
+
+
 def _field(parameter: inspect.Parameter, hint: Any) -> tuple[str, Any] | tuple[str, Any, Any]:
     name = f"p_{parameter.name}"
-    return (name, hint) if parameter.default is parameter.empty else (name, hint, msgspec.UNSET)
+    open_ended = parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}
+    needed = parameter.default is parameter.empty and not open_ended
+    return (name, hint) if needed else (name, hint, msgspec.UNSET)
 
 
 def _hints(function: Callable[..., Any], where: str, names_in_scope: Mapping[str, Any]) -> dict[str, Any]:

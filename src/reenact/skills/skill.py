@@ -6,13 +6,15 @@ import asyncio
 import inspect
 import string
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from reenact.contracts.skill import Resources, RiskLevel, SkillMetadata, ToolClass, definition_digest
+from reenact.contracts.skill import Resources, RiskLevel, SkillMetadata, ToolClass, definition_digest, whole_digest
 from reenact.errors import SkillError
 from reenact.policy.cost import PICODOLLARS_PER_CENT, PriceTable
+from reenact.skills.context import CURRENT
 from reenact.skills.estimate import price_of_tokens
 from reenact.skills.plain import to_plain
 from reenact.skills.schema import SchemaCheck, Signature
@@ -43,11 +45,11 @@ class Skill:
         self.takes_context = signature.takes_context
         self.reconcile = reconcile
         self.origin: str | None = None
-        self.declared_in: str = function.__module__
+        self.declared_in: str = getattr(function, "__module__", None) or ""
         """The module in which the declaration stands."""
         self.__name__ = getattr(function, "__name__", metadata.skill_id)
         self.__doc__ = function.__doc__
-        self.__module__ = function.__module__
+        self.__module__ = self.declared_in
         self.__wrapped__ = function
         self._signature = signature
         where = f"skill {self.reference}"
@@ -56,6 +58,14 @@ class Skill:
         # Where no parameter decides about them, every call has the same two.
         self._class = None if metadata.read_when else metadata.class_of({})
         self._risk = None if metadata.read_when else metadata.risk_of({})
+
+    @cached_property
+    def _whole_digest(self) -> str:
+        return whole_digest(self.metadata)
+
+    def is_defined_as(self, digest: str) -> bool:
+        """Whether a recorded definition digest is that of this declaration, in today's form or in the older one."""
+        return digest in (self.digest, self._whole_digest)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -104,14 +114,24 @@ class Skill:
         """Calls the function in this thread; plain JSON values come back. An async one gets its own loop."""
         if self.is_async:
             return asyncio.run(self.call_async(ctx, parameters))
-        return self._finish(self.function(*self._context(ctx), **self.bind(parameters)))
+        before = CURRENT.get()
+        CURRENT.set(ctx)
+        try:
+            return self._finish(self.function(*self._context(ctx), **self.bind(parameters)))
+        finally:
+            CURRENT.set(before)
 
     async def call_async(self, ctx: SkillContext, parameters: Mapping[str, Any]) -> Any:
         """Calls the function in this loop; plain JSON values come back. A sync one goes to a thread."""
         if not self.is_async:
             return await asyncio.to_thread(self.call_sync, ctx, parameters)
-        pending: Awaitable[Any] = self.function(*self._context(ctx), **self.bind(parameters))
-        return self._finish(await pending)
+        before = CURRENT.get()
+        CURRENT.set(ctx)
+        try:
+            pending: Awaitable[Any] = self.function(*self._context(ctx), **self.bind(parameters))
+            return self._finish(await pending)
+        finally:
+            CURRENT.set(before)
 
     async def invoke(self, ctx: SkillContext, parameters: Mapping[str, Any]) -> Any:
         """The call for those who do not manage threads themselves."""

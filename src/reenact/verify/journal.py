@@ -26,7 +26,7 @@ from reenact.verify.lines import (
 )
 from reenact.verify.order import CommitOrder
 from reenact.verify.payloads import PayloadCheck
-from reenact.verify.plan import aborts, call_list, check_parent, check_run_plan, plan_hash, read_plan
+from reenact.verify.plan import aborts, call_list, check_accepted, check_parent, check_run_plan, plan_hash, read_plan
 from reenact.verify.report import Findings, Problem, Where, first_difference
 from reenact.verify.shapes import (
     ActionRequest,
@@ -231,6 +231,9 @@ class JournalCheck:
             self.findings.add(Problem("RUN_MISMATCH", what), where)
         self.payloads.see(event.reason, where)
         self.payloads.see(event.data, where)
+        if event.type == "accept_changed":
+            said = None if event.data is None else self.payloads.value(event.data, where)
+            self._report(check_accepted(event, said, self.plan))
         if event.type == "finish" and event.data and self.run is not None and self.run.kind == "session":
             self._assembled = self.commits
             self._report(self._load_plan(event.data))

@@ -8,8 +8,9 @@ from typing import Any
 from reenact.values.digest import digest
 from reenact.values.ids import project_uuid7
 from reenact.verify.lines import fit
+from reenact.verify.payloads import Value
 from reenact.verify.report import Problem, first_difference
-from reenact.verify.shapes import Plan, RequestMeta, Run
+from reenact.verify.shapes import AcceptedSkill, Event, Plan, RequestMeta, Run
 
 
 def plan_hash(document: Any) -> str:
@@ -55,6 +56,19 @@ def check_step(plan: Plan, meta: RequestMeta) -> Iterator[Problem]:
     )
     if difference is not None:
         yield difference
+
+
+def check_accepted(event: Event, said: Value | None, plan: Plan | None) -> Problem | None:
+    """Somebody let the run go on with a changed skill: it says who, and names the definition that the plan pins."""
+    if event.who is None or event.data is None:
+        return Problem("RUN_MISMATCH", "a changed skill was accepted, and nothing says by whom, or which")
+    if said is None:
+        return None
+    skill: AcceptedSkill | Problem = fit(said.value, AcceptedSkill, "PAYLOAD_CONTENT")
+    if isinstance(skill, Problem) or plan is None:  # a session's plan is known at its end
+        return skill if isinstance(skill, Problem) else None
+    pinned = plan.context.pins.skills.get(skill.skill)
+    return first_difference("PLAN_MISMATCH", (("the definition that the plan pins", pinned, skill.pinned),))
 
 
 def aborts(plan: Plan, step_index: int) -> bool:

@@ -22,7 +22,7 @@ Kid = Annotated[str, Meta(pattern=r"\A[0-9a-f]{16}\Z")]
 Code = Annotated[str, Meta(pattern=r"\A[A-Z0-9_]{1,64}\Z")]
 Exact = Annotated[str, Meta(pattern=r"\A(?:0|[1-9][0-9]{0,39})\Z")]
 StepId = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_.:-]{1,128}\Z")]
-SkillId = Annotated[str, Meta(pattern=r"\A[a-z0-9_-]{1,64}(?:\.[a-z0-9_-]{1,64})?\Z")]
+SkillId = Annotated[str, Meta(max_length=128, pattern=r"\A[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_.-]+)?\Z")]
 Lane = Annotated[str, Meta(pattern=r"\Amain(?:\.[A-Za-z0-9_-]{1,36})*\Z", max_length=100)]
 Word = Annotated[str, Meta(pattern=r"\A[a-z0-9_-]+\Z")]
 Key = Annotated[str, Meta(min_length=1, max_length=255)]
@@ -192,12 +192,20 @@ class Run(Shape):
 
 class Event(Shape):
     schema: Literal["reenact.event.v1"]
-    type: Literal["turn", "verify", "now", "finish", "resolve", "cancel", "synthesized", "late"]
+    type: Literal["turn", "verify", "now", "finish", "resolve", "cancel", "synthesized", "late", "accept_changed"]
     ts: Time
     who: Who | None
     reason: Hex64 | None
     trace_id: Uuid7 | None
     data: Hex64 | None
+
+
+class AcceptedSkill(Shape):
+    """The payload of an `accept_changed` event."""
+
+    skill: str
+    pinned: Hex64
+    found: Hex64
 
 
 class Vote(Shape):

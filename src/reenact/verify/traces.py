@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET
@@ -36,6 +37,9 @@ from reenact.verify.shapes import (
     ToolEffect,
     Vote,
 )
+
+PLAIN_PART: Final = re.compile(r"[a-z0-9_-]{1,64}")
+STANDS_FOR: Final = re.compile(r"x-[0-9a-f]{32}")
 
 
 class Scene(msgspec.Struct, kw_only=True):
@@ -135,8 +139,8 @@ class Trace:
                 ("agent_id", scene.run.agent_id, request.agent_id),
                 ("meta.step_index", self.index, meta.step_index),
                 ("intent", _intent(meta), request.intent),
-                ("tool_server", server if dot else "local", request.proposal.tool_server),
-                ("tool_name", tool if dot else server, request.proposal.tool_name),
+                ("tool_server", _projected(server if dot else "local"), request.proposal.tool_server),
+                ("tool_name", _projected(tool if dot else server), request.proposal.tool_name),
                 ("meta.key is there", meta.idempotency_source == "caller", meta.key is not UNSET),
                 ("meta.turn is not ahead of the turns", True, meta.turn <= scene.turns),
             ),
@@ -374,6 +378,13 @@ def _id_of(artifact: AnyArtifact) -> str:
 
 def _text_digest(text: object) -> str:
     return sha256_hex(text.encode()) if isinstance(text, str) else "none"
+
+
+def _projected(part: str) -> str:
+    """A server or a tool as an artifact names it (docs/spec/README.md, "Identifiers")."""
+    if PLAIN_PART.fullmatch(part) and not STANDS_FOR.fullmatch(part):
+        return part
+    return f"x-{sha256_hex(part.encode())[:32]}"
 
 
 def _intent(meta: RequestMeta) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from reenact import SkillContext, skill
+from reenact import SkillContext, current, skill
 from reenact.errors import SkillError
 
 IMPORTED_IN = os.getpid()
@@ -112,6 +112,7 @@ def tell(ctx: SkillContext, where: str) -> str:
 
 ACTIONS: dict[str, Callable[[SkillContext, str], object]] = {
     "answer": lambda ctx, where: os.getpid(),
+    "current": lambda ctx, where: [current().trace_id, ctx.trace_id],
     "exit": lambda ctx, where: sys.exit(3),
     "leave": lambda ctx, where: os._exit(7),
     "crash": lambda ctx, where: os.kill(os.getpid(), signal.SIGSEGV),

@@ -357,3 +357,8 @@ def test_what_is_needed_by_skills_of_threads_alone_is_not_started(tmp_path: Path
     processes.FORK_SERVER.close()
     assert outcome_of(Bench(tmp_path, plain).run(step(plain))).ok
     assert processes.FORK_SERVER._process is None
+
+
+def test_a_body_has_its_context_there_too(bench: Bench) -> None:
+    found, given = outcome_of(act(bench, "current")).output
+    assert found == given

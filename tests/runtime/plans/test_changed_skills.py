@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from reenact import Runtime, skill
-from reenact.errors import PlanError, WaitingForPerson
+from reenact import Runtime, skill, skill_from_schema
+from reenact.contracts.skill import whole_digest
+from reenact.errors import PlanError, UsageError, WaitingForPerson
+from reenact.record.document import read_document
 from reenact.skills.skill import Skill
+from reenact.store.checks.verification import verify_run
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedClock
 from tests.replay.recording import Crash, armed
@@ -82,3 +85,86 @@ def test_a_pinned_plan_is_refused_where_a_skill_is_declared_otherwise(
     with pytest.raises(PlanError, match=r"pay@1\.0\.0 changed its definition.*pin the plan again"):
         other.run(pinned)
     assert (SENT, other.store.runs()) == ([], [])
+
+
+# -- words do not hold a call, and a change may be accepted ------------------------------------------------------------
+
+
+def killed_after_sending(path: Path, clock: FixedClock, tool: Skill) -> Runtime:
+    runtime = runtime_with(path, clock, tool)
+    with armed("after_dispatch", 1), pytest.raises(Crash):
+        runtime.run(plan(step(tool, {"text": "a"}), step(tool, {"text": "b"})))
+    clock.advance(60)
+    return runtime
+
+
+def test_other_words_do_not_hold_a_call_in_doubt(tmp_path: Path, clock: FixedClock) -> None:
+    path = tmp_path / "store.db"
+    killed_after_sending(path, clock, declared(description="then", owner="ann", tags=["a"]))
+    again = runtime_with(path, clock, declared(description="now")).resume("last")
+    assert (again.status, SENT) == ("completed", ["a", "a", "b"])
+    tool = declared(description="x")
+    pinned = runtime_with(tmp_path / "b.db", clock, tool).pinned(plan(step(tool, {"text": "c"})))
+    assert runtime_with(tmp_path / "c.db", clock, declared(description="y")).run(pinned).status == "completed"
+
+
+def test_a_plan_that_was_pinned_with_the_older_digest_runs(tmp_path: Path, clock: FixedClock) -> None:
+    tool = declared()
+    runtime = runtime_with(tmp_path / "store.db", clock, tool)
+    pinned: Any = runtime.pinned(plan(step(tool, {"text": "a"})))
+    pinned["context"]["pins"]["skills"][tool.reference] = whole_digest(tool.metadata)
+    with armed("after_dispatch", 1), pytest.raises(Crash):
+        runtime.run(pinned)
+    clock.advance(60)
+    assert runtime_with(tmp_path / "store.db", clock, declared()).resume("last").status == "completed"
+    assert verify_run(str(tmp_path / "store.db"), runtime.store.find_run("last").run_id).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["pay", "pay@1.0.0"])
+def test_a_changed_skill_that_is_accepted_goes_on_and_the_journal_says_so(
+    tmp_path: Path, clock: FixedClock, name: str
+) -> None:
+    path, first, then = tmp_path / "store.db", declared(), declared(timeout_ms=77)
+    killed_after_sending(path, clock, first)
+    runtime = runtime_with(path, clock, then)
+    held = runtime.resume("last", accept_changed=["another"])
+    assert (held.status, SENT) == ("held", ["a"])
+    assert "--accept-changed pay" in str(held.reason)
+    done = runtime.resume("last", accept_changed=[name], who="kim")
+    assert (done.status, SENT) == ("completed", ["a", "a", "b"])
+    [event] = read_document(runtime.store, done.run_id)["events"]
+    assert (event["type"], event["who"], event["skill"]) == ("accept_changed", "kim", "pay@1.0.0")
+    assert (event["pinned"], event["found"]) == (first.digest, then.digest)
+    assert verify_run(str(path), done.run_id).exit_code == 0
+    assert runtime.replay(done.run_id).ok
+    with pytest.raises(UsageError, match="accept_changed is a list"):
+        runtime.resume("last", accept_changed="pay")
+
+
+def made(**fields: Any) -> Skill:
+    def pay(text: str) -> str:
+        SENT.append(text)
+        return text
+
+    return skill_from_schema("Pay", {"type": "object"}, pay, **{"honours_key": True, **fields})
+
+
+def test_a_skill_whose_version_is_made_of_its_definition_is_accepted_as_it_is_today(
+    tmp_path: Path, clock: FixedClock
+) -> None:
+    path = tmp_path / "store.db"
+    runtime = runtime_with(path, clock, made())
+    with armed("after_dispatch", 1), pytest.raises(Crash), runtime.session() as session:
+        session.call("Pay", {"text": "a"})
+    clock.advance(60)
+    assert made(description="other words").version == made().version
+    changed = runtime_with(path, clock, made(timeout_ms=77))
+    held = changed.resume(session.run_id)
+    assert (held.status, SENT) == ("held", ["a"])
+    assert "--accept-changed Pay" in str(held.reason)
+    done = changed.resume(session.run_id, accept_changed=["Pay"])
+    assert (done.status, SENT) == ("pending", ["a", "a"])
+    with changed.session(resume=session.run_id):
+        pass
+    assert verify_run(str(path), session.run_id).exit_code == 0
+    assert changed.replay(session.run_id).ok

@@ -161,7 +161,8 @@ class Looks:
 
     async def problems_of(self, step: PlannedStep) -> AsyncIterator[Problem]:
         """What its skill is not any more, then what ended it in the best run."""
-        if step.skill is not None and step.definition_digest not in (None, step.skill.digest):
+        pinned = step.definition_digest
+        if step.skill is not None and pinned is not None and not step.skill.is_defined_as(pinned):
             message = f"{step.reference} is declared otherwise than when the plan was pinned; pin it again"
             yield problem(step, "definition", "DRIFT", message, certain=False)
         outcome = self.best[step.step_id].outcome()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reenact.contracts.records import Event
 from reenact.contracts.references import (
     EncryptedReference,
     UnresolvedReference,
@@ -14,6 +15,7 @@ from reenact.policy.redaction import holds_mark
 from reenact.runtime.call import artifacts
 from reenact.runtime.call.call import Call
 from reenact.runtime.parked import Parked
+from reenact.runtime.plans.accepted import changed
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.runtime.run import Run
 from reenact.runtime.writing.redaction import KEY_VARIABLE
@@ -88,6 +90,9 @@ def hold_without_skill(run: Run, step: PlannedStep, pinned: object) -> None:
     `pinned` is the definition that was recorded; without one the skill was never there, and the gate refuses it.
     """
     if step.skill is None and pinned is not None and run.source.is_live(step):
+        other = changed(step.skill_id, step.skill_version or "", run.plan.registry)
+        if other is not None:
+            raise began_otherwise(run, step, str(pinned), other.digest)
         raise Parked(
             "held",
             f"step {step.step_id} needs the skill {step.reference}, which the run began with and which is not "
@@ -99,19 +104,38 @@ def hold_without_skill(run: Run, step: PlannedStep, pinned: object) -> None:
 def hold_changed_skill(run: Run, step: PlannedStep, pinned: object) -> None:
     """What a skill declares decides what is sent again, so a run goes on with the declarations that it began with.
 
-    A replay is made to run changed code: it tells what differed.
+    Unless somebody accepts the changed one: then the journal says so. A replay is made to run changed code: it tells
+    what differed.
     """
-    found = None if step.skill is None else step.skill.digest
-    if found is None or found == pinned or not isinstance(pinned, str) or not run.source.is_live(step):
+    skill, record = step.skill, run.journal.fold.record
+    if skill is None or not isinstance(pinned, str) or skill.is_defined_as(pinned) or not run.source.is_live(step):
         return
-    record = run.journal.fold.record
-    if record is not None and record.mode == "live":
-        raise Parked(
-            "held",
-            f"step {step.step_id} began with another declaration of the skill {step.reference}: {pinned[:12]} then, "
-            f"{found[:12]} here. Bring that one back and give the changed one a version of its own, or end the run "
-            f"with `reenact cancel {run.run_id} --reason …`",
-        )
+    if record is None or record.mode != "live":
+        return
+    if not run.plan.accepted.covers(step.skill_id, step.reference):
+        raise began_otherwise(run, step, pinned, skill.digest)
+    note_accepted(run, step, pinned, skill.digest)
+
+
+def began_otherwise(run: Run, step: PlannedStep, pinned: str, found: str) -> Parked:
+    return Parked(
+        "held",
+        f"step {step.step_id} began with another declaration of the skill {step.reference}: {pinned[:12]} then, "
+        f"{found[:12]} here. Bring that one back and give the changed one a version of its own, go on with the "
+        f"changed one by `reenact resume {run.run_id} --accept-changed {step.skill_id}`, or end the run with "
+        f"`reenact cancel {run.run_id} --reason …`",
+    )
+
+
+def note_accepted(run: Run, step: PlannedStep, pinned: str, found: str) -> None:
+    """Once for each skill: with which definition the run goes on, and who said so."""
+    accepted = run.plan.accepted
+    if step.reference in accepted.noted:
+        return
+    accepted.noted.add(step.reference)
+    data = run.journal.book.put_as_it_is({"found": found, "pinned": pinned, "skill": step.reference})[0]
+    ts = run.clock.timestamp()
+    run.journal.event(Event(data=data, reason=None, trace_id=None, ts=ts, type="accept_changed", who=accepted.who))
 
 
 def mark_parked(run: Run, trace: TraceFold) -> None:

@@ -15,6 +15,7 @@ from reenact.errors import SkillNotFound
 from reenact.policy.cost import PriceTable
 from reenact.policy.retry import RetryPolicy, merge_retry
 from reenact.policy.settle import FREE
+from reenact.runtime.plans.accepted import NOTHING_ACCEPTED, Accepted
 from reenact.skills.registry import Registry
 from reenact.skills.skill import Skill
 from reenact.values.ids import project_uuid7
@@ -148,6 +149,8 @@ class RunPlan:
         self.by_turn = False
         """A session's plan: what was called before counts as a duplicate within its turn."""
         self.turn = 0
+        self.accepted: Accepted = NOTHING_ACCEPTED
+        """The changed skills with which somebody lets this run go on."""
         self.literal = False
         """A session's calls are taken as they are: nothing in them refers to another step."""
 
@@ -213,7 +216,7 @@ class RunPlan:
         try:
             return self.registry.resolve(skill_id, version)
         except SkillNotFound:
-            return None
+            return self.accepted.instead(skill_id, version, self.registry)
 
     def has_side_effects(self, reference: str, skill: Skill | None = None) -> bool:
         """Whether `id@version` declares side effects: as pinned, else as the skill says; of an unknown one, yes."""

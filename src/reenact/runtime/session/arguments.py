@@ -10,9 +10,10 @@ from reenact.contracts.model_mistakes import UNKNOWN_TOOL, misnamed, unusable
 from reenact.contracts.plan import STEP_ID
 from reenact.contracts.plan_rules import SKILL_ID, VERSION
 from reenact.contracts.references import SCALARS, escape
-from reenact.errors import CanonicalizationError, UsageError
+from reenact.errors import CanonicalizationError, SkillError, UsageError
 from reenact.runtime.session.answering.lanes import NUMBERED, lane_of
 from reenact.runtime.session.plan import Document
+from reenact.skills.plain import to_plain
 from reenact.values.canonical import MAX_DEPTH, as_recorded, canonicalize
 
 POINTER = re.compile(r"(/([^/~]|~[01])*)+\Z")
@@ -147,21 +148,32 @@ def spoken_parameters(parameters: object, secrets: Mapping[str, str]) -> Documen
     """What a model said, as it can be recorded: escaped, with the references that the host bound at their pointers."""
     if parameters is None:
         parameters = {}
-    if not isinstance(parameters, Mapping):
-        return unusable(f"the parameters of a call are an object, not a {type(parameters).__name__}")
     try:
-        plain = dict(parameters)
-        if not SCALARS.issuperset(map(type, plain.values())):
-            refuse_too_deep(plain)
-        value = escape(as_recorded(plain))
-        assert isinstance(value, dict)
+        if not isinstance(parameters, Mapping):
+            parameters = to_plain(parameters, "the parameters")
+        if not isinstance(parameters, Mapping):
+            return unusable(f"the parameters of a call are an object, not a {type(parameters).__name__}")
+        try:
+            value = recordable(dict(parameters))
+        except CanonicalizationError:  # a host hands over values of its own: dates, models, subclasses of str
+            value = recordable(to_plain(dict(parameters), "the parameters"))
     except CanonicalizationError as error:
         return unusable(f"the parameters cannot be recorded: {error}")
+    except SkillError as error:
+        return unusable(str(error))
     try:
         for pointer, name in secrets.items():
             bind_secret(value, pointer, name)
     except Unbindable as error:
         return unusable(str(error))
+    return value
+
+
+def recordable(plain: Document) -> Document:
+    if not SCALARS.issuperset(map(type, plain.values())):
+        refuse_too_deep(plain)
+    value = escape(as_recorded(plain))
+    assert isinstance(value, dict)
     return value
 
 

@@ -14,6 +14,7 @@ from reenact.errors import SkillNotFound
 from reenact.journal.fold import TraceFold
 from reenact.policy.cost import DEFAULT_PRICES
 from reenact.policy.retry import merge_retry, policy_to_dict
+from reenact.policy.settle import FREE
 from reenact.policy.taxonomy import TAXONOMY_VERSION
 from reenact.record.reader import RecordedStep
 from reenact.runtime.plans.pinning import limits_external_calls, price_of, price_row
@@ -63,7 +64,7 @@ class SessionPlan(RunPlan):
         self.secret_names: set[str] = set()
         """Of the secrets that its calls were bound to."""
         self.called: dict[tuple[str, str | None], Bound] = {}
-        """By what callers call them, with or without a version: the registry of a session does not change."""
+        """By what callers call them, with or without a version: what was called once stays what it was."""
         self._prices = DEFAULT_PRICES.extended(plan.context.prices)
 
     def planned(
@@ -112,7 +113,7 @@ class SessionPlan(RunPlan):
 
     def find(self, skill_id: str, version: str | None) -> Skill | None:
         try:
-            return self.registry.highest(skill_id) if version is None else self.registry.resolve(skill_id, version)
+            return self.registry.highest(skill_id) if version is None else self.named(skill_id, version)
         except SkillNotFound:
             return None
 
@@ -120,6 +121,22 @@ class SessionPlan(RunPlan):
         """The version that a call would get; None for a tool that nobody knows here."""
         skill = self.find(skill_id, None)
         return None if skill is None else skill.metadata.version
+
+    def add(self, skill: Skill) -> None:
+        """A skill more for this session alone. It is pinned when it is first called."""
+        self.registry = self.registry.extended([skill])
+        for named in ((skill.skill_id, None), (skill.skill_id, skill.version)):
+            if named in self.called and self.called[named].skill is None:
+                del self.called[named]
+
+    def take(self, skill: Skill) -> None:
+        """As `add`, of a function that is handed over with each call: what is called is the one that came last."""
+        named = (skill.skill_id, skill.version)
+        known = self.called.get(named)
+        if known is None or known.skill is None or known.skill.digest != skill.digest:
+            self.add(skill)
+        elif known.skill is not skill:
+            self.called[named] = replace(known, skill=skill)
 
     def pin(self, skill: Skill | None, parameters: Document) -> None:
         if skill is None:
@@ -160,6 +177,7 @@ class SessionPlan(RunPlan):
     def assemble(self, recorded: Iterable[RecordedStep]) -> tuple[Document, str]:
         """The calls in request order as a pinned plan, and its hash."""
         steps = []
+        skills, prices = self.pins.skills, self.pins.prices.skills
         for step in sorted(recorded, key=lambda item: item.trace.step_index):
             parameters = step.parameters()
             row: Document = {
@@ -170,6 +188,10 @@ class SessionPlan(RunPlan):
             }
             if step.trace.meta("skill_version") is not None:
                 row["skill_version"] = str(step.trace.meta("skill_version"))
+            digest, reference = step.trace.meta("definition_digest"), f"{row['skill_id']}@{row.get('skill_version')}"
+            if isinstance(digest, str):  # of a skill that an earlier process added to the session, and nobody since
+                skills.setdefault(reference, digest)
+                prices.setdefault(reference, FREE)
             key = step.trace.meta("key")
             if isinstance(key, str):
                 row["idempotency_key"] = step.value(key, "action_request")

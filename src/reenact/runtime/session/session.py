@@ -31,10 +31,10 @@ from reenact.runtime.session.arguments import (
     refuse_place,
     spoken_parameters,
 )
-from reenact.runtime.session.plan import Document
+from reenact.runtime.session.foreign import ForeignTools
 
 
-class Session:
+class Session(ForeignTools):
     """One run of an agent loop. `call` never raises for a tool's failure; what it returns is durable.
 
     A session with an id has the `answers` of its record: what is asked for again is answered from there. Where it has
@@ -106,7 +106,7 @@ class Session:
         asked = self.ask(skill_id, parameters, version, step_id, idempotency_key, dict(secrets or {}))
         return await self.answer(asked, on_progress=on_progress)
 
-    def tools(self, skill_ids: Iterable[str] | None = None, *, style: str = "openai") -> list[Document]:
+    def tools(self, skill_ids: Iterable[str] | None = None, *, style: str = "openai") -> list[dict[str, object]]:
         """Skills as the tools that a model is offered: those of these ids, else all that are not built in."""
         return models.offered(self._plan.registry, skill_ids, style)
 
@@ -171,6 +171,8 @@ class Session:
         """What the record says, else what comes of the call that is made."""
         if self._answers is not None and found is None:
             found = await self._find(self._answers, asked)
+        if asked.skill is not None:
+            self._plan.take(asked.skill)
         if found is None:
             call = self._begun(asked)
         elif found.is_finished:
@@ -204,7 +206,9 @@ class Session:
 
     def go_on_in(self, run: Run) -> None:
         """What is new from here on is of this run."""
-        self._at, self._plan = run, history.session_plan(run)
+        plan = history.session_plan(run)
+        plan.registry = self._plan.registry  # with what was added
+        self._at, self._plan = run, plan
 
     async def _open_call(self, found: RecordedCall) -> StructuredOutcome:
         """A call that an earlier process left open is driven on, as its skill says."""
@@ -248,7 +252,7 @@ class Session:
             index=index,
             step_id=name,
             skill_id=asked.skill_id,
-            version=asked.version,
+            version=asked.version if asked.skill is None else asked.skill.version,
             parameters=asked.parameters,
             turn=run.journal.fold.turn,
             caller_key=asked.key,
@@ -324,14 +328,14 @@ class Session:
         self._confidence = confidence
         self._finished = True
 
-    async def history(self, *, style: str = "openai") -> list[Document]:
+    async def history(self, *, style: str = "openai") -> list[dict[str, object]]:
         """The calls and results so far as messages that a model API accepts: `openai` or `anthropic`.
 
         Not the conversation: what users and models said is not in it, nor which call a model asked for.
         """
         return models.messages_of(self._engine.store, self.run_id, self._redactor, style)
 
-    async def conversation(self, *, style: str | None = None) -> list[Document]:
+    async def conversation(self, *, style: str | None = None) -> list[dict[str, object]]:
         """The last request to a model, its answer and the results of the calls that it asked for, to be sent on.
 
         Rebuilt from the record, in the form in which it was sent unless a `style` is given. Empty before the first.
@@ -386,7 +390,7 @@ class Session:
         await self.quiet()
         if isinstance(self._at, Ended):
             return self._at.status
-        said: Document | None = {"confidence": self._confidence} if self._finished else None
+        said: dict[str, object] | None = {"confidence": self._confidence} if self._finished else None
         return await closing.close(self._run, said)
 
     def leave(self) -> None:

@@ -14,6 +14,7 @@ from reenact.errors import UsageError
 from reenact.runtime.effects.coroutines import GRACE_S, OUR_LOOPS, leave_none_behind
 from reenact.runtime.session.plan import Document
 from reenact.runtime.session.session import Session
+from reenact.skills.skill import Skill
 
 T = TypeVar("T")
 
@@ -150,6 +151,23 @@ class SyncSession:
         return self._thread.do(
             self._session.call_tool(tool_call, step_id=step_id, idempotency_key=idempotency_key, secrets=secrets)
         )
+
+    def step(
+        self,
+        function: Callable[..., object],
+        *args: object,
+        kwargs: Mapping[str, object] | None = None,
+        step_id: str | None = None,
+        idempotency_key: str | None = None,
+        **declared: Any,
+    ) -> StructuredOutcome:
+        session = self._session
+        asked = session.ask_step(function, args, kwargs, step_id, idempotency_key, declared)
+        found = session.answer_at_once(asked)
+        return found if isinstance(found, StructuredOutcome) else self._thread.do(session.answer(asked, found))
+
+    def add(self, skill: Skill) -> None:
+        self._session.add(skill)
 
     def turn(self) -> int:
         return self._thread.do(self._session.turn())

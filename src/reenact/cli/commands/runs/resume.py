@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from reenact.cli.options import JsonOption, RunArgument, SkillsOption, StoreOption, UnrecordedReadsOption
@@ -11,6 +13,14 @@ def resume(
     run: RunArgument,
     store: StoreOption = None,
     skills: SkillsOption = None,
+    accept_changed: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept-changed",
+            metavar="SKILL",
+            help="Go on although the declaration of this skill changed, which is recorded; may be given again.",
+        ),
+    ] = None,
     unrecorded_reads: UnrecordedReadsOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -31,6 +41,9 @@ def resume(
     progress = choose_progress(as_json=as_json)
     runtime = open_runtime(store, skills, (progress,), unrecorded_reads=unrecorded_reads)
     advice = Advice(store, skills or ())
-    result = conduct(lambda: runtime.resume(row.run_id), progress, advice, known_run=row.run_id)
+    accepted = accept_changed or ()
+    result = conduct(
+        lambda: runtime.resume(row.run_id, accept_changed=accepted), progress, advice, known_run=row.run_id
+    )
     print_result(result, advice, as_json=as_json)
     raise typer.Exit(exit_code(result.status))

@@ -29,6 +29,7 @@ from reenact.record.reader import RecordedStep
 from reenact.runtime.session.answering.lanes import MAIN, NUMBERED, Lane, Lanes, is_under, lane_of, lane_of_step
 from reenact.runtime.session.plan import Document, SessionPlan
 from reenact.runtime.writing.redaction import Redactor
+from reenact.skills.skill import Skill
 from reenact.values.canonical import canonicalize
 from reenact.values.difference import first_difference, shown
 
@@ -55,6 +56,8 @@ class Asked(NamedTuple):
     """As they would be recorded, before secrets are taken out."""
     key: str | None = None
     """The caller's idempotency key."""
+    skill: Skill | None = None
+    """Of a function that is handed over with the call, what is called."""
 
     @property
     def path(self) -> str:
