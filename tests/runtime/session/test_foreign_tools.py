@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import reenact
 from reenact import Runtime, skill, skill_from_schema
 from reenact.errors import SkillDeclarationError, UsageError
 from reenact.record.reader import RunReader
+from reenact.runtime import people
 from reenact.store.checks.verification import verify_run
 from tests.runtime.session.conftest import World
 
@@ -300,3 +302,105 @@ def test_where_its_calls_are_driven_an_absent_function_holds_the_session(tmp_pat
     result = runtime.resume("last")
     assert (result.status, len(ledger.read_text().splitlines())) == ("held", 1)
     assert "__main__.charge@0.0.0+" in str(result.reason)
+
+
+# -- a program that is started again -----------------------------------------------------------------------------------
+
+AGAIN = """
+import os, signal, sys
+from pathlib import Path
+import reenact
+
+LEDGER = Path(sys.argv[2])
+DIES = sys.argv[3] == "dies"
+
+def look(city: str) -> str:
+    with LEDGER.open("a") as ledger:
+        ledger.write("look\\n")
+    return city.upper()
+
+def charge(amount: int) -> str:
+    with LEDGER.open("a") as ledger:
+        ledger.write("charge\\n")
+    if DIES:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "paid"
+
+runtime = reenact.Runtime(sys.argv[1])
+with runtime.session(id="order-42") as session:
+    print(session.step(look, "bergen", tool_class="read").output)
+    print(session.step(charge, 5, **eval(sys.argv[4])).output)
+"""
+
+
+@pytest.mark.parametrize(
+    ("declared", "charged"), [("{}", 1), ("dict(honours_key=True)", 2)], ids=["undeclared", "honours its key"]
+)
+def test_a_program_that_is_started_again_settles_its_open_step_as_declared(
+    tmp_path: Path, declared: str, charged: int
+) -> None:
+    program, store, ledger = tmp_path / "agent.py", tmp_path / "store.db", tmp_path / "ledger"
+    program.write_text(AGAIN, encoding="utf-8")
+
+    def start(how: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(program), str(store), str(ledger), how, declared]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    assert start("dies").returncode == -signal.SIGKILL
+    again = start("lives")
+    done = ledger.read_text().split()
+    assert (done.count("look"), done.count("charge")) == (1, charged)
+    if charged == 1:
+        assert again.returncode == 1
+        assert "is in doubt" in again.stderr
+        runtime = Runtime(store)
+        run_id = runtime.store.find_run("last").run_id
+        step_id = next(step.step_id for step in RunReader(runtime.store, run_id).steps() if not step.finished)
+        asyncio.run(people.resolve(runtime, run_id, step_id, "succeeded", reason="seen", output="paid"))
+        again = start("lives")
+    assert (again.returncode, again.stdout.split()) == (0, ["BERGEN", "paid"])
+    assert start("lives").stdout.split() == ["BERGEN", "paid"], "an ended session answers"
+    assert ledger.read_text().split() == done
+    check(Runtime(store), Runtime(store).store.find_run("last").run_id)
+
+
+def test_functions_of_one_name_that_are_called_side_by_side_are_each_called(runtime: Runtime) -> None:
+    def make(n: int) -> Any:
+        async def add(x: int) -> int:
+            await asyncio.sleep(0)
+            return x + n
+
+        return add
+
+    async def all_of_them(numbers: range) -> list[Any]:
+        async with runtime.session(id="sums") as session:
+            outcomes = await asyncio.gather(*(session.step(make(n), n, tool_class="read") for n in numbers))
+        return [outcome.output for outcome in outcomes]
+
+    assert asyncio.run(all_of_them(range(20))) == [2 * n for n in range(20)]
+    assert asyncio.run(all_of_them(range(20))) == [2 * n for n in range(20)]
+
+
+def test_threads_that_step_side_by_side_call_their_own(runtime: Runtime) -> None:
+    def make(n: int) -> Any:
+        return lambda x: x + n
+
+    with runtime.session() as session, ThreadPoolExecutor(8) as pool:
+        done = pool.map(lambda n: session.step(make(n), n, skill_id="add", tool_class="read").output, range(40))
+        assert list(done) == [2 * n for n in range(40)]
+
+
+def test_what_was_added_stays_when_a_program_goes_on_as_another_run(runtime: Runtime) -> None:
+    added = skill("late", version="1.0.0", tool_class="read")(look_up)
+
+    def start(q: str) -> Any:
+        with runtime.session(id="x", on_divergence="fork") as session:
+            session.add(added)
+            outcome = session.call("late", {"q": q})
+            if q == "a":
+                raise KeyError
+            return outcome.output, session.call("late", {"q": "more"}).output
+
+    with pytest.raises(KeyError):
+        start("a")
+    assert start("b") == ("b", "more")
