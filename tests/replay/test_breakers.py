@@ -26,7 +26,7 @@ def without(reference: str) -> Registry:
 
 def changed(reference: str) -> Registry:
     def other(skill: Skill) -> Skill:
-        return redeclared(skill, description="another") if skill.metadata.reference == reference else skill
+        return redeclared(skill, timeout_ms=29_000) if skill.metadata.reference == reference else skill
 
     return Registry(other(skill) for skill in SKILLS)
 
@@ -111,7 +111,7 @@ def test_a_mock_replay_misses_no_skill_that_it_only_serves() -> None:
     assert mocked(recording(), without("keyed@1.0.0")).breakers == ()
     named = mocked(recording(), changed("keyed@1.0.0"))
     assert [breaker.kind for breaker in named.breakers] == ["skill_changed"]
-    assert named.matches, "another description is another definition, and no other behaviour"
+    assert named.matches, "another time limit is another definition, and here no other behaviour"
 
 
 def test_declarations_that_matter_are_part_of_a_definition() -> None:
