@@ -22,6 +22,7 @@ from reenact.policy.retry import should_retry
 from reenact.policy.settle import FREE
 from reenact.record.reader import RecordedStep
 from reenact.record.recording import Recording
+from reenact.record.whole_plan import is_erased
 from reenact.runtime.plans.steps import Bound, PlannedStep, RunPlan
 from reenact.skills.registry import Registry
 from reenact.skills.schema import Signature
@@ -105,7 +106,8 @@ class ReplayPlan(RunPlan):
         recorded = self._recording.steps.get(step.step_id)
         if recorded is None or never_existed(recorded.trace):
             return found
-        if found is not None and not (has_references(step.parameters) and recorded.parameters() is None):
+        erased = is_erased(step) or (has_references(step.parameters) and recorded.parameters() is None)
+        if found is not None and not erased:
             return found  # it decides again; but not about arguments that were erased
         if self._only is not None and step.step_id not in self._only:
             return found

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from reenact.contracts.plan import Plan, parse_plan, plan_from_document
 from reenact.errors import PlanError
+from reenact.record.whole_plan import refuse_absent
 from reenact.runtime.plans.pinning import PinnedPlan, pin_plan
 from reenact.runtime.plans.plan_secrets import refuse_secrets
 from reenact.runtime.plans.tool_registries import check_registries, with_registries
@@ -42,6 +43,7 @@ def prepare_document(engine: Engine, document: dict[str, object], *, source: str
 
 def prepare_plan(engine: Engine, plan: Plan, document: dict[str, object], *, source: str) -> PinnedPlan:
     registry = engine.registry
+    refuse_absent(plan, source)
     check_registries(plan.context.tool_registries, source=source)
     extended = with_registries(document, engine.tool_registries, source=source)
     if extended is not document:
