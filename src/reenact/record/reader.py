@@ -117,19 +117,25 @@ class RunReader:
 
         `steps` are the session's own, by step id, where the caller has read them already.
         """
-        record = self.record()
-        what = f"run {self.run_id}" if record.kind == "plan" else f"session {self.run_id}"
-        commitment = record.plan if record.kind == "plan" else self._assembled()
+        document = self.recorded_plan()
+        if self.record().kind == "session" and isinstance(document, dict):
+            called = steps_of(self.store, self.run_id) if steps is None else steps
+            document = whole_plan(document, lambda step_id, named: called[step_id].value(named, "action_request"))
+        return plan_from_document(document, source=f"the plan of {self._what()}")
+
+    def recorded_plan(self) -> object:
+        """The plan as its payload holds it; EvidenceError where it was erased, or a session has not ended."""
+        planned = self.record().kind == "plan"
+        commitment = self.record().plan if planned else self._assembled()
         if commitment is None:
             raise EvidenceError(f"session {self.run_id} was ended without its plan; it cannot be run again")
         try:
-            document = self.payloads.get(commitment, near=1 if record.kind == "plan" else None)
+            return self.payloads.get(commitment, near=1 if planned else None)
         except LookupError:
-            raise EvidenceError(f"the plan of {what} was erased; it cannot be run again") from None
-        if record.kind == "session" and isinstance(document, dict):
-            called = steps_of(self.store, self.run_id) if steps is None else steps
-            document = whole_plan(document, lambda step_id, named: called[step_id].value(named, "action_request"))
-        return plan_from_document(document, source=f"the plan of {what}")
+            raise EvidenceError(f"the plan of {self._what()} was erased; it cannot be run again") from None
+
+    def _what(self) -> str:
+        return f"run {self.run_id}" if self.record().kind == "plan" else f"session {self.run_id}"
 
     def _assembled(self) -> str | None:
         """The plan of a session that has ended: the finish event beside the seal names it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NoReturn
 
 import msgspec
@@ -13,7 +13,7 @@ from reenact.contracts.facts import Facts
 from reenact.contracts.plan import Step, plan_from_document
 from reenact.contracts.references import has_references
 from reenact.contracts.skill import Resources, RiskLevel, SkillMetadata, ToolClass
-from reenact.errors import ReenactError, UnknownPrice
+from reenact.errors import EvidenceError, ReenactError, UnknownPrice
 from reenact.journal.fold import TraceFold
 from reenact.policy.classify import classify
 from reenact.policy.cost import PICODOLLARS_PER_CENT, PriceTable
@@ -116,6 +116,15 @@ class ReplayPlan(RunPlan):
     def serve_only(self, step_ids: set[str] | None) -> None:
         """Let stand-ins act for these steps and no others; None for all. Live steps need their code."""
         self._only = step_ids
+
+    def refuse_erased(self, live: Collection[str]) -> None:
+        """Of steps that are to be executed: there is nothing left to call one with whose arguments were erased."""
+        for step in self.plan.steps:
+            if step.step_id in live and is_erased(step):
+                raise EvidenceError(
+                    f"the arguments of step {step.step_id} of session {self._recording.run_id} were erased; it can be "
+                    "served from the record, and cannot be executed again"
+                )
 
     def is_stand_in(self, step_id: str) -> bool:
         step = self.plan.steps[self.index[step_id]]
