@@ -1,6 +1,7 @@
 """How bodies and envelopes lie on disk: one byte that names the codec, then the bytes.
 
-0 raw · 1 zstd · 2 zstd with dictionary 1. A dictionary is never changed: a better one gets a new number.
+0 raw · 1 zstd · 2 zstd with dictionary 1 · 4 zstd with another content as its dictionary (3 is in `deltas.py`, which
+says with which). A dictionary is never changed: a better one gets a new number.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import zstandard
 
 from reenact.errors import DamagedRecord
 
-RAW, ZSTD, ZSTD_DICT_1 = b"\x00", b"\x01", b"\x02"
+RAW, ZSTD, ZSTD_DICT_1, ZSTD_CONTENT = b"\x00", b"\x01", b"\x02", b"\x04"
 LEVEL = 3
 BODY_LEVEL = 1
 """With the dictionary, higher levels make a body no smaller, only slower."""
 LONG = 256 * 1024
 LONG_WINDOW_LOG = 26
-"""A session's plan repeats its conversation once per call: what is repeated may lie far back."""
+"""Large values repeat themselves over long distances: what is repeated may lie far back."""
+CONTENT_LEVEL = 1
+"""What is in the other content is found at any level; higher ones only take longer."""
 SMALL = 512
 """Below this an envelope is mostly its salt, ids and times: compressing it takes longer than writing what it saves."""
 
@@ -56,16 +59,42 @@ class Codec:
         packed = (self._long if len(envelope) > LONG else self._plain).compress(envelope)
         return ZSTD + packed if len(packed) < len(envelope) else RAW + envelope
 
+    def pack_like(self, other: bytes, content: bytes) -> bytes:
+        """As small as what is new in `content`, wherever the rest of it stands in the other one."""
+        parameters = zstandard.ZstdCompressionParameters.from_level(
+            CONTENT_LEVEL,
+            window_log=max(10, (len(other) + len(content)).bit_length()),
+            hash_log=min(20, max(14, len(other).bit_length())),
+            write_checksum=False,
+        )
+        compressor = zstandard.ZstdCompressor(dict_data=as_dictionary(other), compression_params=parameters)
+        return ZSTD_CONTENT + compressor.compress(content)
+
+    def unpack_like(self, other: bytes, stored: bytes) -> bytes:
+        """What `pack_like` packed beside the same other content, or what was packed alone."""
+        if stored[:1] != ZSTD_CONTENT:
+            return self.unpack(stored)
+        back = zstandard.ZstdDecompressor(dict_data=as_dictionary(other), max_window_size=1 << LONG_WINDOW_LOG)
+        return decompressed(back, stored)
+
     def unpack(self, stored: bytes) -> bytes:
         codec = stored[:1]
-        try:
-            if codec == RAW:
-                return stored[1:]
-            if codec == ZSTD_DICT_1:
-                return self._journal_back.decompress(stored[1:], allow_extra_data=False)
-            if codec == ZSTD:
-                return self._plain_back.decompress(stored[1:], allow_extra_data=False)
-        except (zstandard.ZstdError, MemoryError, OverflowError) as error:
-            # A damaged frame may claim any size.
-            raise DamagedRecord(f"stored bytes do not decompress: {error or type(error).__name__}") from None
+        if codec == RAW:
+            return stored[1:]
+        if codec == ZSTD_DICT_1:
+            return decompressed(self._journal_back, stored)
+        if codec == ZSTD:
+            return decompressed(self._plain_back, stored)
         raise DamagedRecord(f"stored bytes name an unknown codec {codec.hex() or 'none'}; a newer version wrote them")
+
+
+def as_dictionary(content: bytes) -> zstandard.ZstdCompressionDict:
+    return zstandard.ZstdCompressionDict(content, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+
+
+def decompressed(back: zstandard.ZstdDecompressor, stored: bytes) -> bytes:
+    try:
+        return back.decompress(stored[1:], allow_extra_data=False)
+    except (zstandard.ZstdError, MemoryError, OverflowError) as error:
+        # A damaged frame may claim any size.
+        raise DamagedRecord(f"stored bytes do not decompress: {error or type(error).__name__}") from None
