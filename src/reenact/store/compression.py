@@ -6,6 +6,7 @@ says with which). A dictionary is never changed: a better one gets a new number.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from functools import cache
 from importlib.resources import files
 
@@ -22,6 +23,8 @@ LONG_WINDOW_LOG = 26
 """Large values repeat themselves over long distances: what is repeated may lie far back."""
 CONTENT_LEVEL = 1
 """What is in the other content is found at any level; higher ones only take longer."""
+MOST_RECENT = 20
+MOST_RECENT_BYTES = 8 * 1024 * 1024
 SMALL = 512
 """Below this an envelope is mostly its salt, ids and times: compressing it takes longer than writing what it saves."""
 
@@ -34,10 +37,33 @@ def dictionary_1() -> zstandard.ZstdCompressionDict:
     return dictionary
 
 
+class RecentContents:
+    """The contents of envelopes that were put together last, by what is stored: what builds on one is read next."""
+
+    def __init__(self) -> None:
+        self._contents: OrderedDict[bytes, bytes] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, stored: bytes) -> bytes | None:
+        found = self._contents.get(stored)
+        if found is not None:
+            self._contents.move_to_end(stored)
+        return found
+
+    def put(self, stored: bytes, content: bytes) -> None:
+        if stored in self._contents or len(content) > MOST_RECENT_BYTES:
+            return
+        self._contents[stored] = content
+        self._bytes += len(content)
+        while len(self._contents) > MOST_RECENT or self._bytes > MOST_RECENT_BYTES:
+            self._bytes -= len(self._contents.popitem(last=False)[1])
+
+
 class Codec:
     """Compressor and decompressors of one connection; not to be shared between threads."""
 
     def __init__(self) -> None:
+        self.recent = RecentContents()
         self._journal = zstandard.ZstdCompressor(
             level=BODY_LEVEL, dict_data=dictionary_1(), write_checksum=False, write_dict_id=False
         )

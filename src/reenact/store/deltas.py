@@ -182,16 +182,21 @@ def put_together(codec: Codec, stored: bytes, stored_at: Callable[[int], bytes |
 
 def with_base(codec: Codec, stored: bytes, stored_at: Callable[[int], bytes | None]) -> tuple[bytes, bytes]:
     """(the envelope, the content that it is built on)."""
-    chain = [stored]
+    chain, content, envelope = [stored], b"", b""
     while (base := base_of(chain[-1])) is not None:
         under = stored_at(base)
         if under is None or len(chain) > DEEPEST + 1:
             raise DamagedRecord(f"stored bytes build on payload {base}, which is not there")
+        known = codec.recent.get(under)
+        if known is not None:
+            content = known
+            break
         chain.append(under)
-    envelope, content = codec.unpack(chain.pop()), b""
-    while chain:
-        content = envelope[SALT:]
-        envelope = built_on(codec, chain.pop(), content)
+    for packed in reversed(chain):
+        content = envelope[SALT:] if envelope else content
+        envelope = codec.unpack(packed) if base_of(packed) is None else built_on(codec, packed, content)
+        if len(envelope) >= SALT + SMALLEST:
+            codec.recent.put(packed, envelope[SALT:])
     return envelope, content
 
 
