@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from reenact.contracts.plan import Plan, Step
+from reenact.contracts.plan import Step
 from reenact.errors import PlanError
 
 COMMIT, ERASED = "$commit", "$erased"
@@ -49,13 +49,17 @@ def is_erased(step: Step) -> bool:
     return named(step.parameters, ERASED) is not None
 
 
-def refuse_absent(plan: Plan, source: str) -> None:
+def refuse_absent(document: object, source: str) -> None:
     """PlanError where a step lacks the arguments that a session made it with: there is nothing to call it with."""
-    for step in plan.steps:
-        if is_erased(step):
-            raise PlanError(f"{source}: the arguments of step {step.step_id} were erased; put others in their place")
-        if named(step.parameters, COMMIT) is not None:
+    steps = document.get("steps") if isinstance(document, dict) else None
+    for step in steps if isinstance(steps, list) else []:
+        parameters = step.get("parameters") if isinstance(step, dict) else None
+        if named(parameters, ERASED) is not None:
             raise PlanError(
-                f"{source}: step {step.step_id} names its arguments and does not hold them: this plan would be too "
-                "large whole; replay its session instead"
+                f"{source}: the arguments of step {step.get('step_id')} were erased; put others in their place"
+            )
+        if named(parameters, COMMIT) is not None:
+            raise PlanError(
+                f"{source}: step {step.get('step_id')} names its arguments and does not hold them: whole, this plan "
+                "would be too large; replay its session instead"
             )

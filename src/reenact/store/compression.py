@@ -27,6 +27,7 @@ MOST_RECENT = 20
 MOST_RECENT_BYTES = 8 * 1024 * 1024
 SMALL = 512
 """Below this an envelope is mostly its salt, ids and times: compressing it takes longer than writing what it saves."""
+SMALLEST_TEXT = 96
 
 
 @cache
@@ -84,6 +85,11 @@ class Codec:
             return RAW + envelope
         packed = (self._long if len(envelope) > LONG else self._plain).compress(envelope)
         return ZSTD + packed if len(packed) < len(envelope) else RAW + envelope
+
+    def pack_middle(self, middle: bytes) -> bytes:
+        """As `pack_envelope`, for what has no salt in it: the shortest text is worth it."""
+        packed = self._plain.compress(middle) if SMALLEST_TEXT <= len(middle) < SMALL else middle
+        return ZSTD + packed if len(packed) < len(middle) else self.pack_envelope(middle)
 
     def pack_like(self, other: bytes, content: bytes) -> bytes:
         """As small as what is new in `content`, wherever the rest of it stands in the other one."""

@@ -137,7 +137,7 @@ def difference(codec: Codec, base: bytes, content: bytes) -> tuple[int, int, byt
 
 
 def middle_packed(codec: Codec, base: bytes, middle: bytes, whole: int) -> bytes:
-    return codec.pack_like(base, middle) if len(middle) * LONG_MIDDLE > whole else codec.pack_envelope(middle)
+    return codec.pack_like(base, middle) if len(middle) * LONG_MIDDLE > whole else codec.pack_middle(middle)
 
 
 def is_alike(content: bytes, other: bytes) -> bool:
@@ -218,5 +218,6 @@ def is_repacked(codec: Codec, stored: bytes, envelope: bytes, base_content: byte
     # Which other envelope it builds on was chosen by what was at hand; only what is its own is packed again.
     _, _, prefix, suffix = HEAD.unpack_from(stored, 1)
     own, packed = envelope[SALT + prefix : len(envelope) - suffix], stored[1 + HEAD.size + SALT :]
-    like = packed[:1] == ZSTD_CONTENT
-    return (codec.pack_like(base_content, own) if like else codec.pack_envelope(own)) != packed
+    if packed[:1] == ZSTD_CONTENT:
+        return codec.pack_like(base_content, own) != packed
+    return packed not in (codec.pack_middle(own), codec.pack_envelope(own))  # the latter in earlier releases

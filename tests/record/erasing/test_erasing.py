@@ -36,7 +36,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def session_with(bench: Bench, *texts: str) -> str:
-    """A session that called `echo` with each text; its plan repeats them, so a step's values live on in it."""
+    """A session that called `echo` with each text."""
     with bench.runtime.session() as session:
         for text in texts:
             assert session.call("echo", {"text": text}).ok
