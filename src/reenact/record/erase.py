@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reenact.contracts.records import ENDED
+from reenact.contracts.whole_plan import COMMIT, named
 from reenact.errors import EvidenceError, RunNotFound, UsageError
 from reenact.journal.fold import TraceFold
 from reenact.journal.lines import Line
 from reenact.journal.run_fold import RunFold
 from reenact.record.reader import RunReader
-from reenact.record.whole_plan import COMMIT, named
 from reenact.store.base import Erasing, Store
 from reenact.store.owner import owner_name
 from reenact.values.clock import Clock, SystemClock

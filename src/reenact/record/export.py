@@ -11,8 +11,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
+from reenact.contracts.whole_plan import whole_plan
 from reenact.errors import DamagedRecord, StoreUnavailable, UsageError
-from reenact.record.whole_plan import whole_plan
 from reenact.store.envelopes import StoredEnvelopes
 from reenact.store.evidence import Evidence, RunEvidence, find_run
 from reenact.store.naming import named_by, part, read_lines

@@ -12,13 +12,13 @@ from reenact.contracts.artifacts import ActionRequest, ArtifactType
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.plan import Plan, plan_from_document
 from reenact.contracts.records import RunRecord
+from reenact.contracts.whole_plan import whole_plan
 from reenact.errors import ChecksumMismatch, EvidenceError
 from reenact.journal.fold import TraceFold
 from reenact.journal.lines import commit_head, decode_artifact, decode_line, split_body
 from reenact.journal.run_fold import RunFold
 from reenact.record.outcomes import denied_outcome_of, outcome_of, with_output
 from reenact.record.payloads import StoredPayloads
-from reenact.record.whole_plan import whole_plan
 from reenact.store.base import Store
 from reenact.values.digest import ZERO_DIGEST, sha256_hex
 

@@ -13,6 +13,7 @@ from reenact.contracts.facts import Facts
 from reenact.contracts.plan import Step, plan_from_document
 from reenact.contracts.references import has_references
 from reenact.contracts.skill import Resources, RiskLevel, SkillMetadata, ToolClass
+from reenact.contracts.whole_plan import is_erased
 from reenact.errors import EvidenceError, ReenactError, UnknownPrice
 from reenact.journal.fold import TraceFold
 from reenact.policy.classify import classify
@@ -22,7 +23,6 @@ from reenact.policy.retry import should_retry
 from reenact.policy.settle import FREE
 from reenact.record.reader import RecordedStep
 from reenact.record.recording import Recording
-from reenact.record.whole_plan import is_erased
 from reenact.runtime.plans.steps import Bound, PlannedStep, RunPlan
 from reenact.skills.registry import Registry
 from reenact.skills.schema import Signature
@@ -106,7 +106,7 @@ class ReplayPlan(RunPlan):
         recorded = self._recording.steps.get(step.step_id)
         if recorded is None or never_existed(recorded.trace):
             return found
-        erased = is_erased(step) or (has_references(step.parameters) and recorded.parameters() is None)
+        erased = is_erased(step.parameters) or (has_references(step.parameters) and recorded.parameters() is None)
         if found is not None and not erased:
             return found  # it decides again; but not about arguments that were erased
         if self._only is not None and step.step_id not in self._only:
@@ -120,7 +120,7 @@ class ReplayPlan(RunPlan):
     def refuse_erased(self, live: Collection[str]) -> None:
         """Of steps that are to be executed: there is nothing left to call one with whose arguments were erased."""
         for step in self.plan.steps:
-            if step.step_id in live and is_erased(step):
+            if step.step_id in live and is_erased(step.parameters):
                 raise EvidenceError(
                     f"the arguments of step {step.step_id} of session {self._recording.run_id} were erased; it can be "
                     "served from the record, and cannot be executed again"

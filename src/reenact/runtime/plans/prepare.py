@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from reenact.contracts.plan import Plan, plan_from_document
+from reenact.contracts.plan import Plan, parse_plan, plan_from_document
+from reenact.contracts.whole_plan import refuse_absent
 from reenact.errors import PlanError
-from reenact.record.whole_plan import refuse_absent
 from reenact.runtime.plans.pinning import PinnedPlan, pin_plan
 from reenact.runtime.plans.plan_secrets import refuse_secrets
 from reenact.runtime.plans.tool_registries import check_registries, with_registries
 from reenact.skills.drift import refuse_changed_skills
-from reenact.values.canonical import parse_json
 
 if TYPE_CHECKING:
     from reenact.runtime.engine import Engine
@@ -34,12 +33,13 @@ def prepare(engine: Engine, given: PlanLike) -> PinnedPlan:
         data = path.read_bytes()
     except OSError as error:
         raise PlanError(f"{path}: {error.strerror or 'cannot be read'}; name a plan file") from None
-    return prepare_document(engine, parse_json(data, what=str(path)), source=str(path))
+    plan, document = parse_plan(data, source=str(path))
+    return prepare_plan(engine, plan, document, source=str(path))
 
 
-def prepare_document(engine: Engine, document: object, *, source: str) -> PinnedPlan:
+def prepare_document(engine: Engine, document: dict[str, object], *, source: str) -> PinnedPlan:
     refuse_absent(document, source)
-    return prepare_plan(engine, *plan_from_document(document, source=source), source=source)
+    return prepare_plan(engine, plan_from_document(document, source=source)[0], document, source=source)
 
 
 def prepare_plan(engine: Engine, plan: Plan, document: dict[str, object], *, source: str) -> PinnedPlan:

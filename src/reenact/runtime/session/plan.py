@@ -11,12 +11,12 @@ from reenact.contracts.artifacts import ActionRequest, Meta
 from reenact.contracts.model_mistakes import NAMED
 from reenact.contracts.plan import plan_from_document, plan_hash
 from reenact.contracts.plan_rules import PinnedRetry
+from reenact.contracts.whole_plan import COMMIT
 from reenact.errors import SkillNotFound
 from reenact.journal.fold import TraceFold
 from reenact.policy.cost import DEFAULT_PRICES
 from reenact.policy.retry import merge_retry, policy_to_dict
 from reenact.policy.taxonomy import TAXONOMY_VERSION
-from reenact.record.whole_plan import COMMIT
 from reenact.runtime.plans.pinning import limits_external_calls, price_of, price_row
 from reenact.runtime.plans.steps import Bound, PlannedStep, RunPlan
 from reenact.skills.registry import Registry

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from reenact.contracts.plan import Step
 from reenact.errors import PlanError
 
 COMMIT, ERASED = "$commit", "$erased"
@@ -45,8 +44,8 @@ def named(value: object, mark: str) -> str | None:
     return found if isinstance(found, str) and COMMITMENT.match(found) else None
 
 
-def is_erased(step: Step) -> bool:
-    return named(step.parameters, ERASED) is not None
+def is_erased(parameters: object) -> bool:
+    return named(parameters, ERASED) is not None
 
 
 def refuse_absent(document: object, source: str) -> None:
@@ -54,7 +53,7 @@ def refuse_absent(document: object, source: str) -> None:
     steps = document.get("steps") if isinstance(document, dict) else None
     for step in steps if isinstance(steps, list) else []:
         parameters = step.get("parameters") if isinstance(step, dict) else None
-        if named(parameters, ERASED) is not None:
+        if is_erased(parameters):
             raise PlanError(
                 f"{source}: the arguments of step {step.get('step_id')} were erased; put others in their place"
             )
