@@ -11,7 +11,7 @@ from benchmarks.figure import Figure, Race, race
 from benchmarks.plans import workplace
 
 from benchmarks import __main__ as command
-from benchmarks import canonical, disks, in_flight, plan, size
+from benchmarks import canonical, conversation, disks, in_flight, plan, size
 from benchmarks import help as help_
 
 
@@ -50,6 +50,15 @@ def test_a_step_is_measured_by_the_file_that_it_leaves() -> None:
     assert figure.unit == "bytes"
     assert figure.most == 4_000
     assert 1_000 < figure.value <= 4_000
+
+
+def test_a_conversation_is_measured_by_its_values_and_by_the_end_of_its_session() -> None:
+    stored, crowded, closing, memory = conversation.measure(turns=25, calls=60)
+    assert (stored.most, crowded.most, closing.most, memory.most) == (3, 3, 5, 100)
+    assert 0 < stored.value < 6
+    assert crowded.holds
+    assert 0 < closing.value < 10
+    assert memory.holds
 
 
 def test_canonical_json_is_measured_beside_another_implementation() -> None:

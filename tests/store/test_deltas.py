@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import resource
 import signal
 import sqlite3
@@ -18,6 +19,9 @@ from reenact.errors import StoreError, StoreUnavailable
 from reenact.record.erase import erase
 from reenact.store.base import Appended, Lease, NewPayload, NewTrace, Unit
 from reenact.store.checks.verification import verify_run
+from reenact.store.envelopes import StoredEnvelopes
+from reenact.store.evidence import find_run
+from reenact.store.open import open_evidence
 from reenact.store.sqlite.store import SqliteStore
 from tests.crash.harness import in_child
 from tests.store.units import Run, open_store, payload
@@ -139,6 +143,63 @@ def test_values_of_one_commit_build_on_each_other(tmp_path: Path) -> None:
     store.close()
 
 
+def words(seed: int, count: int) -> bytes:
+    chance = random.Random(seed)
+    return b" ".join(chance.randbytes(chance.randint(2, 6)).hex().encode() for _ in range(count))
+
+
+def stored_bytes(store: SqliteStore) -> int:
+    return int(store._writer.query("SELECT sum(length(body)) FROM payloads")[0][0])
+
+
+@pytest.mark.parametrize("shape", ["a clock in front", "the newest first", "only the last ones"])
+def test_what_is_in_the_value_before_is_found_wherever_it_stands(tmp_path: Path, shape: str) -> None:
+    store, run = open_store(tmp_path), Run("r1")
+    said = [words(number, 40) for number in range(100)]
+    values = []
+    for turn in range(60, 100):
+        parts = {
+            "a clock in front": [b"it is %d o'clock" % turn, *said[:turn]],
+            "the newest first": list(reversed(said[:turn])),
+            "only the last ones": said[turn - 50 : turn],
+        }[shape]
+        values.append(payload(b"{" + b",".join(parts) + b"}", turn))
+    lease = begun(store, run, values[0])
+    whole = stored_bytes(store)
+    for value in values[1:]:
+        unit, taken = run.unit(payloads=[value])
+        taken(store.append(unit, lease))
+    assert differences(store) == 39
+    assert stored_bytes(store) < 3 * whole
+    reads_back(store, run, values)
+    verify_all_packed_as_now(store, run)
+    store.close()
+
+
+def test_other_large_values_do_not_crowd_a_conversation_out(tmp_path: Path) -> None:
+    store, run = open_store(tmp_path), Run("r1")
+    lease = begun(store, run)
+    values, salt = [], 0
+    for turn in range(1, 12):
+        talks = [b"%d:" % talk + words(talk, 300 + turn) for talk in range(3)]
+        for content in (*talks, *(words(1000 * turn + number, 300) for number in range(20))):
+            salt += 1
+            values.append(payload(content, salt))
+            unit, taken = run.unit(payloads=[values[-1]])
+            taken(store.append(unit, lease))
+    assert differences(store) == 3 * 10
+    reads_back(store, run, values)
+    store.close()
+
+
+def verify_all_packed_as_now(store: SqliteStore, run: Run) -> None:
+    with open_evidence(store.url) as evidence:
+        found, _ = find_run(evidence, run.run_id)
+        envelopes = StoredEnvelopes(found)
+        assert all(envelopes.get(commitment) for commitment in envelopes.places)
+        assert envelopes.repacked == set()
+
+
 @skill("echo", version="1.0.0", tool_class="read")
 async def echo(text: str) -> str:
     return text
@@ -216,7 +277,7 @@ class Model:
 
     def value(self, talk: int, length: int) -> NewPayload:
         self.salt += 1
-        return payload(bytes([talk]) + TALK + b"-" * length, self.salt, key=b"")
+        return payload(bytes([talk, self.salt % 3]) + TALK + b"-" * length, self.salt, key=b"")
 
     def step(self, who: int, ending: str, values: list[NewPayload]) -> None:
         clash = CLASH if ending.startswith("refused") else []

@@ -428,6 +428,17 @@ def test_a_session_is_compared_with_the_plan_that_it_assembled() -> None:
     assert [finding.code for finding in judge(run).findings] == ["PLAN_MISMATCH"]
 
 
+def test_a_sessions_plan_names_what_its_calls_were_made_with() -> None:
+    for field in ("parameters", "idempotency_key"):
+        run = session(seal=False)
+        steps = [{**step, **trace.names()} for step, trace in zip(run.plan["steps"], run.traces, strict=True)]
+        steps[2][field] = steps[0]["parameters"]
+        told = {**run.plan, "steps": steps}
+        run.event("finish", data=told)
+        run.seal(change={"plan_hash": plan_hash(told)})
+        assert [finding.code for finding in judge(run).findings] == ["PLAN_MISMATCH"], field
+
+
 @pytest.mark.parametrize("named", ["nowhere", "by an event of another type", "without its plan"])
 def test_a_sealed_session_has_named_the_plan_that_it_assembled(named: str) -> None:
     run = session(seal=False)

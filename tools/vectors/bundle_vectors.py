@@ -10,7 +10,12 @@ from tools.vectors.writer import Run, bundle_files
 
 
 def good_bundles() -> dict[str, Run]:
-    return {"three_steps": three_steps(), "refusals": refusals(), "session": session()}
+    return {
+        "three_steps": three_steps(),
+        "refusals": refusals(),
+        "session": session(),
+        "session_repeated": session(named=False),
+    }
 
 
 def bundle_folders() -> dict[str, bytes]:
@@ -86,6 +91,10 @@ def mutations() -> Json:
             case("a vote's answer", [{"replace": [journal, '"decision":"APPROVE","digest"',
                  '"decision":"DENY","digest"']}], "VOTE_MISMATCH", bundle="session"),
             case("an event removed", [{"delete_line_with": '"type":"turn"'}], "ARTIFACT_CONTENT", bundle="session"),
+            case("an argument in the copy of a session's plan", [{"replace": ["plan.json", "127.0.0.1", "127.0.0.2"]}],
+                 "PLAN_MISMATCH", bundle="session", file="plan.json"),
+            case("a key in the copy of a session's plan", [{"replace": ["plan.json", "hello-1", "hello-2"]}],
+                 "PLAN_MISMATCH", bundle="session", file="plan.json"),
             case("a refusal's reason", [{"replace": [journal, '"required_exact":"10000000000001"',
                  '"required_exact":"10000000000009"']}], "ARTIFACT_DIGEST", bundle="refusals"),
             case("a denial turned around", [{"replace": [journal, '"to_state":"DENIED"', '"to_state":"AUTHORIZED"']}],

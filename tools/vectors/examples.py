@@ -149,6 +149,7 @@ def run_examples() -> dict[str, str]:
     return {
         "run_chain": fenced(chain, "text"),
         "run": fenced(pretty(pick(run, "run"))),
+        "session_step": fenced(pretty(talk.assembled["steps"][2])),
         "event": fenced(pretty(pick(talk, "event", type="turn"))),
         "vote": fenced(pretty(pick(talk, "vote"))),
         "checkpoint": fenced(pretty(pick(talk, "checkpoint")["checkpoint"])),

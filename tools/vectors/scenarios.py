@@ -198,12 +198,15 @@ def refusals(*, seal: bool = True) -> Run:
     return run
 
 
-def session(*, seal: bool = True) -> Run:
-    """A session: two calls in flight at once, a person's approval, a parked trace, a second turn."""
+def session(*, seal: bool = True, named: bool = True) -> Run:
+    """A session: two calls in flight at once, a person's approval, a parked trace, a second turn.
+
+    `named` as sessions name what their calls were made with; else as earlier releases repeated it.
+    """
     calls = [
         step("c1", "http_call@0.9.0", {"method": "GET", "url": "http://127.0.0.1:8080/a"}),
         step("c2", "http_call@0.9.0", {"method": "GET", "url": "http://127.0.0.1:8080/b"}),
-        step("c3", "mail.send@2.0.1", {"to": "team@example.com", "body": "hello"}),
+        step("c3", "mail.send@2.0.1", {"to": "team@example.com", "body": "hello"}, idempotency_key="hello-1"),
     ]
     document = plan("placeholder", calls, supervisor="ask")
     run = Run(0x3, document, kind="session")
@@ -230,6 +233,6 @@ def session(*, seal: bool = True) -> Run:
     third.effect("OK", output={"queued": True})
     run.commit()
     if seal:
-        run.event("finish", data=document)
+        run.finish(named=named)
         run.seal("completed")
     return run

@@ -39,6 +39,12 @@ class Trace:
         given = self.step.get("idempotency_key")
         return self.trace_id if given is None else idempotency_key(self.run.salt, given)
 
+    def names(self) -> Json:
+        """What a session's plan says of the call: what it was made with, by commitments."""
+        request = self.artifacts["action_request"]
+        names = {"parameters": {"$commit": request["proposal"]["args"]["$commit"]}}
+        return names | ({"idempotency_key": {"$commit": request["meta"]["key"]}} if "key" in request["meta"] else {})
+
     def _append(self, kind: str, artifact: Json, to_state: str, change: Mapping[str, Any] | None) -> None:
         artifact = with_digest(artifact, "_digest")
         called = kind in ("tool_call", "tool_effect")

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, digest, sha256_hex
 from reenact.values.envelope import make_envelope
@@ -39,6 +41,8 @@ class Run:
     def __init__(self, number: int, plan: Json, *, kind: str = "plan", change: Mapping[str, Any] | None = None) -> None:
         self.run_id = uid(number)
         self.kind, self.plan = kind, plan
+        self.assembled = plan
+        """The plan as its payload holds it: that of a session names what its calls were made with."""
         self.key = key_of("store")
         self.plan_id = project_uuid7(plan["plan_id"]) if kind == "plan" else self.run_id
         self.agent_id = project_uuid7(plan["agent_id"])
@@ -105,6 +109,13 @@ class Run:
         record = {"schema": "reenact.event.v1", "type": kind, "ts": self.now(), "who": None, "reason": None}
         self.add({"kind": "event", "event": {**record, "trace_id": trace_id, "data": named, **fields}})
 
+    def finish(self, *, named: bool = True) -> None:
+        """The event that names a session's plan."""
+        if named:
+            steps = [{**step, **trace.names()} for step, trace in zip(self.plan["steps"], self.traces, strict=True)]
+            self.assembled = {**self.plan, "steps": steps}
+        self.event("finish", data=self.assembled)
+
     def vote(self, trace: Trace, decision: str, who: str, *, change: Mapping[str, Any] | None = None) -> str:
         record = {
             "schema": "reenact.vote.v1",
@@ -159,7 +170,7 @@ class Run:
         record = {
             "schema": "reenact.seal.v1",
             "run_id": self.run_id,
-            "plan_hash": plan_hash(self.plan),
+            "plan_hash": plan_hash(self.assembled),
             "status": status,
             "steps_planned": len(self.plan["steps"]),
             "traces": len(self.traces),
@@ -201,10 +212,29 @@ def bundle_files(run: Run, *, payloads: str = "full", erasures: Iterable[Json] =
         files["erasures.jsonl"] = b"".join(canonicalize(record) + b"\n" for record in erased)
     if payloads == "full":
         files |= {f"payloads/{name}": data for name, data in run.payloads.items() if name not in gone}
-        plan = run.by_content.get(canonicalize(run.plan))
+        plan = run.by_content.get(canonicalize(run.assembled))
         if plan is not None and plan not in gone:
-            files["plan.json"] = canonicalize(run.plan) + b"\n"
+            files["plan.json"] = canonicalize(whole_plan(run, gone)) + b"\n"
     return with_manifest(files, run.run_id, payloads)
+
+
+def whole_plan(run: Run, gone: set[str]) -> Json:
+    """The plan with what its steps name, and a mark where that was erased."""
+    steps = []
+    for stored in run.assembled["steps"]:
+        step = dict(stored)
+        for field, named in stored.items():
+            if not isinstance(named, dict) or set(named) != {"$commit"}:
+                continue
+            commitment = named["$commit"]
+            if commitment not in gone:
+                step[field] = msgspec.json.decode(run.payloads[commitment][32:])
+            elif field == "parameters":
+                step[field] = {"$erased": commitment}
+            else:
+                del step[field]
+        steps.append(step)
+    return {**run.assembled, "steps": steps}
 
 
 def with_manifest(files: Mapping[str, bytes], run_id: str, payloads: str = "full") -> dict[str, bytes]:

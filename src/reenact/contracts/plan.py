@@ -19,6 +19,7 @@ from reenact.contracts.plan_rules import (
     RetryRules,
     ShellRules,
 )
+from reenact.contracts.whole_plan import refuse_absent
 from reenact.errors import PlanError
 from reenact.values.canonical import canonicalize, parse_json
 from reenact.values.digest import sha256_hex
@@ -94,6 +95,7 @@ class Plan(PlanPart, frozen=True, kw_only=True):
 def parse_plan(data: bytes | str, *, source: str = "plan") -> tuple[Plan, dict[str, object]]:
     """The plan and the document it was read from. A mistake is a PlanError that names its place."""
     document = parse_json(data, what=source)
+    refuse_absent(document, source)
     return plan_from_document(document, source=source)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reenact.contracts.records import ENDED
-from reenact.errors import RunNotFound, UsageError
+from reenact.contracts.whole_plan import COMMIT, named
+from reenact.errors import EvidenceError, RunNotFound, UsageError
 from reenact.journal.fold import TraceFold
 from reenact.journal.lines import Line
 from reenact.journal.run_fold import RunFold
+from reenact.record.reader import RunReader
 from reenact.store.base import Erasing, Store
 from reenact.store.owner import owner_name
 from reenact.values.clock import Clock, SystemClock
@@ -121,6 +123,16 @@ def erase(store: Store, run_id: str, step_id: str | None, *, who: str, reason: s
             store.release(lease)
     store.scrub()
     return count
+
+
+def plan_repeats(store: Store, run_id: str) -> bool:
+    """Whether a run's plan says itself what a step was called with, as all do but those of today's sessions."""
+    try:
+        document = RunReader(store, run_id).recorded_plan()
+    except EvidenceError:
+        return False
+    steps = document.get("steps") if isinstance(document, dict) else None
+    return isinstance(steps, list) and any(named(step.get("parameters"), COMMIT) is None for step in steps)
 
 
 def copies_of(store: Store, run_id: str) -> list[str]:

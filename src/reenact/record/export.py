@@ -11,13 +11,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
+from reenact.contracts.whole_plan import whole_plan
 from reenact.errors import DamagedRecord, StoreUnavailable, UsageError
 from reenact.store.envelopes import StoredEnvelopes
 from reenact.store.evidence import Evidence, RunEvidence, find_run
 from reenact.store.naming import named_by, part, read_lines
 from reenact.store.open import open_evidence
-from reenact.values.canonical import canonicalize
+from reenact.values.canonical import canonicalize, parse_canonical
 from reenact.values.digest import digest
+from reenact.verify.folder import MAX_FILE_BYTES
 from reenact.version import __version__
 
 PayloadMode = Literal["full", "none"]
@@ -96,6 +98,7 @@ class _Bundle:
         self.files: dict[str, str] = {}
         self.named: dict[str, None] = {}
         self.plan: str | None = None
+        self.is_session = False
         self.seal: Mapping[str, Any] | None = None
         self.commits = 0
 
@@ -155,7 +158,7 @@ class _Bundle:
                 self.seal = part(line, "seal")
             event = part(line, "event")
             if event.get("type") == "finish" and isinstance(event.get("data"), str):
-                self.plan = str(event["data"])  # a session's plan is assembled at its end
+                self.plan, self.is_session = str(event["data"]), True  # a session's plan is assembled at its end
 
     def write_payloads(self) -> None:
         folder = self.folder / "payloads"
@@ -166,7 +169,22 @@ class _Bundle:
                 continue
             self.put(f"payloads/{commitment}", envelope)
             if commitment == self.plan:
-                self.put("plan.json", envelope[32:] + b"\n")
+                self.put("plan.json", self.plan_file(envelope[32:]) + b"\n")
+
+    def plan_file(self, content: bytes) -> bytes:
+        """A session's plan whole, so that it can be run; as it is recorded where that is more than a file may hold."""
+        document, room = parse_canonical(content) if self.is_session else None, MAX_FILE_BYTES
+        if not isinstance(document, dict):
+            return content
+
+        def value_of(_: str, commitment: str) -> object:
+            nonlocal room
+            envelope = self.envelopes.get(commitment) if room > 0 else None
+            room -= len(envelope or b"")
+            return None if envelope is None else parse_canonical(envelope[32:])
+
+        whole = canonicalize(whole_plan(document, value_of)) if document.get("steps") else content
+        return whole if room > 0 and len(whole) < MAX_FILE_BYTES else content
 
     def write_erasures(self) -> set[str]:
         """The records for commitments of this run, in the order of the store's chain; which commitments they erase."""

@@ -8,17 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from reenact.contracts.artifacts import ArtifactType
+from reenact.contracts.artifacts import ActionRequest, ArtifactType
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.plan import Plan, plan_from_document
 from reenact.contracts.records import RunRecord
-from reenact.errors import EvidenceError
+from reenact.contracts.whole_plan import whole_plan
+from reenact.errors import ChecksumMismatch, EvidenceError
 from reenact.journal.fold import TraceFold
-from reenact.journal.lines import decode_line, split_body
+from reenact.journal.lines import commit_head, decode_artifact, decode_line, split_body
 from reenact.journal.run_fold import RunFold
 from reenact.record.outcomes import denied_outcome_of, outcome_of, with_output
 from reenact.record.payloads import StoredPayloads
 from reenact.store.base import Store
+from reenact.values.digest import ZERO_DIGEST, sha256_hex
+
+REQUESTED = b'"artifact_type":"action_request"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +112,30 @@ class RunReader:
             return head.record
         return self.fold.record
 
-    def plan(self) -> tuple[Plan, dict[str, object]]:
-        """The plan that the run follows, or that a session assembled when it ended."""
-        record = self.record()
-        what = f"run {self.run_id}" if record.kind == "plan" else f"session {self.run_id}"
-        commitment = record.plan if record.kind == "plan" else self._assembled()
+    def plan(self, steps: Mapping[str, RecordedStep] | None = None) -> tuple[Plan, dict[str, object]]:
+        """The plan that the run follows, or that a session assembled when it ended, whole.
+
+        `steps` are the session's own, by step id, where the caller has read them already.
+        """
+        document = self.recorded_plan()
+        if self.record().kind == "session" and isinstance(document, dict):
+            called = steps_of(self.store, self.run_id) if steps is None else steps
+            document = whole_plan(document, lambda step_id, named: called[step_id].value(named, "action_request"))
+        return plan_from_document(document, source=f"the plan of {self._what()}")
+
+    def recorded_plan(self) -> object:
+        """The plan as its payload holds it; EvidenceError where it was erased, or a session has not ended."""
+        planned = self.record().kind == "plan"
+        commitment = self.record().plan if planned else self._assembled()
         if commitment is None:
             raise EvidenceError(f"session {self.run_id} was ended without its plan; it cannot be run again")
         try:
-            document = self.payloads.get(commitment, near=1 if record.kind == "plan" else None)
+            return self.payloads.get(commitment, near=1 if planned else None)
         except LookupError:
-            raise EvidenceError(f"the plan of {what} was erased; it cannot be run again") from None
-        return plan_from_document(document, source=f"the plan of {what}")
+            raise EvidenceError(f"the plan of {self._what()} was erased; it cannot be run again") from None
+
+    def _what(self) -> str:
+        return f"run {self.run_id}" if self.record().kind == "plan" else f"session {self.run_id}"
 
     def _assembled(self) -> str | None:
         """The plan of a session that has ended: the finish event beside the seal names it."""
@@ -137,6 +153,27 @@ class RunReader:
 def steps_of(store: Store, run_id: str) -> dict[str, RecordedStep]:
     """By step id, in the order of their requests; also those that have not ended."""
     return in_order(RunReader(store, run_id).steps())
+
+
+def requests_before(store: Store, run_id: str, head: str) -> Iterator[ActionRequest]:
+    """The requests in the commits that lead to `head`, for the process that wrote that one.
+
+    That they do is all that is checked: whoever wrote the head has read or written what stands before it.
+    """
+    before = ZERO_DIGEST
+    for number, body in enumerate(store.bodies(run_id), start=1):
+        where = f"run {run_id}, commit {number}"
+        first, *lines = split_body(body, where=where)
+        if commit_head(decode_line(first, where=where), where=where).prev != before:
+            raise ChecksumMismatch(f"{where}: the commit before it is not the one that it names")
+        before = sha256_hex(body)
+        for raw in lines:
+            if REQUESTED in raw:
+                artifact = decode_artifact(decode_line(raw, where=where), where=where)
+                assert isinstance(artifact, ActionRequest)
+                yield artifact
+    if before != head:
+        raise ChecksumMismatch(f"run {run_id}: its commits do not lead to the one that was written last")
 
 
 def in_order(steps: Iterable[RecordedStep]) -> dict[str, RecordedStep]:

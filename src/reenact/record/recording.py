@@ -99,7 +99,7 @@ def read_recording(store: Store, run_id: str) -> Recording:
     steps = in_order(reader.steps())
     seal = reader.fold.seal
     assert seal is not None, "the verifier saw it"
-    plan, document = reader.plan()
+    plan, document = reader.plan(steps)
     refuse_newer(reader.record())
     resolved = frozenset(
         event.trace_id

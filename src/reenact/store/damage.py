@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha256
-from typing import Final, ParamSpec
+from typing import Final, ParamSpec, TypeVar
 
 from reenact.errors import DamagedRecord
 
 P = ParamSpec("P")
+T = TypeVar("T")
 NO_BLOB: Final = "the cell is not a blob"
 
 
@@ -19,8 +20,8 @@ def blob(cell: object, where: str) -> bytes:
     return cell
 
 
-def unpacked(unpack: Callable[P, bytes], *args: P.args, **kwargs: P.kwargs) -> bytes | str:
-    """The bytes that were packed, or what is wrong with them."""
+def unpacked(unpack: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | str:
+    """What was packed, or what is wrong with it."""
     try:
         return unpack(*args, **kwargs)
     except DamagedRecord as error:

@@ -1,19 +1,20 @@
 """Delta compression of envelopes: a conversation that grows by a message does not store its beginning again.
 
-An envelope whose content begins like an earlier one of the same run is stored as what differs: codec 3, the id of the
-row it builds on, how many bytes of beginning and end they share, its own salt, and the compressed middle.
+An envelope whose content is like an earlier one of the same run is stored as what differs: codec 3, the id of the row
+it builds on, how many bytes of beginning and end they share, its own salt, and the middle. Where the middle is long,
+because something near the beginning changed, it is packed with the other content as its dictionary.
 """
 
 from __future__ import annotations
 
 import struct
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from reenact.errors import DamagedRecord
 from reenact.store.base import PAYLOAD_BITS
-from reenact.store.compression import Codec
+from reenact.store.compression import ZSTD_CONTENT, Codec
 
 DELTA = b"\x03"
 SALT = 32
@@ -24,9 +25,15 @@ DEEPEST = 64
 STRIDE = 16
 """Each sixteenth builds on the sixteenth before it: a long conversation is put together in few steps, and rarely
 stored whole."""
-BASES_PER_RUN = 4
 LARGEST_BASE = 4 * 1024 * 1024
+BASES_PER_RUN = 32
+"""Of several conversations, and of what their tools returned meanwhile. One that is built on gives way to what builds
+on it, so that other values do not crowd a conversation out."""
+BYTES_PER_RUN = 4 * LARGEST_BASE
 RUNS = 16
+PROBE = 48
+LONG_MIDDLE = 8
+"""A middle of more than an eighth is looked for in the other content."""
 HEAD = struct.Struct(">BQII")
 Row = tuple[int, bytes, bytes]
 """A payload as it is stored: id, commitment, body."""
@@ -46,6 +53,38 @@ class Base:
     """The one that its stride began with; None where that is this one."""
 
 
+class RunBases:
+    """The last large contents of one run, by payload id, in the order of their last use."""
+
+    def __init__(self) -> None:
+        self._bases: OrderedDict[int, Base] = OrderedDict()
+        self._bytes = 0
+
+    def nearest(self, content: bytes) -> Base | None:
+        """The one that has most of its beginning in common; else the last one whose parts stand anywhere in it."""
+        found, most, start = None, 0, content[:PROBE]
+        for base in self._bases.values():
+            prefix = common(content, base.content) if base.content.startswith(start) else 0
+            if prefix > most:
+                found, most = base, prefix
+        if found is not None and most * 2 >= len(found.content):
+            return found
+        return next((base for base in reversed(self._bases.values()) if is_alike(content, base.content)), None)
+
+    def remember(self, base: Base, instead_of: Base | None) -> None:
+        if instead_of is not None:
+            self._forget(instead_of.payload_id)
+        self._forget(base.payload_id)
+        self._bases[base.payload_id] = base
+        self._bytes += len(base.content)
+        while len(self._bases) > BASES_PER_RUN or self._bytes > BYTES_PER_RUN:
+            self._forget(next(iter(self._bases)))
+
+    def _forget(self, payload_id: int) -> None:
+        base = self._bases.pop(payload_id, None)
+        self._bytes -= 0 if base is None else len(base.content)
+
+
 class DeltaBases:
     """The last large contents of the runs that are being written; only an optimisation, lost with the process.
 
@@ -54,7 +93,7 @@ class DeltaBases:
     """
 
     def __init__(self) -> None:
-        self._runs: OrderedDict[int, deque[Base]] = OrderedDict()
+        self._runs: OrderedDict[int, RunBases] = OrderedDict()
 
     def pack(
         self, kept: Kept, codec: Codec, rows: list[Row], payload_id: int, commitment: bytes, envelope: bytes
@@ -63,39 +102,48 @@ class DeltaBases:
         if not SMALLEST <= len(envelope) - SALT <= LARGEST_BASE:
             return codec.pack_envelope(envelope)
         content, run_no = envelope[SALT:], payload_id >> 24 + PAYLOAD_BITS
-        nearest = self._nearest(run_no, content)
+        bases = self._bases(run_no)
+        nearest = bases.nearest(content)
         full = nearest is not None and nearest.steps >= STRIDE
         base = nearest.anchor if nearest is not None and full else nearest
-        prefix = 0 if base is None else common(content, base.content)
-        if base is not None and (prefix * 2 < len(base.content) or base.depth >= DEEPEST):
-            base = None
         if base is not None and not is_there(kept, rows, base):
-            del self._runs[run_no]
-            base = None
-        if base is None:
-            self._remember(run_no, Base(payload_id, commitment, 0, content))
+            bases = self._runs[run_no] = RunBases()
+            base = nearest = None
+        packed = None if base is None or base.depth >= DEEPEST else difference(codec, base.content, content)
+        if base is None or packed is None:
+            bases.remember(Base(payload_id, commitment, 0, content), None)
             return codec.pack_envelope(envelope)
-        suffix = common(content[prefix:][::-1], base.content[prefix:][::-1])
-        middle = content[prefix : len(content) - suffix]
+        prefix, suffix, middle = packed
         steps, anchor = (0, None) if full else (base.steps + 1, base.anchor or base)
-        self._remember(run_no, Base(payload_id, commitment, base.depth + 1, content, steps, anchor))
+        bases.remember(Base(payload_id, commitment, base.depth + 1, content, steps, anchor), nearest)
         head = HEAD.pack(base.depth + 1, base.payload_id, prefix, suffix)
-        return DELTA + head + envelope[:SALT] + codec.pack_envelope(middle)
+        return DELTA + head + envelope[:SALT] + middle
 
-    def _nearest(self, run_no: int, content: bytes) -> Base | None:
-        """The one that has most of its beginning in common."""
-        found, most = None, 0
-        for base in self._runs.get(run_no, ()):
-            prefix = common(content, base.content)
-            if prefix > most:
-                found, most = base, prefix
-        return found
-
-    def _remember(self, run_no: int, base: Base) -> None:
-        self._runs.setdefault(run_no, deque(maxlen=BASES_PER_RUN)).append(base)
+    def _bases(self, run_no: int) -> RunBases:
+        bases = self._runs.setdefault(run_no, RunBases())
         self._runs.move_to_end(run_no)
         if len(self._runs) > RUNS:
             self._runs.popitem(last=False)
+        return bases
+
+
+def difference(codec: Codec, base: bytes, content: bytes) -> tuple[int, int, bytes] | None:
+    """(length of the common beginning, of the common end, the middle packed); None where little is in common."""
+    prefix = common(content, base)
+    suffix = common(content[prefix:][::-1], base[prefix:][::-1])
+    middle = content[prefix : len(content) - suffix]
+    packed = middle_packed(codec, base, middle, len(content))
+    return None if len(packed) * 2 > len(content) else (prefix, suffix, packed)
+
+
+def middle_packed(codec: Codec, base: bytes, middle: bytes, whole: int) -> bytes:
+    return codec.pack_like(base, middle) if len(middle) * LONG_MIDDLE > whole else codec.pack_middle(middle)
+
+
+def is_alike(content: bytes, other: bytes) -> bool:
+    """Whether two of three places of the other content stand somewhere in this one."""
+    quarter = len(other) // 4
+    return sum(other[at : at + PROBE] in content for at in (quarter, 2 * quarter, 3 * quarter)) > 1
 
 
 def is_there(kept: Kept, rows: list[Row], base: Base) -> bool:
@@ -129,16 +177,27 @@ def base_of(stored: bytes) -> int | None:
 
 def put_together(codec: Codec, stored: bytes, stored_at: Callable[[int], bytes | None]) -> bytes:
     """The envelope from all the rows that it is built on; DamagedRecord where one of them is not there."""
-    chain = [stored]
+    return with_base(codec, stored, stored_at)[0]
+
+
+def with_base(codec: Codec, stored: bytes, stored_at: Callable[[int], bytes | None]) -> tuple[bytes, bytes]:
+    """(the envelope, the content that it is built on)."""
+    chain, content, envelope = [stored], b"", b""
     while (base := base_of(chain[-1])) is not None:
         under = stored_at(base)
         if under is None or len(chain) > DEEPEST + 1:
             raise DamagedRecord(f"stored bytes build on payload {base}, which is not there")
+        known = codec.recent.get(under)
+        if known is not None:
+            content = known
+            break
         chain.append(under)
-    envelope = codec.unpack(chain.pop())
-    while chain:
-        envelope = built_on(codec, chain.pop(), envelope[SALT:])
-    return envelope
+    for packed in reversed(chain):
+        content = envelope[SALT:] if envelope else content
+        envelope = codec.unpack(packed) if base_of(packed) is None else built_on(codec, packed, content)
+        if len(envelope) >= SALT + SMALLEST:
+            codec.recent.put(packed, envelope[SALT:])
+    return envelope, content
 
 
 def built_on(codec: Codec, stored: bytes, base_content: bytes) -> bytes:
@@ -147,16 +206,18 @@ def built_on(codec: Codec, stored: bytes, base_content: bytes) -> bytes:
     if prefix + suffix > len(base_content):
         raise DamagedRecord("a stored envelope names more of its base than there is")
     start = 1 + HEAD.size
-    middle = codec.unpack(stored[start + SALT :])
+    middle = codec.unpack_like(base_content, stored[start + SALT :])
     end = base_content[len(base_content) - suffix :] if suffix else b""
     return stored[start : start + SALT] + base_content[:prefix] + middle + end
 
 
-def is_repacked(codec: Codec, stored: bytes, envelope: bytes) -> bool:
+def is_repacked(codec: Codec, stored: bytes, envelope: bytes, base_content: bytes) -> bool:
     """Whether an envelope is packed in another way than this version packs it."""
     if base_of(stored) is None:
         return codec.pack_envelope(envelope) != stored
     # Which other envelope it builds on was chosen by what was at hand; only what is its own is packed again.
     _, _, prefix, suffix = HEAD.unpack_from(stored, 1)
-    own = envelope[SALT + prefix : len(envelope) - suffix]
-    return codec.pack_envelope(own) != stored[1 + HEAD.size + SALT :]
+    own, packed = envelope[SALT + prefix : len(envelope) - suffix], stored[1 + HEAD.size + SALT :]
+    if packed[:1] == ZSTD_CONTENT:
+        return codec.pack_like(base_content, own) != packed
+    return packed not in (codec.pack_middle(own), codec.pack_envelope(own))  # the latter in earlier releases

@@ -7,7 +7,7 @@ from typing import Any
 from reenact.errors import JsonSyntaxError
 from reenact.store.compression import Codec
 from reenact.store.damage import unpacked
-from reenact.store.deltas import SALT, is_repacked, put_together
+from reenact.store.deltas import SALT, is_repacked, with_base
 from reenact.store.evidence import PayloadPlace, RunEvidence
 from reenact.values.canonical import parse_canonical
 
@@ -29,13 +29,13 @@ class StoredEnvelopes:
         if place is None:
             return None
         stored = self._run.stored(place.payload_id)
-        envelope = self._unpacked(place, stored)
-        if stored is not None and envelope and is_repacked(self._codec, stored, envelope):
+        envelope, base_content = self._unpacked(place, stored)
+        if stored is not None and envelope and is_repacked(self._codec, stored, envelope, base_content):
             self.repacked.add(commitment)
         return envelope
 
     def at(self, place: PayloadPlace) -> bytes:
-        return self._unpacked(place, self._run.stored(place.payload_id))
+        return self._unpacked(place, self._run.stored(place.payload_id))[0]
 
     def value(self, commitment: object) -> Any:
         """The value behind a commitment as far as it can be read; None otherwise."""
@@ -47,11 +47,12 @@ class StoredEnvelopes:
         except JsonSyntaxError:
             return None
 
-    def _unpacked(self, place: PayloadPlace, stored: bytes | None) -> bytes:
+    def _unpacked(self, place: PayloadPlace, stored: bytes | None) -> tuple[bytes, bytes]:
+        """(the envelope, the content that it is built on)."""
         if stored is None:
-            return b""  # the store told of the cell
-        envelope = unpacked(put_together, self._codec, stored, self._run.stored)
-        if isinstance(envelope, bytes):
-            return envelope
-        self._run.damaged.add("payloads", place.row, "body", envelope, place.n)
-        return b""
+            return b"", b""  # the store told of the cell
+        found = unpacked(with_base, self._codec, stored, self._run.stored)
+        if not isinstance(found, str):
+            return found
+        self._run.damaged.add("payloads", place.row, "body", found, place.n)
+        return b"", b""

@@ -26,7 +26,7 @@ from reenact.verify.lines import (
 )
 from reenact.verify.order import CommitOrder
 from reenact.verify.payloads import PayloadCheck
-from reenact.verify.plan import aborts, call_list, check_accepted, check_parent, check_run_plan, plan_hash, read_plan
+from reenact.verify.plan import CallsMade, aborts, check_accepted, check_parent, check_run_plan, plan_hash, read_plan
 from reenact.verify.report import Findings, Problem, Where, first_difference
 from reenact.verify.shapes import (
     ActionRequest,
@@ -75,7 +75,7 @@ class JournalCheck:
         # Heads of the first traces, as long as all of them have ended; the rest waits in `_later`.
         self._ended = Tree()
         self._later: deque[Trace] = deque()
-        self._calls = sha256()
+        self._calls = CallsMade()
 
     @property
     def head(self) -> str | None:
@@ -293,8 +293,7 @@ class JournalCheck:
         for problem in trace.entry(line, value, scene):
             self._report(problem, trace)
         if opens and isinstance(line.artifact, ActionRequest):
-            meta = line.artifact.meta
-            self._calls.update(canonicalize([meta.step_id, meta.skill_id, meta.skill_version]))
+            self._calls.add(line.artifact)
         if trace.chain.terminal:
             self._end_trace(trace, line.artifact)
 
@@ -427,15 +426,12 @@ class JournalCheck:
             return Problem("PLAN_MISMATCH", "the session is sealed, and no finish event with the seal names its plan")
         if self.plan is None or self.run is None:
             return None
-        calls = sha256()
-        for call in call_list(self.plan):
-            calls.update(canonicalize(call))
         return first_difference(
             "PLAN_MISMATCH",
             (
                 ("the seal's plan_hash", plan_hash(self.plan_document), seal.plan_hash),
                 ("the assembled plan's plan_id", self.run.run_id, self.plan.plan_id),
-                ("the calls of the assembled plan", calls.hexdigest(), self._calls.hexdigest()),
+                ("the calls of the assembled plan", *self._calls.held_against(self.plan)),
             ),
         )
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from hashlib import sha256
 from typing import Any
 
+from msgspec import UNSET
+
+from reenact.values.canonical import canonicalize
 from reenact.values.digest import digest
 from reenact.values.ids import project_uuid7
 from reenact.verify.lines import fit
 from reenact.verify.payloads import Value
 from reenact.verify.report import Problem, first_difference
-from reenact.verify.shapes import AcceptedSkill, Event, Plan, RequestMeta, Run
+from reenact.verify.shapes import AcceptedSkill, ActionRequest, Event, Plan, RequestMeta, Run
 
 
 def plan_hash(document: Any) -> str:
@@ -87,7 +91,59 @@ def check_parent(run: Run) -> Problem | None:
     return None
 
 
-def call_list(plan: Plan) -> Iterator[list[str | None]]:
-    """Step id, skill and version of each step: what a session's requests are compared with."""
-    for step in plan.steps:
-        yield [step.step_id, step.skill_id, step.skill_version]
+class CallsMade:
+    """What a session's requests say, in order: the plan that it assembled must say the same.
+
+    Digests of the calls with and without the names of what they were made with, since earlier releases wrote none.
+    """
+
+    def __init__(self) -> None:
+        self._plain, self._named = sha256(), sha256()
+
+    def add(self, request: ActionRequest) -> None:
+        meta, named = request.meta, request.proposal.args.get("$commit")
+        call = [meta.step_id, meta.skill_id, meta.skill_version]
+        self._plain.update(canonicalize(call))
+        self._named.update(canonicalize([*call, named, None if meta.key is UNSET else meta.key]))
+
+    def held_against(self, plan: Plan) -> tuple[str, str]:
+        """(what the plan says of the calls, what the requests say)."""
+        of_plan, names = sha256(), any(commitment_in(step.parameters) for step in plan.steps)
+        for step in plan.steps:
+            call = [step.step_id, step.skill_id, step.skill_version]
+            named = [commitment_in(step.parameters), commitment_in(step.idempotency_key)] if names else []
+            of_plan.update(canonicalize([*call, *named]))
+        return of_plan.hexdigest(), (self._named if names else self._plain).hexdigest()
+
+
+def commitment_in(value: Any) -> str | None:
+    """The commitment in `{"$commit": …}`, by which a session's plan names a value; None of anything else."""
+    named = value.get("$commit") if isinstance(value, dict) and len(value) == 1 else None
+    return named if isinstance(named, str) else None
+
+
+def is_whole(copy: Any, stored: Any, value_of: Callable[[str], Value | None]) -> bool:
+    """Whether `copy` is a session's plan with the values that it names in the place of their names."""
+    if not isinstance(copy, dict) or not isinstance(copy.get("steps"), list):
+        return False
+    steps = stored["steps"]
+    if len(steps) != len(copy["steps"]) or {**copy, "steps": []} != {**stored, "steps": []}:
+        return False
+    return all(
+        canonicalize(step) == canonicalize(whole_step(named, value_of))
+        for step, named in zip(copy["steps"], steps, strict=True)
+    )
+
+
+def whole_step(step: dict[str, Any], value_of: Callable[[str], Value | None]) -> dict[str, Any]:
+    whole = dict(step)
+    arguments, key = commitment_in(step.get("parameters")), commitment_in(step.get("idempotency_key"))
+    if arguments is not None:
+        found = value_of(arguments)
+        whole["parameters"] = {"$erased": arguments} if found is None else found.value
+    if key is not None:
+        found = value_of(key)
+        whole = {name: value for name, value in whole.items() if name != "idempotency_key"}
+        if found is not None:
+            whole["idempotency_key"] = found.value
+    return whole

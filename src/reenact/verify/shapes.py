@@ -408,6 +408,8 @@ class PlanStep(msgspec.Struct, frozen=True):
     skill_id: SkillId
     skill_version: str | None = None
     on_error: OnError | None = None
+    parameters: Any = None
+    idempotency_key: Any = None
 
 
 class Pins(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from reenact.verify.folder import PAYLOADS, Folder, FolderPayloads
 from reenact.verify.journal import GIVE_UP_AFTER, JournalCheck, feed_bodies
 from reenact.verify.lines import MAX_LINE_BYTES, fit, read_canonical
 from reenact.verify.payloads import PayloadCheck, PayloadSource, check_erasures
+from reenact.verify.plan import is_whole
 from reenact.verify.report import Counts, Findings, Problem, Report, Verdict, Where, shown
 from reenact.verify.shapes import Hex64, Kid, Manifest
 
@@ -90,7 +91,7 @@ class _Bundle:
         self._journal(check)
         # Step 6: the copies beside the journal.
         self._seal_copy(check)
-        self._plan_copy(check)
+        self._plan_copy(check, payloads)
         # Step 7: the folder against the manifest.
         self._folder(payloads)
         if self.manifest is not None and check.run_id not in (None, self.manifest.run_id):
@@ -190,15 +191,18 @@ class _Bundle:
             problem = Problem("FILE_MISSING", "the journal is sealed, and seal.json is not there")
             self.findings.add(problem, Where(file="seal.json"))
 
-    def _plan_copy(self, check: JournalCheck) -> None:
-        value = self._document("plan.json")
-        known = check.plan_document
+    def _plan_copy(self, check: JournalCheck, payloads: PayloadCheck) -> None:
+        value, where = self._document("plan.json"), Where(file="plan.json")
+        known, run = check.plan_document, check.run
         if value is None and known is not None and "plan.json" not in self.digests:
             problem = Problem("FILE_MISSING", "the plan's payload is there, and plan.json is not")
-            self.findings.add(problem, Where(file="plan.json"))
-        if value is not None and (known is None or canonicalize(value) != canonicalize(known)):
+            self.findings.add(problem, where)
+        if value is None or (known is not None and canonicalize(value) == canonicalize(known)):
+            return
+        whole = known is not None and run is not None and run.kind == "session"
+        if not whole or not is_whole(value, known, lambda named: payloads.value(named, where)):
             problem = Problem("PLAN_MISMATCH", "plan.json is not the plan whose payload the journal names")
-            self.findings.add(problem, Where(file="plan.json"))
+            self.findings.add(problem, where)
 
     def _folder(self, payloads: PayloadCheck) -> None:
         files = {} if self.manifest is None else self.manifest.files

@@ -6,6 +6,9 @@ import random
 import string
 from pathlib import Path
 
+from benchmarks.plans import workplace
+
+from benchmarks import conversation
 from reenact import Runtime
 from reenact.builtin.llm.stub import STUB_SERVICE
 from reenact.store.checks.verification import verify_run
@@ -40,3 +43,10 @@ def test_two_hundred_turns_of_two_kilobytes_take_less_than_three_megabytes(tmp_p
     assert raw >= TURNS * BYTES_A_TURN
     assert stored < LIMIT, f"{stored:,} bytes for {raw:,} bytes of conversation"
     assert verify_run(str(path), session.run_id).exit_code == 0
+
+
+def test_what_a_conversation_stores_is_bounded_by_its_last_request_whatever_comes_between() -> None:
+    """The benchmark's own measure with fewer turns: there each one counts for more."""
+    with workplace() as folder:
+        assert conversation.stored_ratio(folder, "plain", 120) < 3.5
+        assert conversation.stored_ratio(folder, "crowded", 40, clock=True, answers=5) < 2

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,13 @@ from typing import Any
 import pytest
 
 from reenact import Registry, Runtime, skill
-from reenact.errors import UsageError, WaitingForPerson
-from reenact.record.reader import RunReader
+from reenact.contracts.plan import plan_hash
+from reenact.errors import ChecksumMismatch, UsageError, WaitingForPerson
+from reenact.record.reader import RunReader, steps_of
 from reenact.runtime.people import decisions as people
 from reenact.store.checks.verification import verify_run
+from reenact.store.compression import Codec
+from reenact.values.canonical import canonicalize
 from tests.runtime.session.conftest import World
 
 
@@ -89,6 +94,52 @@ def test_a_session_that_was_cancelled_while_it_waited_has_its_plan_too(runtime: 
     assert asyncio.run(people.cancel(runtime, session.run_id, reason="enough"))
     assert check(runtime, session.run_id) == ["c1", "c2"]
     assert world.calls == {"search": 1}
+
+
+def test_a_plan_names_what_its_calls_were_made_with_and_is_read_whole(runtime: Runtime) -> None:
+    with runtime.session() as session:
+        session.call("search", {"q": "a question that stands nowhere else"})
+        session.call("order", {"item": "x"}, idempotency_key="k")
+    reader = RunReader(runtime.store, session.run_id)
+    recorded = reader.recorded_plan()
+    assert isinstance(recorded, dict)
+    requests = [step.trace.request for step in steps_of(runtime.store, session.run_id).values()]
+    assert [step["parameters"] for step in recorded["steps"]] == [
+        request.proposal.args for request in requests if request
+    ]
+    assert set(recorded["steps"][1]["idempotency_key"]) == {"$commit"}
+    assert b"nowhere else" not in canonicalize(recorded)
+    seal = runtime.store.body(session.run_id, runtime.store.find_run(session.run_id).commits) or b""
+    assert plan_hash(recorded).encode() in seal
+    plan, _ = reader.plan()
+    assert [step.parameters for step in plan.steps] == [{"q": "a question that stands nowhere else"}, {"item": "x"}]
+    assert [step.idempotency_key for step in plan.steps] == [None, "k"]
+
+
+def test_the_end_of_a_session_reads_no_value_again(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    with runtime.session() as session:
+        for number in range(5):
+            session.call("search", {"q": "x" * 3000 + str(number)})
+        monkeypatch.setattr(type(runtime.store), "payload", lambda _store, _run, named, **_near: read.append(named))
+    assert read == []
+
+
+def test_a_session_is_not_sealed_over_commits_that_are_not_its_own(runtime: Runtime) -> None:
+    with pytest.raises(ChecksumMismatch, match="commit 3"), runtime.session() as session:
+        session.call("search", {"q": "1"})
+        session.call("search", {"q": "2"})
+        change_commit(runtime.store.path, 2)
+    assert runtime.store.find_run(session.run_id).status == "running"
+
+
+def change_commit(path: str, n: int) -> None:
+    with closing(sqlite3.connect(path)) as db, db:
+        ((row, stored),) = db.execute("SELECT id, body FROM commits WHERE id & 16777215 = ?", (n,)).fetchall()
+        other = Codec().unpack(stored).replace(b"search", b"sxarch")
+        for (trigger,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            db.execute(f"DROP TRIGGER {trigger}")
+        db.execute("UPDATE commits SET body = ? WHERE id = ?", (Codec().pack_body(other), row))
 
 
 def test_the_history_names_tools_as_model_apis_take_them(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ async def fork(
     refuse_unknown_step(recording, plan, at)
     await refuse_earlier_effect(recording, engine.registry, changed, before(plan, at), at)
     if go_on == "live":
+        plan.refuse_erased(set(plan.index).difference(before(plan, at)))
         refuse_breakers(recording, plan, at, allow=allow_breakers)
     plan.serve_only(set(before(plan, at)) if go_on == "live" else None)
     source = fork_source(engine, recording, plan, at, changed.outputs, go_on)

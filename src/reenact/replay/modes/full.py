@@ -47,6 +47,7 @@ async def full_replay(
     bound = ReplayPlan(recording, document, engine.registry.freeze())
     actions = choose_actions(recording, bound, execute=execute, skip=skip, check=check)
     bound.serve_only(not_executed(actions))
+    bound.refuse_erased({step_id for step_id, action in actions.items() if action != "skip"})
     breakers = full_breakers(recording, bound, actions)
     if breakers and not allow_breakers:
         raise DeterminismBroken(breakers[0].message, [breaker.message for breaker in breakers])

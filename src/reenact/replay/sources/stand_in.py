@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NoReturn
 
 import msgspec
@@ -13,7 +13,8 @@ from reenact.contracts.facts import Facts
 from reenact.contracts.plan import Step, plan_from_document
 from reenact.contracts.references import has_references
 from reenact.contracts.skill import Resources, RiskLevel, SkillMetadata, ToolClass
-from reenact.errors import ReenactError, UnknownPrice
+from reenact.contracts.whole_plan import is_erased
+from reenact.errors import EvidenceError, ReenactError, UnknownPrice
 from reenact.journal.fold import TraceFold
 from reenact.policy.classify import classify
 from reenact.policy.cost import PICODOLLARS_PER_CENT, PriceTable
@@ -105,7 +106,8 @@ class ReplayPlan(RunPlan):
         recorded = self._recording.steps.get(step.step_id)
         if recorded is None or never_existed(recorded.trace):
             return found
-        if found is not None and not (has_references(step.parameters) and recorded.parameters() is None):
+        erased = is_erased(step.parameters) or (has_references(step.parameters) and recorded.parameters() is None)
+        if found is not None and not erased:
             return found  # it decides again; but not about arguments that were erased
         if self._only is not None and step.step_id not in self._only:
             return found
@@ -114,6 +116,15 @@ class ReplayPlan(RunPlan):
     def serve_only(self, step_ids: set[str] | None) -> None:
         """Let stand-ins act for these steps and no others; None for all. Live steps need their code."""
         self._only = step_ids
+
+    def refuse_erased(self, live: Collection[str]) -> None:
+        """Of steps that are to be executed: there is nothing left to call one with whose arguments were erased."""
+        for step in self.plan.steps:
+            if step.step_id in live and is_erased(step.parameters):
+                raise EvidenceError(
+                    f"the arguments of step {step.step_id} of session {self._recording.run_id} were erased; it can be "
+                    "served from the record, and cannot be executed again"
+                )
 
     def is_stand_in(self, step_id: str) -> bool:
         step = self.plan.steps[self.index[step_id]]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from reenact.contracts.plan import Plan, parse_plan, plan_from_document
+from reenact.contracts.whole_plan import refuse_absent
 from reenact.errors import PlanError
 from reenact.runtime.plans.pinning import PinnedPlan, pin_plan
 from reenact.runtime.plans.plan_secrets import refuse_secrets
@@ -37,6 +38,7 @@ def prepare(engine: Engine, given: PlanLike) -> PinnedPlan:
 
 
 def prepare_document(engine: Engine, document: dict[str, object], *, source: str) -> PinnedPlan:
+    refuse_absent(document, source)
     return prepare_plan(engine, plan_from_document(document, source=source)[0], document, source=source)
 
 

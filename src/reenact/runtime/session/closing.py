@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reenact.contracts.records import Event, RunStatus
-from reenact.record.reader import RunReader
+from reenact.record.reader import requests_before
 from reenact.runtime.crash_points import reach
 from reenact.runtime.listeners import Notice
 from reenact.runtime.run import Run
@@ -33,7 +33,8 @@ async def close(run: Run, said: Document | None) -> RunStatus:
 
 def seal(run: Run, status: RunStatus, *, reason: str | None = None) -> None:
     """Stage the end of a session: the calls that were made as its plan, and the seal over it."""
-    document, digest = session_plan(run).assemble(RunReader(run.store, run.run_id).steps())
+    requests = requests_before(run.store, run.run_id, run.journal.fold.head)
+    document, digest = session_plan(run).assemble(requests)
     data, ts = run.journal.book.put_as_it_is(document)[0], run.clock.timestamp()
     run.journal.event(Event(data=data, reason=reason, trace_id=None, ts=ts, type="finish", who=None))
     run.journal.seal(status, digest, run.journal.fold.requested)

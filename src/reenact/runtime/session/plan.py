@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import to_builtins
+from msgspec import UnsetType, to_builtins
 from msgspec.structs import replace
 
+from reenact.contracts.artifacts import ActionRequest, Meta
 from reenact.contracts.model_mistakes import NAMED
 from reenact.contracts.plan import plan_from_document, plan_hash
 from reenact.contracts.plan_rules import PinnedRetry
+from reenact.contracts.whole_plan import COMMIT
 from reenact.errors import SkillNotFound
 from reenact.journal.fold import TraceFold
 from reenact.policy.cost import DEFAULT_PRICES
 from reenact.policy.retry import merge_retry, policy_to_dict
 from reenact.policy.settle import FREE
 from reenact.policy.taxonomy import TAXONOMY_VERSION
-from reenact.record.reader import RecordedStep
 from reenact.runtime.plans.pinning import limits_external_calls, price_of, price_row
 from reenact.runtime.plans.steps import Bound, PlannedStep, RunPlan
 from reenact.skills.registry import Registry
@@ -174,27 +175,26 @@ class SessionPlan(RunPlan):
             caller_key=caller_key,
         )
 
-    def assemble(self, recorded: Iterable[RecordedStep]) -> tuple[Document, str]:
-        """The calls in request order as a pinned plan, and its hash."""
+    def assemble(self, requests: Iterable[ActionRequest]) -> tuple[Document, str]:
+        """The calls in request order as a pinned plan that names what they were made with, and its hash."""
         steps = []
         skills, prices = self.pins.skills, self.pins.prices.skills
-        for step in sorted(recorded, key=lambda item: item.trace.step_index):
-            parameters = step.parameters()
+        for request in sorted(requests, key=step_index):
+            meta = meta_of(request)
             row: Document = {
-                "step_id": step.step_id,
-                "skill_id": str(step.trace.meta("skill_id")),
-                "parameters": parameters if isinstance(parameters, dict) else {},
+                "step_id": meta["step_id"],
+                "skill_id": meta["skill_id"],
+                "parameters": {COMMIT: request.proposal.args[COMMIT]},
                 "on_error": "continue",
             }
-            if step.trace.meta("skill_version") is not None:
-                row["skill_version"] = str(step.trace.meta("skill_version"))
-            digest, reference = step.trace.meta("definition_digest"), f"{row['skill_id']}@{row.get('skill_version')}"
+            if meta["skill_version"] is not None:
+                row["skill_version"] = meta["skill_version"]
+            digest, reference = meta["definition_digest"], f"{row['skill_id']}@{row.get('skill_version')}"
             if isinstance(digest, str):  # of a skill that an earlier process added to the session, and nobody since
                 skills.setdefault(reference, digest)
                 prices.setdefault(reference, FREE)
-            key = step.trace.meta("key")
-            if isinstance(key, str):
-                row["idempotency_key"] = step.value(key, "action_request")
+            if meta.get("key") is not None:
+                row["idempotency_key"] = {COMMIT: meta["key"]}
             steps.append(row)
         context = self.document["context"]
         assert isinstance(context, dict)
@@ -203,3 +203,14 @@ class SessionPlan(RunPlan):
             pins["side_effects"] = sorted(self.pins.side_effects)
         document = {**self.document, "steps": steps, "context": {**context, "pins": pins}}
         return document, plan_hash(document)
+
+
+def meta_of(request: ActionRequest) -> Meta:
+    assert not isinstance(request.meta, UnsetType)
+    return request.meta
+
+
+def step_index(request: ActionRequest) -> int:
+    index = meta_of(request)["step_index"]
+    assert isinstance(index, int)
+    return index

@@ -20,15 +20,15 @@ def erase(
 ) -> None:
     """Erase the arguments, outputs and responses of a step, or of a run with its plan. This cannot be undone.
 
-    What the plan itself says goes with the whole run only, and so do the parameters that a session's plan repeats. Your
-    name and reason stay, and so do step ids and parameters that a skill declares public.
+    What the plan itself says goes with the whole run only; a session's says nothing of its calls' arguments. Your name
+    and reason stay, and so do step ids and parameters that a skill declares public.
 
     Exit codes: 0 erased, 2 not possible yet or not confirmed, 3 the store cannot be used.
     """
     from reenact.cli.options import existing_store, require_reason
     from reenact.cli.screens.printing import plural, print_json
     from reenact.errors import UsageError
-    from reenact.record.erase import copies_of
+    from reenact.record.erase import copies_of, plan_repeats
     from reenact.record.erase import erase as erase_values
     from reenact.runtime.people.decisions import whoami
 
@@ -44,7 +44,7 @@ def erase(
         print_json({"run_id": run_id, "step_id": step, "erased": count, "copies_in": copies})
         return
     typer.echo(f"{plural(count, 'value')} of {about} erased; `reenact verify {run_id}` says that the chain is whole")
-    if step is not None:
+    if step is not None and plan_repeats(opened, run_id):
         typer.echo(f"the plan still says what it says: `reenact erase {run_id}` without a step erases it too")
     for copy in copies:
         typer.echo(f"run {copy} replayed this one and holds values of its own: erase it too")
