@@ -25,7 +25,7 @@ def live_source(engine: Engine, plan: RunPlan) -> LiveSource:
 def redactor_of(engine: Engine, plan: RunPlan) -> Redactor:
     """What takes secrets out of values before they are written; it knows those that the plan names."""
     engine.secrets.learn(secret_names([step.parameters for step in plan.plan.steps]))
-    return Redactor(engine.secrets, tuple(plan.plan.context.secret_fields))
+    return Redactor(engine.secrets, tuple(plan.plan.context.secret_fields), engine.store.encryption_file)
 
 
 def tell_progress(engine: Engine, run_id: str, step_id: str, message: str) -> None:

@@ -10,6 +10,7 @@ from reenact.contracts.records import RunStatus
 from reenact.errors import RunNotFound
 from reenact.store.base import PAYLOAD_BITS, Guard, KeyRecord, LateEffect, OpenRun, RunRow, TraceRow
 from reenact.store.damage import blob
+from reenact.store.encryption import SUFFIX, KeyFile
 from reenact.store.location import sqlite_path
 from reenact.store.signing import SigningKey, load_or_create, signed_frontier
 from reenact.store.sqlite import leases, money, votes
@@ -43,6 +44,7 @@ class SqliteReader:
         self._readers: list[Connection] = []
         self.store_id = self._identify()
         self._key: SigningKey | None = None
+        self.encryption_file = KeyFile(None if self.in_memory else Path(f"{path}{SUFFIX}"))
 
     # -- identity and keys -----------------------------------------------------------------------------------------
 
