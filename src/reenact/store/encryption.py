@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64decode, b64encode
+from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
 
@@ -24,12 +25,17 @@ WHAT = "the store's encryption key"
 class KeyFile:
     """The keys beside a store, one a line: the first encrypts, each decrypts what it has encrypted.
 
-    It is made when something is first encrypted. For the path None the keys live in memory.
+    It is made when something is first encrypted. For the path None the keys live in memory. `note` hears the name of a
+    key that is used for the first time here, before it is.
     """
 
-    def __init__(self, path: Path | None, keys: tuple[bytes, ...] = ()) -> None:
+    def __init__(
+        self, path: Path | None, keys: tuple[bytes, ...] = (), note: Callable[[str], None] = lambda _: None
+    ) -> None:
         self.path = path
         self._keys = keys
+        self._note = note
+        self._used: bytes | None = None
 
     def keys(self) -> tuple[bytes, ...]:
         """Those that are there now; none where nothing was encrypted yet, or the file was lost."""
@@ -49,7 +55,11 @@ class KeyFile:
             else:
                 make_private_file(self.path, f"{text}\n".encode(), WHAT)
                 self._keys = read_keys(self.path)
-        return self._keys[0]
+        key = self._keys[0]
+        if key != self._used:
+            self._note(key_name(key))
+            self._used = key
+        return key
 
     def in_memory(self) -> KeyFile:
         """The same keys for a store that is thrown away; whatever is encrypted there makes no file."""

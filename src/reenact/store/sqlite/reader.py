@@ -27,6 +27,9 @@ RUN_COLUMNS = (
 )
 
 
+ENCRYPTED_WITH = "encrypted_with:"
+
+
 class SqliteReader:
     """One store file, opened: its connections, its identity and key, and all that is only read."""
 
@@ -44,7 +47,8 @@ class SqliteReader:
         self._readers: list[Connection] = []
         self.store_id = self._identify()
         self._key: SigningKey | None = None
-        self.encryption_file = KeyFile(None if self.in_memory else Path(f"{path}{SUFFIX}"))
+        beside = None if self.in_memory else Path(f"{path}{SUFFIX}")
+        self.encryption_file = KeyFile(beside, note=self._note_encryption)
 
     # -- identity and keys -----------------------------------------------------------------------------------------
 
@@ -66,6 +70,12 @@ class SqliteReader:
                     db.execute("INSERT OR IGNORE INTO keys VALUES (?, ?)", (key.kid, key.public_key))
             self._key = key
         return self._key
+
+    def _note_encryption(self, name: str) -> None:
+        """Something is about to be encrypted with the key of this name: should it get lost, the doctor knows."""
+        if not self._writer.query("SELECT 1 FROM store WHERE key = ?", (ENCRYPTED_WITH + name,)):
+            with self._writer.transaction() as db:
+                db.execute("INSERT OR IGNORE INTO store VALUES (?, '')", (ENCRYPTED_WITH + name,))
 
     def key_values(self, agent_id: str, redact: Guard, decrypt: Guard) -> KeyValues:
         """The agent's own key-value map in this store."""
