@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from base64 import b64decode, b64encode
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -46,6 +47,12 @@ class KeyFile:
                 self._keys = ()
         return self._keys
 
+    def named(self, name: str) -> bytes | None:
+        """The key of this name, if it is there."""
+        if all(key_name(key) != name for key in self._keys):
+            self.keys()  # it may have been put back, or made by another process
+        return next((key for key in self._keys if key_name(key) == name), None)
+
     def first(self) -> bytes:
         """The key to encrypt with. It is durable before anything is encrypted with it."""
         if not self._keys and not self.keys():
@@ -62,8 +69,10 @@ class KeyFile:
         return key
 
     def in_memory(self) -> KeyFile:
-        """The same keys for a store that is thrown away; whatever is encrypted there makes no file."""
-        return KeyFile(None, self.keys())
+        """The same keys for a store that is thrown away, as far as they can be read; nothing there makes a file."""
+        with suppress(StoreUnavailable):
+            return KeyFile(None, self.keys())
+        return KeyFile(None)
 
 
 class Keyring:
@@ -82,7 +91,7 @@ class Keyring:
         name = name_in(text)
         if self._given is not None and key_name(self._given) == name:
             return self._given
-        return next((key for key in self._file.keys() if key_name(key) == name), None)  # noqa: SIM118  # no mapping
+        return self._file.named(name)
 
     def advice(self, text: str) -> str:
         """What to do for an encrypted text whose key is not here."""
