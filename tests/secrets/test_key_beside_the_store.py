@@ -135,6 +135,55 @@ def test_a_prompt_like_a_secret_is_sent_again_as_it_was_after_a_kill(tmp_path: P
     clean(tmp_path)
 
 
+def loop(folder: Path) -> list[Any]:
+    """A program that is started again: its prompts hold what its tools told it."""
+    said: list[Any] = []
+    with Bench(folder, ask, log_in).runtime.session(id="order-42") as session:
+        said.append(session.call("log_in").output)
+        for number in range(3):
+            prompt = f"{number}: {json.dumps(said)} {PROMPT}"
+            said.append(session.call("ask", {"folder": str(folder), "prompt": prompt}).output)
+    return said
+
+
+@pytest.mark.parametrize("point", ["before_dispatch:3", "after_dispatch:3", "after_effect:4", "after_seal"])
+def test_a_program_that_is_started_again_gets_what_it_got(tmp_path: Path, point: str) -> None:
+    in_child(lambda: loop(tmp_path), crash_at=point)
+    clean(tmp_path)
+    first, made_then = loop(tmp_path), made(str(tmp_path))
+    assert loop(tmp_path) == first
+    assert json.dumps(first) == json.dumps(loop(tmp_path))
+    assert (made(str(tmp_path)), len(set(Path(tmp_path, COUNT).read_text().split()))) == (made_then, 3)
+    clean(tmp_path)
+
+
+def test_a_program_that_is_started_again_without_the_key_is_told_so_and_calls_nothing(
+    tmp_path: Path, file: Path
+) -> None:
+    assert in_child(lambda: loop(tmp_path), crash_at="after_effect:3") == KILLED
+    kept, made_then = file.read_text(), made(str(tmp_path))
+    file.unlink()
+    with pytest.raises(SecretError, match="is encrypted: set REENACT_SEAL_KEY to the key that is called"):
+        loop(tmp_path)
+    assert (made(str(tmp_path)), file.exists()) == (made_then, False)
+    file.write_text(kept)
+    assert len(loop(tmp_path)) == 4
+
+
+def test_a_recorded_session_is_run_over_with_the_key_of_its_own_store(tmp_path: Path) -> None:
+    first = loop(tmp_path)
+    bench, run_id = Bench(tmp_path, ask, log_in), Bench(tmp_path).store.find_run("last").run_id
+    export_run(bench.path, run_id, tmp_path / "bundle")
+    with bench.runtime.session(replay=run_id) as session:
+        assert session.call("log_in").output == first[0]
+        session.account_for([f"main:{number}" for number in (2, 3, 4)])
+    with (
+        pytest.raises(SecretError, match="the recorded answer of step main:1 is encrypted"),
+        bench.runtime.session(replay=tmp_path / "bundle") as session,
+    ):
+        session.call("log_in")
+
+
 def test_a_duplicate_of_a_call_before_a_crash_carries_its_output_as_it_was(tmp_path: Path) -> None:
     @skill("once", version="1.0.0", tool_class="read", idempotent=True)
     def once() -> dict[str, str]:
