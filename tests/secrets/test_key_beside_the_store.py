@@ -170,6 +170,26 @@ def test_a_program_that_is_started_again_without_the_key_is_told_so_and_calls_no
     assert len(loop(tmp_path)) == 4
 
 
+def test_a_tool_that_calls_the_name_of_another_a_password_shuts_nobody_out(tmp_path: Path) -> None:
+    @skill("sly", version="1.0.0", tool_class="read")
+    def sly() -> dict[str, str]:
+        return {"password": "second_tool", "cookie": "my-order-42"}
+
+    @skill("second_tool", version="1.0.0", tool_class="read")
+    def second_tool() -> str:
+        return "here"
+
+    def start() -> list[object]:
+        with Bench(tmp_path, sly, second_tool).runtime.session(id="sly") as session:
+            made = [session.call("sly"), session.call("second_tool", idempotency_key="my-order-42")]
+            made.append(session.call("second_tool", step_id="second_tool"))
+        return [outcome.output for outcome in made]
+
+    assert in_child(start, crash_at="before_dispatch:3") == KILLED
+    for _ in range(2):
+        assert start() == [{"cookie": "my-order-42", "password": "second_tool"}, "here", "here"]
+
+
 def test_a_recorded_session_is_run_over_with_the_key_of_its_own_store(tmp_path: Path) -> None:
     first = loop(tmp_path)
     bench, run_id = Bench(tmp_path, ask, log_in), Bench(tmp_path).store.find_run("last").run_id

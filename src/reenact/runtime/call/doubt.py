@@ -131,7 +131,7 @@ def ends_by_word(call: Call) -> bool:
 def late_result(run: Run, trace_id: str, number: int) -> AttemptResult | None:
     """What the executor before us got, if it came back in time to leave it."""
     for kept in run.store.late_effects(run.run_id, trace_id):
-        value = run.journal.book.redactor.decrypt(parse_canonical(kept.body))
+        value = run.journal.book.redactor.decrypt(parse_canonical(kept.body), passed_on=True)
         shut = run.journal.book.redactor.why_shut(value)
         if shut is not None:
             raise Parked("held", f"what a call returned late is encrypted: {shut} to go on")

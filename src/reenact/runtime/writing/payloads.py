@@ -145,4 +145,4 @@ class PayloadBook:
 
     def _opened(self, envelope: bytes, commitment: str) -> object:
         value = open_envelope(envelope, commitment)
-        return self.redactor.decrypt(value) if ENCRYPTED in envelope else value
+        return self.redactor.decrypt(value, passed_on=True) if ENCRYPTED in envelope else value

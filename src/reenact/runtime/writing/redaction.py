@@ -70,6 +70,11 @@ class Redactor:
         rules = self.rules()
         return text if rules.passes_text(text) else str(rules.apply_text(text, lambda _: REDACTED))
 
+    def is_name(self, text: str) -> bool:
+        """Whether a text may stand in the chain as a name: neither a secret of the host nor like one in its look."""
+        rules = self.handed_out()
+        return rules.passes_text(text) or rules.apply_text(text, lambda _: REDACTED) is text
+
     def mark_outcome(self, outcome: StructuredOutcome, hints: tuple[str, ...] = ()) -> StructuredOutcome:
         """The outcome as listeners get it."""
         message, details = self.redact_text(outcome.message), self.mark(outcome.details, hints)
@@ -108,26 +113,27 @@ class Redactor:
         self._key = self._key or self._keys.first()
         return {"$sealed": encrypt_text(self._key, secret)}
 
-    def decrypt(self, value: object) -> object:
+    def decrypt(self, value: object, *, passed_on: bool = False) -> object:
         """What `redact` encrypted, decrypted. What no key here opens stays as it is; SecretError if it was changed.
 
-        What was decrypted is a secret wherever it goes from here, also under a name that says nothing of it.
+        What is `passed_on` to a step is a secret wherever it goes from here, also under a name that says nothing of it.
         """
         if isinstance(value, dict):
-            return (
-                self._open(value) if is_encrypted(value) else {key: self.decrypt(item) for key, item in value.items()}
-            )
+            if is_encrypted(value):
+                return self._open(value, passed_on=passed_on)
+            return {key: self.decrypt(item, passed_on=passed_on) for key, item in value.items()}
         if isinstance(value, list):
-            return [self.decrypt(item) for item in value]
+            return [self.decrypt(item, passed_on=passed_on) for item in value]
         return value
 
-    def _open(self, mark: dict[str, str]) -> object:
+    def _open(self, mark: dict[str, str], *, passed_on: bool) -> object:
         text = mark["$sealed"]
         key = None if self._keys is None else self._keys.key_for(text)
         if key is None:
             return mark
         self._key, found = key, decrypt_text(key, text)
-        self._opened.update(each for each in texts(found) if BY_LOOK.take_out_shapes(each) is each)
+        if passed_on:
+            self._opened.update(each for each in texts(found) if BY_LOOK.take_out_shapes(each) is each)
         return found
 
     def decrypt_outcome(self, outcome: StructuredOutcome) -> StructuredOutcome:
