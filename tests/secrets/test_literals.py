@@ -1,4 +1,4 @@
-"""A secret that stands literally in a plan or a call is refused, with its place and what to write instead."""
+"""A secret that stands literally in a plan is refused; in a call what only looks like one is encrypted."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 
 from reenact import skill
 from reenact.errors import PlanError, UsageError
+from reenact.record.reader import RunReader
+from reenact.replay import replay
 from tests.cli.harness import Command, error_line
 from tests.runtime.running import Bench, outcome_of, plan, step
 from tests.secrets.planting import leaks_in_files, leaks_in_store
@@ -80,16 +82,11 @@ def test_the_value_of_a_secret_that_the_plan_names_is_found_in_the_plan_itself(
 
 def test_a_reference_may_stand_where_a_secret_may_not(tmp_path: Path) -> None:
     bench = Bench(tmp_path, take)
-    result = bench.run(
-        step(take, {"label": "none"}),
-        step(take, {"card_number": "{{s0}}"}),
-        on_error="continue",
-    )
-    refused = result.outcomes[1]
-    assert refused.code == "ERR_VALIDATION_FAILED"
-    assert refused.details is not None
-    assert "REENACT_SEAL_KEY" in str(refused.details["reason"])
+    result = bench.run(step(take, {"label": "none"}), step(take, {"card_number": "{{s0}}"}))
+    assert result.outcomes[1].output == "5"
     bench.check(result)
+    *_, second = RunReader(bench.store, result.run_id).steps()
+    assert places_of_encrypted(second.parameters()) == ["/card_number"]
 
 
 def test_the_command_says_it_in_one_line(reenact: Command) -> None:
@@ -107,12 +104,39 @@ def test_the_command_says_it_in_one_line(reenact: Command) -> None:
         ({"headers": {"Authorization": "Bearer x"}}, "/headers/Authorization"),
         ({"card_number": "4242"}, "/card_number"),
         ({"deep": {"code": "x"}}, "/deep/code"),
-        ({"deep": [f"see {KNOWN}"]}, "/deep/0"),
     ],
 )
-def test_a_call_of_a_session_is_refused_and_its_host_told_how_to_bind_it(
+def test_what_only_looks_like_a_secret_in_a_call_of_a_session_is_encrypted_and_not_refused(
     tmp_path: Path, parameters: dict[str, object], place: str
 ) -> None:
+    bench = Bench(tmp_path, take)
+    with bench.runtime.session() as session:
+        outcome = session.call("take", parameters)
+    assert outcome.ok, outcome
+    (recorded,) = RunReader(bench.store, session.run_id).steps()
+    assert place in places_of_encrypted(recorded.parameters())
+    bench.check(session.run_id)
+    assert leaks_in_files(tmp_path) == []
+    assert leaks_in_store(Path(bench.path)) == []
+
+
+def places_of_encrypted(value: Any, path: str = "") -> list[str]:
+    if isinstance(value, dict):
+        if "$sealed" in value:
+            return [path]
+        return [found for key, item in value.items() for found in places_of_encrypted(item, f"{path}/{key}")]
+    return []
+
+
+@pytest.mark.parametrize("key", [None, SEAL_KEY])
+@pytest.mark.parametrize(
+    ("parameters", "place"), [({"deep": [f"see {KNOWN}"]}, "/deep/0"), ({"label": KNOWN}, "/label")]
+)
+def test_a_secret_of_the_host_in_a_call_is_refused_and_its_host_told_how_to_bind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parameters: dict[str, object], place: str, key: str | None
+) -> None:
+    if key is not None:
+        monkeypatch.setenv("REENACT_SEAL_KEY", key)
     bench = Bench(tmp_path, take, secrets={"KNOWN": KNOWN})
     with bench.runtime.session() as session:
         outcome = session.call("take", parameters)
@@ -120,8 +144,9 @@ def test_a_call_of_a_session_is_refused_and_its_host_told_how_to_bind_it(
     assert outcome.details is not None
     assert outcome.details["secret_at"] == [place]
     reason = str(outcome.details["reason"])
-    assert f'write secrets={{"{place}": "NAME"}}, or set REENACT_SEAL_KEY' in reason
+    assert f'write secrets={{"{place}": "NAME"}}' in reason
     bench.check(session.run_id)
+    assert replay(bench.store, session.run_id).verdict == "matched"
     assert leaks_in_files(tmp_path) == []
     assert leaks_in_store(Path(bench.path)) == []
 
@@ -163,6 +188,18 @@ def test_with_a_key_the_call_of_a_session_goes_on_and_its_literal_is_encrypted(
     bench.check(session.run_id)
     assert leaks_in_files(tmp_path) == []
     assert leaks_in_store(Path(bench.path)) == []
+
+
+def test_a_caller_may_say_the_words_of_the_mark(tmp_path: Path) -> None:
+    """A host's secret is hidden from a model by them, and the model says them again."""
+    bench = Bench(tmp_path, take, secrets={"KNOWN": KNOWN})
+    with bench.runtime.session() as session:
+        hidden = session.call("take", {}, secrets={"/label": "KNOWN"}).output
+        assert hidden == "[redacted]0"
+        assert session.call("take", {"label": f"you said {hidden}"}).output == f"you said {hidden}0"
+        assert not session.call("take", {"label": KNOWN}).ok
+    bench.check(session.run_id)
+    assert replay(bench.store, session.run_id).verdict == "matched"
 
 
 def test_a_plan_is_refused_with_a_key_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

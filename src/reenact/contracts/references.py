@@ -2,8 +2,8 @@
 
 Only what stands literally in the pinned plan is expanded: `{{step.path}}` when a step is requested, `{"$secret": NAME}`
 when it is dispatched. A value that is put in from outside has every key that begins with `$` prefixed by one more, and
-dispatch takes one off again. `{"$sealed": TEXT}` is a secret that a tool returned, encrypted: what was recorded may
-hold it, and it stays shut where its key is not there.
+dispatch takes one off again. `{"$sealed": TEXT}` is something like a secret, encrypted: what was recorded may hold it,
+and it stays shut where its key is not there.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ class UnresolvedReference(Exception):  # it becomes a refusal, nobody handles it
 
 class EncryptedReference(UnresolvedReference):
     """A reference inside a longer text to a value that is encrypted."""
+
+    def __init__(self, message: str, value: object) -> None:
+        super().__init__(message)
+        self.value = value
 
 
 def escape(value: object, *, recorded: bool = False) -> object:
@@ -65,10 +69,19 @@ def escape_encrypted_marks(value: object) -> object:
     return value
 
 
-def has_encrypted(value: object) -> bool:
+def first_encrypted(value: object) -> str | None:
+    """What was encrypted in a value and still is: the first such text."""
     if isinstance(value, dict):
-        return is_encrypted(value) or any(has_encrypted(item) for item in value.values())
-    return isinstance(value, list) and any(has_encrypted(item) for item in value)
+        if is_encrypted(value):
+            return str(value["$sealed"])
+        value = list(value.values())
+    if not isinstance(value, list):
+        return None
+    return next((found for found in map(first_encrypted, value) if found is not None), None)
+
+
+def has_encrypted(value: object) -> bool:
+    return first_encrypted(value) is not None
 
 
 def unescape(value: object, secret: Callable[[str], object] | None) -> object:
@@ -154,7 +167,7 @@ def resolve_text(text: str, earlier: Mapping[str, int], output: Callable[[str], 
     def put_in(match: re.Match[str]) -> str:
         found = look_up(match[1], earlier, output, where)
         if has_encrypted(found):
-            raise EncryptedReference(f"{where or '/'}: the value of {match[1]!r} is encrypted")
+            raise EncryptedReference(f"{where or '/'}: the value of {match[1]!r} is encrypted", found)
         return found if isinstance(found, str) else canonicalize(found).decode()
 
     return REFERENCE.sub(put_in, text)

@@ -234,6 +234,21 @@ class SecretRules:
                 yield from self._find(item, where)
 
 
+def places(value: object, matches: Callable[[object], bool], path: str = "") -> Iterator[str]:
+    """JSON pointers of the scalars and names in a value for which `matches` holds; of a name, not what it says."""
+    if isinstance(value, dict):
+        for key, item in () if is_mark(value) else value.items():
+            if matches(key):
+                yield f"{path}/{REDACTED}"
+            else:
+                yield from places(item, matches, f"{path}/{pointer_part(key)}")
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from places(item, matches, f"{path}/{index}")
+    elif matches(value):
+        yield path or "/"
+
+
 def after_introduction(match: re.Match[str]) -> str:
     introduction = INTRODUCTION.match(match[0])
     return f"{introduction[0] if introduction else ''}{REDACTED}"

@@ -19,6 +19,7 @@ from reenact.contracts.outcome import (
 from reenact.journal.fold import TraceFold
 from reenact.policy.cost import cents
 from reenact.policy.taxonomy import is_retryable
+from reenact.values.canonical import as_recorded
 
 ERASED = "the value was erased; its commitment still stands"
 
@@ -84,12 +85,15 @@ def build_outcome(
     details: dict[str, object] | None = None,
     latency_ms: int = 0,
 ) -> StructuredOutcome:
-    """The outcome of a trace as it stands: its cost, retries and side effects are those of its attempts."""
+    """The outcome of a trace as it stands: its cost, retries and side effects are those of its attempts.
+
+    Its details are as a record gives them back, from the first moment on: in the record's order.
+    """
     meta = cast("dict[str, object]", cast("ActionRequest", trace.request).meta)
     return StructuredOutcome(
         code=code,
         cost_cents=cents(trace.cost_exact) if trace.cost_exact else 0,
-        details=details,
+        details=None if details is None else cast("dict[str, object]", as_recorded(details)),
         latency_ms=latency_ms,
         message=message,
         metadata=OutcomeMetadata(skill_id=str(meta["skill_id"]), skill_version=str(meta["skill_version"])),
@@ -116,7 +120,9 @@ def outcome_side_effects(trace: TraceFold) -> list[OutcomeSideEffect]:
 
 def with_output(outcome: StructuredOutcome, output: object) -> StructuredOutcome:
     """What the caller gets: the recorded outcome, and the output beside it."""
-    return replace(outcome, details={**(outcome.details or {}), "output": output})
+    if outcome.details is None:
+        return replace(outcome, details={"output": output})
+    return replace(outcome, details=dict(sorted({**outcome.details, "output": output}.items())))
 
 
 def said(outcome: StructuredOutcome) -> str:

@@ -12,6 +12,7 @@ from reenact.runtime.listeners import Notice, tell_all
 from reenact.runtime.plans.steps import RunPlan
 from reenact.runtime.writing.redaction import Redactor
 from reenact.skills.services import KV_SERVICE
+from reenact.store.base import Store
 
 
 def live_source(engine: Engine, plan: RunPlan) -> LiveSource:
@@ -22,10 +23,15 @@ def live_source(engine: Engine, plan: RunPlan) -> LiveSource:
     return LiveSource(engine.clock, engine.secrets, services=services, on_progress=partial(tell_progress, engine))
 
 
-def redactor_of(engine: Engine, plan: RunPlan) -> Redactor:
-    """What takes secrets out of values before they are written; it knows those that the plan names."""
+def redactor_of(engine: Engine, plan: RunPlan, recorded_in: Store | None = None) -> Redactor:
+    """What takes secrets out of values before they are written; it knows those that the plan names.
+
+    `recorded_in` is the store of what is read with it, where that is another.
+    """
     engine.secrets.learn(secret_names([step.parameters for step in plan.plan.steps]))
-    return Redactor(engine.secrets, tuple(plan.plan.context.secret_fields))
+    return Redactor(
+        engine.secrets, tuple(plan.plan.context.secret_fields), (recorded_in or engine.store).encryption_file
+    )
 
 
 def tell_progress(engine: Engine, run_id: str, step_id: str, message: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from reenact.errors import SkillError
-from reenact.values.canonical import MAX_DEPTH, MAX_SAFE_INTEGER, number_as_recorded
+from reenact.values.canonical import MAX_DEPTH, MAX_SAFE_INTEGER, in_order, number_as_recorded
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _TEXTUAL = (datetime.datetime, datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, uuid.UUID)
@@ -35,8 +35,9 @@ def to_plain(value: object, what: str = "the result") -> Any:
     """Dictionaries, lists, strings, numbers, booleans and None, and nothing else.
 
     Structs, dataclasses, TypedDicts, enums and pydantic models become what they stand for, dates and paths texts, and
-    numbers what a record gives back: 2.0 is 2. Whatever JSON cannot express raises `ERR_SERIALIZATION_FAILED` with a
-    JSON Pointer to it. The whole table: docs/reference/python_api.md.
+    all is as a record gives it back: 2.0 is 2, and the members of an object stand in the record's order. Whatever JSON
+    cannot express raises `ERR_SERIALIZATION_FAILED` with a JSON Pointer to it. The whole table:
+    docs/reference/python_api.md.
     """
     try:
         return _plain(value, [])
@@ -75,7 +76,10 @@ def _plain(value: object, above: list[int]) -> Any:
             refused.tokens.append(str(token))
             raise
     above.pop()
-    return result if named else list(result.values())
+    if not named:
+        return list(result.values())
+    names = in_order(result)
+    return result if names == list(result) else {name: result[name] for name in names}
 
 
 def _is_container(value: object) -> bool:

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from reenact.contracts.records import RunKind, RunMode, RunStatus, Seal
 from reenact.skills.services import KeyValueService
+from reenact.store.encryption import KeyFile
 from reenact.store.signing import SigningKey
 
 if TYPE_CHECKING:
@@ -236,6 +237,9 @@ class Store(Protocol):
     url: str
     in_memory: bool
     """Nothing in it waits for a disk, and nothing outlives the process."""
+
+    encryption_file: KeyFile
+    """The keys that secrets in its values are encrypted with, beside the store and never in it."""
 
     @property
     def signing_key(self) -> SigningKey: ...

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from hashlib import sha256
@@ -19,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from reenact.errors import ChecksumMismatch, StoreUnavailable
+from reenact.store.private_file import make_private_file
 
 
 class SigningKey:
@@ -58,21 +58,8 @@ def read_key(path: Path) -> SigningKey:
 def create_key(path: Path) -> SigningKey:
     private = Ed25519PrivateKey.generate()
     pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    try:
-        fresh = path.with_name(f"{path.name}.{os.getpid()}")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(pem)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(fresh, path)  # fails where another process made the key first: then that one counts
-        except FileExistsError:
-            return read_key(path)
-        finally:
-            fresh.unlink()
-    except OSError as error:
-        raise StoreUnavailable(f"the store's key {path} cannot be written: {error.strerror}") from None
+    if not make_private_file(path, pem, "the store's key"):
+        return read_key(path)
     return SigningKey(private)
 
 

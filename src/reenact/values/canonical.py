@@ -24,7 +24,16 @@ from reenact.values.parse import MAX_DEPTH, MAX_SAFE_INTEGER, parse_json, read
 from reenact.values.refusal import advice
 from reenact.values.shape import members_of, shape_of
 
-__all__ = ["MAX_DEPTH", "MAX_SAFE_INTEGER", "as_recorded", "canonicalize", "parse_canonical", "parse_json", "read_back"]
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_SAFE_INTEGER",
+    "as_recorded",
+    "canonicalize",
+    "in_order",
+    "parse_canonical",
+    "parse_json",
+    "read_back",
+]
 
 # "sorted" orders dict keys and struct fields by their UTF-8 bytes; the guard lets only ASCII keys through,
 # for which that is the order of RFC 8785.
@@ -188,7 +197,7 @@ def _write(value: object, parts: list[str], depth: int) -> None:
         return
     opening = "{"
     members = _members(value, kind)
-    for key in _in_order(members):
+    for key in in_order(members):
         try:
             parts.append(f"{opening}{_string(key)}:")
             _write_member(members[key], parts, depth + 1)
@@ -227,9 +236,9 @@ def _members(value: object, kind: type) -> dict[str, object]:
     raise _Refused(advice(value))
 
 
-def _in_order(members: dict[str, object]) -> list[str]:
-    """RFC 8785, 3.2.3: by UTF-16 code units. For ASCII that is the order of code points."""
-    if "".join(members).isascii():
+def in_order(members: dict[str, object]) -> list[str]:
+    """The names of an object's members in the order of RFC 8785, 3.2.3: by UTF-16 code units."""
+    if "".join(members).isascii():  # for those it is the order of code points
         return sorted(members)
     return sorted(members, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
 

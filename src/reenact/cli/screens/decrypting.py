@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reenact.store.encryption import KeyFile
 
 
-def decrypt_all(value: Any) -> Any:
-    """The value with everything in it decrypted; SecretError without the key, or with another one."""
+def decrypt_all(value: Any, file: KeyFile) -> Any:
+    """The value with everything in it decrypted; SecretError where a key is not here."""
     from reenact.contracts.references import is_encrypted
     from reenact.errors import SecretError
-    from reenact.runtime.writing.redaction import KEY_VARIABLE, decrypt_text, encryption_key
+    from reenact.store.encryption import Keyring, decrypt_text
 
-    key = encryption_key()
-    if key is None:
-        raise SecretError(f"values are encrypted with a key that is not set; put it into {KEY_VARIABLE}")
+    keys = Keyring(file)
 
     def decrypted(item: Any) -> Any:
         if is_encrypted(item):
-            return decrypt_text(key, item["$sealed"])
+            text = item["$sealed"]
+            key = keys.key_for(text)
+            if key is None:
+                raise SecretError(f"a value is encrypted: {keys.advice(text)}")
+            return decrypt_text(key, text)
         if isinstance(item, dict):
             return {name: decrypted(inner) for name, inner in item.items()}
         if isinstance(item, list):

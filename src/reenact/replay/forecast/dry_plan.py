@@ -33,8 +33,8 @@ from reenact.runtime.gates.validate import TOLD
 from reenact.runtime.money import reserved_by
 from reenact.runtime.plans.pinning import PinnedPlan
 from reenact.runtime.plans.steps import PlannedStep, RunPlan
-from reenact.runtime.writing.redaction import KEY_VARIABLE
 from reenact.skills.registry import Registry
+from reenact.store.encryption import KEY_VARIABLE
 
 Parameters = dict[str, object]
 

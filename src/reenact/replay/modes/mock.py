@@ -33,7 +33,7 @@ async def mock_replay(
     candidate = recording.document if document is None else document
     breakers = tuple(mock_breakers(recording, candidate, registry))
     plan = ReplayPlan(recording, candidate, registry)
-    engine = throw_away_engine(registry, clock)
+    engine = throw_away_engine(registry, clock, recording.store)
     source = RecordedSource(recording, plan.plan.context.supervisor)
     run = begin(
         engine, plan, source, mode="mock_replay", parent_run=recording.run_id, original_run_id=recording.seed_run_id

@@ -76,6 +76,9 @@ class FullReplaySource(EffectSource):
     def missing_secret(self, step: PlannedStep, parameters: dict[str, object], /) -> str | None:
         return None if self.action(step) == "skip" else self.live.missing_secret(step, parameters)
 
+    def secrets_refused(self, step: PlannedStep, /) -> list[str]:
+        return self.recorded.secrets_refused(step) if self.action(step) == "skip" else []
+
     def given_up(self, step: PlannedStep, /) -> Refusal | None:
         return self.recorded.given_up(step) if self.action(step) == "skip" else None
 
@@ -146,6 +149,9 @@ class ForkSource(EffectSource):
 
     def missing_secret(self, step: PlannedStep, parameters: dict[str, object], /) -> str | None:
         return self.source(step.step_id).missing_secret(step, parameters)
+
+    def secrets_refused(self, step: PlannedStep, /) -> list[str]:
+        return self.source(step.step_id).secrets_refused(step)
 
     def given_up(self, step: PlannedStep, /) -> Refusal | None:
         return self.source(step.step_id).given_up(step)

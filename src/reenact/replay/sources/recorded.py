@@ -63,7 +63,7 @@ class RecordedSource(EffectSource):
             )
         if self.in_turn is not None:
             await self.in_turn(call.step.step_id)
-        if self.strict and canonicalize(opened(recorded.parameters())) != canonicalize(call.parameters):
+        if self.strict and canonicalize(self.opened(recorded.parameters())) != canonicalize(call.parameters):
             raise NothingRecorded(
                 call.step, "a call with parameters that the recorded run did not use", call.parameters
             )
@@ -71,6 +71,10 @@ class RecordedSource(EffectSource):
         if call.step.step_id in self.outputs and result.output is not None:
             return structs.replace(result, output=self.outputs[call.step.step_id], response=SAME)
         return result
+
+    def opened(self, value: object) -> object:
+        """A recorded value as a call is made with it: with the key, what was encrypted is decrypted."""
+        return Redactor(Secrets(), (), self.recording.store.encryption_file).decrypt(value)
 
     def redispatches(self, trace: TraceFold, /, **_known: bool) -> int:
         recorded = self.recording.trace(trace.step_id)
@@ -82,6 +86,13 @@ class RecordedSource(EffectSource):
         if recorded is None or refused_by(recorded.trace, "validate", "ERR_SECRET_UNAVAILABLE") is None:
             return None
         return str(details_of(recorded).get("secret", "as recorded"))
+
+    def secrets_refused(self, step: PlannedStep, /) -> list[str]:
+        recorded = self.recording.steps.get(step.step_id)
+        if recorded is None or refused_by(recorded.trace, "validate", "ERR_VALIDATION_FAILED") is None:
+            return []
+        places = details_of(recorded).get("secret_at")
+        return [str(place) for place in places] if isinstance(places, list) else []
 
     def given_up(self, step: PlannedStep, /) -> Refusal | None:
         recorded = self.recording.steps.get(step.step_id)
@@ -182,11 +193,6 @@ def recorded_output(recorded: RecordedStep) -> tuple[str | None, object]:
     assert recorded.trace.effect is not None
     commitment = recorded.trace.effect.commitment("/output")
     return commitment, None if commitment is None else recorded.value(commitment, "tool_effect")
-
-
-def opened(value: object) -> object:
-    """A recorded value as a call is made with it: with the key, what was encrypted is decrypted."""
-    return Redactor(Secrets()).decrypt(value)
 
 
 def args_commitment(recorded: RecordedStep) -> str:

@@ -61,8 +61,8 @@ def request(call: Call, commitment: str) -> ActionRequest:
     if step.lane is not None:
         meta["lane"] = step.lane
     if step.caller_key is not None:
-        book = run.journal.book
-        meta["key"] = book.put_as_it_is(book.redactor.redact_text(step.caller_key))[0]
+        book, key = run.journal.book, step.caller_key
+        meta["key"] = book.put_as_it_is(key if book.redactor.is_name(key) else book.redactor.redact_text(key))[0]
     trace_id, action_request_id, ts = run.clock.uuid7(), run.clock.uuid7(), run.clock.timestamp()
     return ActionRequest(
         action_request_id=action_request_id,

@@ -6,7 +6,6 @@ from reenact.contracts.records import Event
 from reenact.contracts.references import (
     EncryptedReference,
     UnresolvedReference,
-    has_encrypted,
     has_references,
     resolve,
 )
@@ -18,20 +17,23 @@ from reenact.runtime.parked import Parked
 from reenact.runtime.plans.accepted import changed
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.runtime.run import Run
-from reenact.runtime.writing.redaction import KEY_VARIABLE
+from reenact.runtime.writing.payloads import ENCRYPTED
 
 
 def begin(run: Run, step: PlannedStep) -> Call:
     """A fresh step: its parameters resolved, its request staged."""
-    book, opened = run.journal.book, run.journal.book.redactor.decrypt(step.parameters)
-    assert isinstance(opened, dict)
-    call = Call(run, step, opened, run.source.is_live(step), gate=run.gates.duplicates)
+    book = run.journal.book
+    call = Call(run, step, step.parameters, run.source.is_live(step), gate=run.gates.duplicates)
     content, call.plain = book.content_of(call.parameters, step.redact_hints)
+    if ENCRYPTED in content:  # in a plan that a session left: opened here, and encrypted as before where it is written
+        opened = book.redactor.decrypt(call.parameters, passed_on=True)
+        assert isinstance(opened, dict)
+        call.parameters = opened
     if not run.plan.literal and (not call.plain or b"{{" in content) and has_references(call.parameters):
         resolve_references(call)
         content, call.plain = book.content_of(call.parameters, step.redact_hints)
-    if not call.plain and call.is_live and has_encrypted(call.parameters):
-        raise still_encrypted(step)
+    if not call.plain:
+        hold_encrypted(call, call.parameters)
     kept, call.tool_class = book.put_content(content)[0], step.tool_class(call.parameters)
     call.trace = run.journal.entry(artifacts.request(call, kept))
     return call
@@ -46,8 +48,8 @@ def resolve_references(call: Call) -> None:
         assert isinstance(resolved, dict)
         call.parameters = resolved
     except UnresolvedReference as error:
-        if isinstance(error, EncryptedReference) and call.is_live:
-            raise still_encrypted(step) from None
+        if isinstance(error, EncryptedReference):
+            hold_encrypted(call, error.value)
         served = run.source.served_parameters(step)
         if served is None:
             call.unresolved = str(error)
@@ -55,8 +57,11 @@ def resolve_references(call: Call) -> None:
             call.parameters = served
 
 
-def still_encrypted(step: PlannedStep) -> Parked:
-    return Parked("held", f"step {step.step_id} needs a value that is encrypted: set {KEY_VARIABLE} to go on")
+def hold_encrypted(call: Call, value: object) -> None:
+    """Nothing is sent with a value that no key here opens."""
+    shut = call.run.journal.book.redactor.why_shut(value) if call.is_live else None
+    if shut is not None:
+        raise Parked("held", f"step {call.step.step_id} needs a value that is encrypted: {shut} to go on") from None
 
 
 def reopen(run: Run, trace: TraceFold, step: PlannedStep, *, near: int | None = None) -> Call:
@@ -68,7 +73,8 @@ def reopen(run: Run, trace: TraceFold, step: PlannedStep, *, near: int | None = 
     except LookupError:
         raise Parked("held", f"step {step.step_id}: its arguments are gone; nothing can be dispatched") from None
     assert isinstance(parameters, dict)
-    if live and trace.state != "PENDING" and holds_mark(parameters):
+    # What the host of a session said is recorded as it is: there the mark is its own word.
+    if live and trace.state != "PENDING" and not run.plan.is_session and holds_mark(parameters):
         raise Parked("held", f"step {step.step_id}: a secret was taken out of its arguments; nothing can be dispatched")
     # An envelope that holds the parameters as planned says that a reference in them led nowhere.
     as_planned = parameters == step.parameters and has_references(step.parameters) and not run.plan.literal

@@ -10,7 +10,7 @@ from reenact.errors import StoreError
 from reenact.policy.classify import classify
 from reenact.policy.settle import FREE, settle
 from reenact.runtime import crash_points
-from reenact.runtime.call import artifacts, doubt, ending, unrecorded
+from reenact.runtime.call import artifacts, begin, doubt, ending, unrecorded
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.ending import Kept
 from reenact.runtime.call.retry import back_off
@@ -87,6 +87,7 @@ async def make_durable(call: Call) -> None:
 
 def hold_without_secret(call: Call) -> None:
     """Nothing may be dispatched without its secret, and nothing be given up for it: a person puts it back."""
+    begin.hold_encrypted(call, call.parameters)
     name = call.missing_secret()
     if name is not None:
         raise Parked("held", f"step {call.step.step_id} needs the secret {name}, which is not set")

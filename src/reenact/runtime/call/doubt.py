@@ -12,7 +12,6 @@ import msgspec
 
 from reenact.contracts.facts import Facts
 from reenact.contracts.records import Event
-from reenact.contracts.references import has_encrypted
 from reenact.errors import StoreError
 from reenact.runtime.call import artifacts
 from reenact.runtime.call.call import Call
@@ -23,7 +22,6 @@ from reenact.runtime.gates.answer import Refusal
 from reenact.runtime.money import reserved_by
 from reenact.runtime.parked import Parked
 from reenact.runtime.run import Run
-from reenact.runtime.writing.redaction import KEY_VARIABLE
 from reenact.store.base import LateEffect
 from reenact.values.canonical import canonicalize, parse_canonical
 
@@ -133,9 +131,10 @@ def ends_by_word(call: Call) -> bool:
 def late_result(run: Run, trace_id: str, number: int) -> AttemptResult | None:
     """What the executor before us got, if it came back in time to leave it."""
     for kept in run.store.late_effects(run.run_id, trace_id):
-        value = run.journal.book.redactor.decrypt(parse_canonical(kept.body))
-        if has_encrypted(value):
-            raise Parked("held", f"what a call returned late is encrypted; set {KEY_VARIABLE} to go on")
+        value = run.journal.book.redactor.decrypt(parse_canonical(kept.body), passed_on=True)
+        shut = run.journal.book.redactor.why_shut(value)
+        if shut is not None:
+            raise Parked("held", f"what a call returned late is encrypted: {shut} to go on")
         late = msgspec.convert(value, Late)
         if late.attempt == number:
             data = run.journal.book.put_as_it_is(parse_canonical(kept.body))[0]

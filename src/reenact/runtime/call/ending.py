@@ -18,6 +18,7 @@ from reenact.runtime.effects.source import PersonSaid
 from reenact.runtime.gates.answer import Refusal
 from reenact.runtime.run import Run
 from reenact.store.base import KeyCompletion, KeyState
+from reenact.values.canonical import as_recorded
 
 Kept = tuple[str, int]
 """(commitment, size) of a payload."""
@@ -94,8 +95,15 @@ def refuse(call: Call, code: str, message: str, *, holds_key: bool = False) -> S
 
 
 def serve(call: Call, earlier: StructuredOutcome, output: object, served_from: str) -> StructuredOutcome:
-    """The recorded effect of the key, marked as served from the record; nothing is dispatched."""
+    """The recorded effect of the key, marked as served from the record; nothing is dispatched.
+
+    Where its key is not here to decrypt it, that is said instead.
+    """
     run, trace = call.run, call.trace
+    shut = run.journal.book.redactor.why_shut(output) if call.is_live else None
+    if shut is not None:
+        message = f"what the call under this key returned is encrypted: {shut}"
+        return refuse(call, "ERR_SECRET_UNAVAILABLE", message)
     now, kept = run.clock.timestamp(), run.journal.book.put(output, hints=call.step.redact_hints)
     run.journal.attempt(
         artifacts.attempt(call, "served", 0, code=earlier.code, response=kept[0], started_at=now, ended_at=now)
@@ -108,7 +116,7 @@ def serve(call: Call, earlier: StructuredOutcome, output: object, served_from: s
         step_id=call.step.step_id,
         side_effects=[],
         observability=Observability(backend_retries=0, span_id=None, trace_id=trace.trace_id),
-        details={**(earlier.details or {}), "served_from": served_from},
+        details=dict(sorted({**(earlier.details or {}), "served_from": served_from}.items())),
         timestamp=now,
     )
     stage(call, outcome, "SUCCESS", kept, served_from=served_from, holds_key=False)
@@ -137,7 +145,7 @@ def end_by_word(
     code: str = "ERR_IN_DOUBT",
 ) -> StructuredOutcome:
     """Somebody tells how a call ended; `code` where it failed."""
-    value = escape_encrypted_marks(output) if succeeded else None
+    value = escape_encrypted_marks(as_recorded(output)) if succeeded else None
     return end(
         call,
         "SUCCESS" if succeeded else "FAILURE",
@@ -145,6 +153,7 @@ def end_by_word(
         message,
         details=details,
         output=call.run.journal.book.put(value, hints=call.step.redact_hints),
+        returned=value if succeeded else NOTHING,
     )
 
 

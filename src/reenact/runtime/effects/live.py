@@ -22,10 +22,10 @@ from reenact.runtime.effects.source import NO_FACTS, SAME, AttemptCall, AttemptR
 from reenact.runtime.effects.threads import THREADS, leave_if_forked
 from reenact.runtime.gates.permission import refuse_hosts
 from reenact.runtime.plans.steps import PlannedStep
-from reenact.runtime.writing.redaction import KEY_VARIABLE
 from reenact.skills.context import SILENT, SkillContext
 from reenact.skills.plain import to_plain
 from reenact.skills.skill import Skill
+from reenact.store.encryption import KEY_VARIABLE
 from reenact.values.clock import Clock
 
 

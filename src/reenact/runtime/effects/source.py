@@ -131,6 +131,10 @@ class EffectSource(ABC):
         """The name of a secret that the parameters need and nobody has; None where all is there."""
         return None
 
+    def secrets_refused(self, _step: PlannedStep, /) -> list[str]:
+        """Where in its parameters the host's secrets stood, for which the call was refused in the record."""
+        return []
+
     def given_up(self, _step: PlannedStep, /) -> Refusal | None:
         """The end in the record of a call that its host gave up on before anybody had decided it.
 

@@ -10,7 +10,6 @@ from reenact.errors import SkillNotFound
 from reenact.runtime.effects.secrets import FILE_VARIABLE
 from reenact.runtime.gates.answer import Refusal
 from reenact.runtime.plans.steps import PlannedStep
-from reenact.runtime.writing.redaction import KEY_VARIABLE
 from reenact.skills.registry import Registry
 
 if TYPE_CHECKING:
@@ -39,23 +38,32 @@ def check(call: Call) -> Refusal | None:
 
 
 def literal_secret(call: Call) -> Refusal | None:
-    """A secret that stands in the arguments would reach the disk: refused, unless it can be encrypted."""
+    """A secret of the host in the arguments is refused: it is bound by its name, and never written.
+
+    What only looks like one is encrypted where it is written. A key that does would be written as it is.
+    """
     key, redactor = call.step.caller_key, call.run.journal.book.redactor
-    if call.plain and key is None:
-        return None
-    rules = redactor.rules(call.step.redact_hints)
-    if key is not None and rules.find(key):
+    if key is not None and not redactor.is_name(key):
         return Refusal("validate", "ERR_VALIDATION_FAILED", "idempotency_key looks like a secret; take another")
-    places = [] if redactor.can_encrypt else rules.find(call.parameters)
+    places = [] if call.plain else refused_places(call)
     if not places:
         return None
     # A plan names the secret where it stands, the host of a session binds it.
     instead = f'secrets={{"{places[0]}": "NAME"}}' if call.run.plan.literal else '{"$secret": "NAME"} there'
-    advice = (
-        f"{places[0]} holds or held a secret, which is not written to disk: write {instead}, "
-        f"or set {KEY_VARIABLE} so that it can be encrypted"
-    )
+    advice = f"{places[0]} holds or held a secret of this host, which is not written to disk: write {instead}"
     return Refusal("validate", "ERR_VALIDATION_FAILED", advice, {"secret_at": places[:20]})
+
+
+def refused_places(call: Call) -> list[str]:
+    """Where the parameters hold the host's secrets, or a mark that stands for one: with that nothing can be called.
+
+    In a session the mark may be the caller's own word, so in its replay the record tells.
+    """
+    run = call.run
+    served = [] if call.is_live else run.source.secrets_refused(call.step)
+    if served or (run.plan.literal and not call.is_live):
+        return served
+    return run.journal.book.redactor.places_of_known(call.parameters, marks=not run.plan.is_session)
 
 
 def missing_secret(call: Call) -> Refusal | None:

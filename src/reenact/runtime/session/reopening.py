@@ -77,7 +77,7 @@ def only_answered(
     past = read_whole(store, row.run_id, ahead=True)
     pin_again(plan, past)
     engine.secrets.learn(plan.secret_names)
-    redactor, fold = redactor_of(engine, plan), past.recovered.fold
+    redactor, fold = redactor_of(engine, plan, store), past.recovered.fold
     answers = Answers(redactor)
     keep_parents(store, row.run_id, answers)
     answers.keep(fold, past.steps, StoredPayloads(store, row.run_id))

@@ -277,7 +277,7 @@ class Session(ForeignTools):
 
     def _is_writable(self, name: str) -> bool:
         """Names stand in the chain as they are."""
-        return self._redactor.redact_text(name) == name
+        return self._redactor.is_name(name)
 
     # -- lanes, turns, checks, times -----------------------------------------------------------------------------------
 

@@ -147,7 +147,7 @@ def remembered_gate(
         parameters = run.journal.book.redactor.decrypt(recorded.parameters()) if recorded.finished else None
         if not isinstance(parameters, dict):
             continue
-        outcome, trace_id = recorded.outcome(), recorded.trace.trace_id
+        outcome, trace_id = run.journal.book.redactor.decrypt_outcome(recorded.outcome()), recorded.trace.trace_id
         call = PastCall(step_of(recorded, parameters), parameters, trace_id)
         reads, writes = touched(call)
         begun, ended = (recorded.commits.get(part, 0) for part in ("supervisor_decision", "tool_effect"))

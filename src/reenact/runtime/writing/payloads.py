@@ -19,6 +19,7 @@ from reenact.values.clock import Clock
 from reenact.values.envelope import open_envelope
 
 MARK = REDACTED.encode()
+ENCRYPTED = b'"$sealed"'
 RECENT = 512
 LARGE = 256
 
@@ -136,8 +137,12 @@ class PayloadBook:
         for draft in (self.draft, *self.in_flight):
             for payload in draft.payloads:
                 if payload.commitment == commitment:
-                    return self.redactor.decrypt(open_envelope(payload.envelope, commitment))
+                    return self._opened(payload.envelope, commitment)
         envelope = self._store.payload(self._run_id, commitment, near=near)
         if envelope is None:
             raise LookupError(commitment)
-        return self.redactor.decrypt(open_envelope(envelope, commitment))
+        return self._opened(envelope, commitment)
+
+    def _opened(self, envelope: bytes, commitment: str) -> object:
+        value = open_envelope(envelope, commitment)
+        return self.redactor.decrypt(value, passed_on=True) if ENCRYPTED in envelope else value

@@ -1,42 +1,39 @@
-"""Redact or encrypt secrets before values are written: replaced by a mark, or kept under a key outside the store."""
+"""Redact and encrypt secrets before values are written.
+
+A secret of the host, known by its name, is taken out for good: a mark stands in its place. What merely is like one, by
+its look or the name of its field, is encrypted under a key beside the store: whoever goes on gets what was there.
+"""
 
 from __future__ import annotations
 
-import os
-from base64 import b64decode, b64encode
 from collections.abc import Iterator
-from hashlib import blake2b
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from msgspec.structs import replace
 
 from reenact.contracts.outcome import StructuredOutcome
-from reenact.contracts.references import has_encrypted, is_encrypted
+from reenact.contracts.references import first_encrypted, has_encrypted, is_encrypted
 from reenact.errors import CanonicalizationError, SecretError, SkillError
-from reenact.policy.redaction import REDACTED, SecretRules
+from reenact.policy.redaction import REDACTED, SecretRules, holds_mark, places
 from reenact.runtime.effects.secrets import Secrets
-from reenact.values.canonical import canonicalize, parse_canonical
+from reenact.store.encryption import KeyFile, Keyring, decrypt_text, encrypt_text
+from reenact.values.canonical import canonicalize
 
-KEY_VARIABLE = "REENACT_SEAL_KEY"
-SHORTEST_KEY = 16
-DOMAIN = b"reenact.sealed.v1"
+BY_LOOK = SecretRules()
+"""What finds a secret by its look, whoever has it."""
 
 
 class Redactor:
-    """Takes secrets out of values before they are written. Without a key they are gone; with one they are encrypted."""
+    """Takes secrets out of values before they are written. Without `file` none is encrypted: all are marked."""
 
-    def __init__(self, secrets: Secrets, fields: tuple[str, ...] = ()) -> None:
+    def __init__(self, secrets: Secrets, fields: tuple[str, ...] = (), file: KeyFile | None = None) -> None:
         self._secrets = secrets
         self._fields = fields
-        self._key = encryption_key()
+        self._keys = None if file is None else Keyring(file)
+        self._key: bytes | None = None
+        """What is encrypted already in what this one reads; what it writes goes on under the same key."""
         self._opened: set[str] = set()
         self._rules: dict[tuple[str, ...], tuple[int, SecretRules]] = {}
         self._handed_out = (0, SecretRules())
-
-    @property
-    def can_encrypt(self) -> bool:
-        return self._key is not None
 
     def rules(self, hints: tuple[str, ...] = ()) -> SecretRules:
         """The rules for one skill's values; made anew when another secret was handed out, or opened."""
@@ -49,22 +46,21 @@ class Redactor:
 
     def content(self, value: object, hints: tuple[str, ...] = ()) -> tuple[bytes, bool]:
         """Canonical bytes of the value as it may be written, and whether nothing in it looks like a secret."""
-        if self._key is None:
-            rules = self.rules(hints)
-            try:
-                content = canonicalize(value)
-            except CanonicalizationError:
-                pass  # what cannot be said may be in a secret that is taken out
-            else:
-                if rules.passes(value, content):
-                    return content, True
+        rules = self.rules(hints)
+        try:
+            content = canonicalize(value)
+        except CanonicalizationError:
+            pass  # what cannot be said may be in a secret that is taken out
+        else:
+            if rules.passes(value, content):
+                return content, True
         return canonicalize(self.redact(value, hints)), False
 
     def redact(self, value: object, hints: tuple[str, ...] = ()) -> object:
-        """The value as it may be written. With a key nothing is lost: a text that holds a secret is encrypted whole."""
-        if self._key is None:
-            return self.rules(hints).apply(value, lambda _: REDACTED)
-        return self.rules(hints).apply(value, self._encrypt, whole=True)
+        """The value as it may be written. A text that holds something like a secret is encrypted whole."""
+        if self._keys is None:
+            return self.mark(value, hints)
+        return self.rules(hints).apply(self.hide(value), self._encrypt, whole=True)
 
     def mark(self, value: object, hints: tuple[str, ...] = ()) -> object:
         """The value as it may be shown, on a screen, in a log or in the chain: secrets go, never encrypted."""
@@ -73,6 +69,11 @@ class Redactor:
     def redact_text(self, text: str) -> str:
         rules = self.rules()
         return text if rules.passes_text(text) else str(rules.apply_text(text, lambda _: REDACTED))
+
+    def is_name(self, text: str) -> bool:
+        """Whether a text may stand in the chain as a name: neither a secret of the host nor like one in its look."""
+        rules = self.handed_out()
+        return rules.passes_text(text) or rules.apply_text(text, lambda _: REDACTED) is text
 
     def mark_outcome(self, outcome: StructuredOutcome, hints: tuple[str, ...] = ()) -> StructuredOutcome:
         """The outcome as listeners get it."""
@@ -102,32 +103,65 @@ class Redactor:
             return outcome
         return replace(outcome, message=message, details=details if isinstance(details, dict) else None)
 
+    def places_of_known(self, value: object, *, marks: bool) -> list[str]:
+        """JSON pointers of the host's secrets in a value; with `marks` also of those that were taken out of it."""
+        hide = self.handed_out().without_known
+        return list(places(value, lambda item: hide(item) is not item or (marks and holds_mark(item))))
+
     def _encrypt(self, secret: object) -> object:
-        assert self._key is not None
+        assert self._keys is not None
+        self._key = self._key or self._keys.first()
         return {"$sealed": encrypt_text(self._key, secret)}
 
-    def decrypt(self, value: object) -> object:
-        """What `redact` encrypted, decrypted. Without the key it stays as it is; SecretError for another key.
+    def decrypt(self, value: object, *, passed_on: bool = False) -> object:
+        """What `redact` encrypted, decrypted. What no key here opens stays as it is; SecretError if it was changed.
 
-        What was decrypted is a secret wherever it goes from here, also under a name that says nothing of it.
+        What is `passed_on` to a step is a secret wherever it goes from here, also under a name that says nothing of it.
         """
-        if self._key is None:
-            return value
         if isinstance(value, dict):
             if is_encrypted(value):
-                found = decrypt_text(self._key, value["$sealed"])
-                self._opened.update(texts(found))
-                return found
-            return {key: self.decrypt(item) for key, item in value.items()}
+                return self._open(value, passed_on=passed_on)
+            return {key: self.decrypt(item, passed_on=passed_on) for key, item in value.items()}
         if isinstance(value, list):
-            return [self.decrypt(item) for item in value]
+            return [self.decrypt(item, passed_on=passed_on) for item in value]
         return value
+
+    def _open(self, mark: dict[str, str], *, passed_on: bool) -> object:
+        text = mark["$sealed"]
+        key = None if self._keys is None else self._keys.key_for(text)
+        if key is None:
+            return mark
+        self._key, found = key, decrypt_text(key, text)
+        if passed_on:
+            self._opened.update(each for each in texts(found) if BY_LOOK.take_out_shapes(each) is each)
+        return found
+
+    def decrypt_outcome(self, outcome: StructuredOutcome) -> StructuredOutcome:
+        """A recorded outcome, as far as the keys are here."""
+        if not has_encrypted(outcome.details):
+            return outcome
+        details = self.decrypt(outcome.details)
+        return replace(outcome, details=details if isinstance(details, dict) else None)
+
+    def answer(self, outcome: StructuredOutcome) -> StructuredOutcome:
+        """A recorded outcome as its first caller got it; SecretError where a key is not here."""
+        found = self.decrypt_outcome(outcome)
+        shut = self.why_shut(found.details)
+        if shut is not None:
+            raise SecretError(f"the recorded answer of step {outcome.step_id} is encrypted: {shut}")
+        return self.hide_known(found)
+
+    def why_shut(self, value: object) -> str | None:
+        """What to do for a value of which something is still encrypted; None where nothing is."""
+        text = first_encrypted(value)
+        return None if text is None or self._keys is None else self._keys.advice(text)
 
     def opened(self, value: object) -> object:
         """As `decrypt`, for a skill that asks: SkillError where the key is not there."""
         found = self.decrypt(value)
-        if has_encrypted(found):
-            raise SkillError.of("ERR_SECRET_UNAVAILABLE", f"the value is encrypted; set {KEY_VARIABLE}")
+        shut = self.why_shut(found)
+        if shut is not None:
+            raise SkillError.of("ERR_SECRET_UNAVAILABLE", f"the value is encrypted: {shut}")
         return found
 
 
@@ -138,44 +172,3 @@ def texts(value: object) -> Iterator[str]:
     elif isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
             yield from texts(item)
-
-
-def encryption_key() -> bytes | None:
-    text = os.environ.get(KEY_VARIABLE)
-    if not text:
-        return None
-    if len(text) < SHORTEST_KEY:
-        raise SecretError(f"{KEY_VARIABLE} is too short to keep a secret; make one with `openssl rand -base64 32`")
-    return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=32, person=b"reenact.seal").digest()
-
-
-def key_name(key: bytes) -> str:
-    """Tells one key from another, and nothing else about it."""
-    return blake2b(b"name", key=key, digest_size=4).hexdigest()
-
-
-def encrypt_text(key: bytes, secret: object) -> str:
-    """Equal secrets give equal texts, so that a run stores them once; the nonce is a keyed hash of the content."""
-    content = canonicalize(secret)
-    nonce = blake2b(content, key=key, digest_size=12).digest()
-    encrypted = b64encode(nonce + ChaCha20Poly1305(key).encrypt(nonce, content, DOMAIN)).decode()
-    return f"v1.{key_name(key)}.{encrypted}"
-
-
-def decrypt_text(key: bytes, text: str) -> object:
-    """The secret; SecretError when it was encrypted with another key, or by nobody."""
-    version, _, rest = text.partition(".")
-    name, _, body = rest.partition(".")
-    if version != "v1":
-        raise SecretError("a value was encrypted by another version of reenact, or by nobody")
-    if name != key_name(key):
-        raise SecretError(
-            f"a value was encrypted with another key ({name[:8]}) than this {KEY_VARIABLE} ({key_name(key)}); "
-            "set the one it was encrypted with"
-        )
-    try:
-        data = b64decode(body, validate=True)
-        content = ChaCha20Poly1305(key).decrypt(data[:12], data[12:], DOMAIN)
-    except (InvalidTag, ValueError):
-        raise SecretError(f"an encrypted value does not open with this {KEY_VARIABLE}: it was changed") from None
-    return parse_canonical(content, what="encrypted value")

@@ -11,6 +11,7 @@ from msgspec import DecodeError
 from msgspec.structs import replace
 
 from reenact.contracts.records import UNFINISHED
+from reenact.contracts.references import has_encrypted
 from reenact.errors import ReenactError
 from reenact.journal.frontier import DECODE, Frontier, pack
 from reenact.journal.run_fold import RunFold
@@ -241,12 +242,12 @@ def key_row(server: object, tool: object, key: object) -> str:
 
 
 def request_digest(call: KeyedCall, envelopes: StoredEnvelopes, plan: dict[str, Any]) -> str | None:
-    """None where the plan or the arguments were erased."""
+    """None where the plan or the arguments were erased, or something in them is encrypted: it was made before that."""
     context = plan.get("context")
     pins = context.get("pins") if isinstance(context, dict) else None
     salt = pins.get("salt") if isinstance(pins, dict) else None
     arguments = envelopes.value(call.args)
-    if not isinstance(salt, str) or not isinstance(arguments, dict):
+    if not isinstance(salt, str) or not isinstance(arguments, dict) or has_encrypted(arguments):
         return None
     try:
         return hmac_hex(bytes.fromhex(salt), canonicalize([call.skill_id, arguments]))

@@ -10,6 +10,7 @@ from reenact.contracts.records import RunStatus
 from reenact.errors import RunNotFound
 from reenact.store.base import PAYLOAD_BITS, Guard, KeyRecord, LateEffect, OpenRun, RunRow, TraceRow
 from reenact.store.damage import blob
+from reenact.store.encryption import SUFFIX, KeyFile
 from reenact.store.location import sqlite_path
 from reenact.store.signing import SigningKey, load_or_create, signed_frontier
 from reenact.store.sqlite import leases, money, votes
@@ -24,6 +25,9 @@ RUN_COLUMNS = (
     "coalesce((SELECT max(id) FROM commits WHERE id >> 24 = run_no AND id >= run_no << 24 "
     "AND id < (run_no + 1) << 24), 0) & 16777215, started_at, session"
 )
+
+
+ENCRYPTED_WITH = "encrypted_with:"
 
 
 class SqliteReader:
@@ -43,6 +47,8 @@ class SqliteReader:
         self._readers: list[Connection] = []
         self.store_id = self._identify()
         self._key: SigningKey | None = None
+        beside = None if self.in_memory else Path(f"{path}{SUFFIX}")
+        self.encryption_file = KeyFile(beside, note=self._note_encryption)
 
     # -- identity and keys -----------------------------------------------------------------------------------------
 
@@ -64,6 +70,12 @@ class SqliteReader:
                     db.execute("INSERT OR IGNORE INTO keys VALUES (?, ?)", (key.kid, key.public_key))
             self._key = key
         return self._key
+
+    def _note_encryption(self, name: str) -> None:
+        """Something is about to be encrypted with the key of this name: should it get lost, the doctor knows."""
+        if not self._writer.query("SELECT 1 FROM store WHERE key = ?", (ENCRYPTED_WITH + name,)):
+            with self._writer.transaction() as db:
+                db.execute("INSERT OR IGNORE INTO store VALUES (?, '')", (ENCRYPTED_WITH + name,))
 
     def key_values(self, agent_id: str, redact: Guard, decrypt: Guard) -> KeyValues:
         """The agent's own key-value map in this store."""

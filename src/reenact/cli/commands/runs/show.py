@@ -18,7 +18,8 @@ def show(
     run: TargetArgument,
     values: Annotated[bool, typer.Option("--values", help="Parameters and outputs too.")] = False,
     unseal: Annotated[
-        bool, typer.Option("--unseal", help="With REENACT_SEAL_KEY, decrypt what was encrypted.")
+        bool,
+        typer.Option("--unseal", help="Decrypt what was encrypted, where its key is here."),
     ] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Go on showing it until it ends, or Ctrl-C.")] = False,
     store: StoreOption = None,
@@ -38,13 +39,15 @@ def show(
     from reenact.errors import UsageError
     from reenact.record.bundle import is_folder
     from reenact.record.document import read_bundle_document
+    from reenact.store.encryption import KeyFile
 
     if is_folder(run):
         if watch:
             raise UsageError("an exported folder does not change: say it without --watch")
-        document = read_bundle_document(Path(run), values=values)
+        document, keys = read_bundle_document(Path(run), values=values), KeyFile(None)
     else:
         recorded = existing_store(store)
+        keys = recorded.encryption_file
         run_id = recorded.find_run(run).run_id
         if watch:
             from reenact.cli.screens.watching import watch_run
@@ -54,7 +57,7 @@ def show(
     if unseal:
         from reenact.cli.screens.decrypting import decrypt_all
 
-        document = decrypt_all(document)
+        document = decrypt_all(document, keys)
     if as_json:
         print_json(document)
     else:

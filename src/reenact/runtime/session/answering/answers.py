@@ -16,15 +16,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
 
-from msgspec.structs import replace
-
 from reenact.contracts.model_mistakes import said_name
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Event, EventType, RunStatus
-from reenact.errors import Diverged, UsageError
+from reenact.errors import Diverged, SecretError, UsageError
 from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
-from reenact.record.outcomes import Payloads
+from reenact.record.outcomes import Payloads, with_output
 from reenact.record.reader import RecordedStep
 from reenact.runtime.session.answering.lanes import MAIN, NUMBERED, Lane, Lanes, is_under, lane_of, lane_of_step
 from reenact.runtime.session.plan import Document, SessionPlan
@@ -105,14 +103,14 @@ class RecordedCall:
         return request is not None and request.risk_level != "READ" and self.trace.state != "DENIED"
 
     def answer(self) -> StructuredOutcome:
-        """What its caller got, as its caller got it; a value that was erased says so."""
+        """What its caller got, as its caller got it; a value that was erased says so.
+
+        SecretError where what was encrypted in it cannot be decrypted here.
+        """
         outcome = self.step.outcome()
-        details = self.redactor.decrypt(outcome.details)
-        if outcome.ok and isinstance(details, dict) and details.get("output") is None and self._is_erased():
-            details = {**details, "output": {"$erased": True}}
-        if details is not outcome.details and isinstance(details, dict):
-            outcome = replace(outcome, details=details)
-        return self.redactor.hide_known(outcome)
+        if outcome.ok and outcome.output is None and self._is_erased():
+            outcome = with_output(outcome, {"$erased": True})
+        return self.redactor.answer(outcome)
 
     def _is_erased(self) -> bool:
         effect = self.trace.effect
@@ -278,11 +276,13 @@ class Answers:
         recorded = call.step.parameters()
         if recorded is None:
             return True  # they were erased: its place and its skill are all that is known of it
-        content = canonicalize(asked.parameters)
-        if canonicalize(self._redactor.decrypt(recorded)) == content:
-            return True
-        # Where a secret was taken out for good, what is left has to be the same.
-        return canonicalize(self._redactor.redact(asked.parameters)) == canonicalize(recorded)
+        opened = self._redactor.decrypt(recorded)
+        shut = self._redactor.why_shut(opened)
+        if shut is not None:
+            raise SecretError(f"what step {call.name} was called with is encrypted: {shut}")
+        # Where a secret of the host was taken out, what is left has to be the same.
+        same = (asked.parameters, self._redactor.hide(asked.parameters))
+        return canonicalize(opened) in map(canonicalize, same)
 
     def refuse_new(self, asked: Asked) -> Diverged:
         """For a replay, which makes nothing: a call that the record does not have."""

@@ -20,6 +20,7 @@ from reenact.store.sqlite.evidence.run_evidence import SqliteRunEvidence
 from reenact.store.sqlite.leases import OPEN_RUN
 from reenact.store.sqlite.migrations import latest, refuse_ancient, refuse_foreign, version_of
 from reenact.store.sqlite.read_only import open_read_only
+from reenact.store.sqlite.reader import ENCRYPTED_WITH
 
 FORGOTTEN_RUNS = """
 WITH RECURSIVE number(n) AS (
@@ -104,14 +105,17 @@ class SqliteExamination:
         self.is_readable = not any(finding.verdict == "trouble" for finding in wrong)
 
     def look_around(self) -> Iterator[Finding]:
-        return look_around(self._file, self._keys())
+        keys = self._asked("SELECT kid, public_key FROM keys")
+        used = self._asked("SELECT key, value FROM store WHERE key GLOB ?", f"{ENCRYPTED_WITH}*")
+        names = [name.removeprefix(ENCRYPTED_WITH) for name in used or ()]
+        return look_around(self._file, keys, names)
 
-    def _keys(self) -> dict[str, str] | None:
-        """The public keys that the store knows, None where it cannot be asked."""
+    def _asked(self, sql: str, *parameters: str) -> dict[str, str] | None:
+        """Pairs that the store knows, None where it cannot be asked."""
         if self._connection is None:
             return None
         try:
-            return dict(self._connection.db.execute("SELECT kid, public_key FROM keys"))
+            return dict(self._connection.db.execute(sql, parameters))
         except DATABASE_ERRORS:
             return None
 

@@ -6,11 +6,12 @@ import os
 import shlex
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from reenact.errors import StoreUnavailable
 from reenact.store.doctor.findings import Finding
+from reenact.store.encryption import SUFFIX, key_name, read_keys
 from reenact.store.signing import read_key
 
 MEGABYTE = 1024 * 1024
@@ -21,12 +22,16 @@ LOG = ("-wal", "-shm")
 NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "fuse.sshfs", "fuse.glusterfs"}
 
 
-def look_around(file: Path, keys: Mapping[str, str] | None) -> Iterator[Finding]:
-    """`keys` are the public keys that the store knows, None where it could not be asked."""
+def look_around(file: Path, keys: Mapping[str, str] | None, used: Collection[str] = ()) -> Iterator[Finding]:
+    """`keys` are the public keys that the store knows, None where it could not be asked.
+
+    `used` names the encryption keys that its values are encrypted with.
+    """
     yield disk(file.parent)
     yield from network(file)
     yield from permissions(file)
     yield from long_log(Path(f"{file}-wal"))
+    yield encryption(Path(f"{file}{SUFFIX}"), used)
     yield key(Path(f"{file}.key"), keys)
 
 
@@ -139,6 +144,27 @@ def key(path: Path, keys: Mapping[str, str] | None) -> Finding:
     if mode & 0o077:
         return Finding("key", "warning", f"{path} can be read by others (mode {mode:o})", f"chmod 600 {quoted}")
     return Finding("key", "ok", f"{path}, mode {mode:o}")
+
+
+def encryption(path: Path, used: Collection[str]) -> Finding:
+    """The encryption key beside the store: there once something was encrypted, whole, and nobody else's to read."""
+    try:
+        names = {key_name(each) for each in read_keys(path)}
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        if not used:
+            return Finding("encryption", "ok", f"{path} is not there: nothing was encrypted with it yet")
+        names, mode = set(), 0
+    except StoreUnavailable as error:
+        return Finding("encryption", "trouble", str(error))
+    lost = sorted(set(used) - names)
+    if lost:
+        says = f"{path} does not hold the key {', '.join(lost)}, with which values are encrypted: they stay shut"
+        return Finding("encryption", "warning", says, "put it back from a backup, as a line of that file")
+    if mode & 0o077:
+        says, do = f"{path} can be read by others (mode {mode:o})", f"chmod 600 {shlex.quote(str(path))}"
+        return Finding("encryption", "warning", says, do)
+    return Finding("encryption", "ok", f"{path}, mode {mode:o}")
 
 
 def size_of(*files: Path) -> int:
