@@ -74,7 +74,7 @@ class RecordedSource(EffectSource):
 
     def redispatches(self, trace: TraceFold, /, **_known: bool) -> int:
         recorded = self.recording.trace(trace.step_id)
-        ahead = [] if recorded is None else recorded.attempts[len(trace.attempts) :]
+        ahead = [] if recorded is None else dispatches(recorded)[len(trace.attempts) :]
         return sum(1 for _ in takewhile(lambda record: record.kind == "redispatch", ahead))
 
     def missing_secret(self, step: PlannedStep, _parameters: dict[str, object], /) -> str | None:
@@ -129,7 +129,7 @@ class RecordedSource(EffectSource):
 
     def no_money_left(self, trace: TraceFold, /) -> str | None:
         recorded = self.recording.steps.get(trace.step_id)
-        if recorded is None or recorded.trace.effect is None or len(trace.attempts) < len(recorded.trace.attempts):
+        if recorded is None or recorded.trace.effect is None or not has_come_to_its_end(trace, recorded):
             return None
         outcome = recorded.outcome()
         limit = (outcome.details or {}).get("refused_by", "day")  # where that was erased, the run's is computed again
@@ -138,7 +138,7 @@ class RecordedSource(EffectSource):
     def person_said(self, trace: TraceFold, /) -> PersonSaid | None:
         """The recorded call ended here although no attempt ended it: somebody did."""
         recorded = self.recording.steps.get(trace.step_id)
-        if recorded is None or recorded.trace.effect is None or len(trace.attempts) < len(recorded.trace.attempts):
+        if recorded is None or recorded.trace.effect is None or not has_come_to_its_end(trace, recorded):
             return None
         outcome = recorded.outcome()
         if recorded.trace.trace_id not in self.recording.resolved and outcome.code != "ERR_CANCELLED":
@@ -153,6 +153,16 @@ class RecordedSource(EffectSource):
         if not answer.is_free and self.in_turn is not None:
             await self.in_turn(step.step_id)  # what it has reserved is reserved until then
         return answer
+
+
+def dispatches(trace: TraceFold) -> list[Attempt]:
+    """The records of a trace that a replay makes again: that an answer was lost decides nothing."""
+    return [record for record in trace.attempts if record.kind != "lost"]
+
+
+def has_come_to_its_end(trace: TraceFold, recorded: RecordedStep) -> bool:
+    """Every dispatch that is recorded has been served."""
+    return len(trace.attempts) >= len(dispatches(recorded.trace))
 
 
 def attempt_result(recorded: RecordedStep, attempt: Attempt) -> AttemptResult:

@@ -13,7 +13,7 @@ from reenact.contracts.outcome import StructuredOutcome
 from reenact.errors import FundsTaken, StoreError
 from reenact.policy.repeat import may_repeat
 from reenact.record.trace import recorded_outcome
-from reenact.runtime.call import artifacts, ending, unrecorded
+from reenact.runtime.call import artifacts, doubt, ending, unrecorded
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.capability import LIFETIME_S
 from reenact.runtime.effects.source import KeyAnswer
@@ -121,7 +121,7 @@ async def taken_by(call: Call, wanted: KeyReservation, money: Earmark | None) ->
     while True:
         record = await settled_record(call, wanted.key)
         follows = record is not None and record.state == "in_doubt" and is_of(record, wanted)
-        if record is not None and not (follows and may_follow(call)):
+        if record is not None and not (follows and may_follow(call) and not doubt.is_open(call.run.store, record)):
             return record
         reservation = wanted if record is None else dataclasses.replace(wanted, after=record.trace_id)
         if await call.run.journal.claim(call_in_time(call, wanted.key), reservation, money):

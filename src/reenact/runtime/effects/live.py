@@ -55,7 +55,7 @@ class LiveSource(EffectSource):
         self._on_progress = on_progress
         self._threads = THREADS
         self._left: dict[str, tuple[asyncio.Future[Any], Begun]] = {}
-        """Calls of a trace that their caller gave up on while their thread ran."""
+        """Calls of a trace whose thread ran when their caller gave up on them, or when their time was over."""
 
     def is_live(self, _step: PlannedStep, /) -> bool:
         return True
@@ -102,7 +102,7 @@ class LiveSource(EffectSource):
         return parameters
 
     async def left_behind(self, call: AttemptCall, wait: bool, /) -> AttemptResult | bool:  # noqa: FBT001
-        """What came of a call whose caller gave up on it, in its thread; `wait` no longer than the step may take."""
+        """What came in the end of a call whose thread was left; `wait` no longer than the step may take."""
         future, begun = self._left.get(call.trace_id, (None, None))
         if future is None or begun is None or future.get_loop() is not asyncio.get_running_loop():
             return False
@@ -215,7 +215,10 @@ class LiveSource(EffectSource):
             self._left[call.trace_id] = (future, begun)
             raise
         if not done:
-            future.cancel()  # what it may still raise is nobody's, and no log's
+            if skill.metadata.in_doubt == "redispatch":
+                future.cancel()  # what it may still raise is nobody's, and no log's
+            else:
+                self._left[call.trace_id] = (future, begun)  # what it gives in the end may settle the doubt
             return None, True
         return future.result(), False
 
