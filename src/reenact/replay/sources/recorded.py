@@ -19,6 +19,7 @@ from reenact.replay.sources.stand_in import decision_meta, details_of, refused_b
 from reenact.runtime.effects.secrets import Secrets
 from reenact.runtime.effects.source import SAME, AttemptCall, AttemptResult, EffectSource, KeyAnswer, PersonSaid
 from reenact.runtime.gates.answer import Approval, GateAnswer, Refusal
+from reenact.runtime.parked import Parked
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.runtime.writing.redaction import Redactor
 from reenact.values.canonical import canonicalize
@@ -57,6 +58,10 @@ class RecordedSource(EffectSource):
         if recorded is None:
             raise NothingRecorded(call.step, "a step that the recorded run did not make", call.parameters)
         found = next((a for a in self.recording.results(call.step.step_id) if a.attempt == call.attempt), None)
+        if found is None and recorded.trace.state == "EXECUTING":
+            if self.in_turn is not None:
+                await self.in_turn(call.step.step_id)  # it stays open, whatever comes beside it
+            raise Parked("held", f"what came of step {call.step.step_id} is not recorded")
         if found is None:
             raise NothingRecorded(
                 call.step, f"attempt {call.attempt}, which the recorded run did not make", call.parameters

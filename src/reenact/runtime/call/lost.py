@@ -126,7 +126,7 @@ def advice(call: Call, cause: str) -> str:
     """What a model, and the person behind it, is told to do."""
     return (
         f"Do not call this again. It was sent and its answer is lost ({cause}): it may or may not have happened. A "
-        f"person looks, then says `reenact resolve {call.run.run_id} {call.step.step_id} --succeeded|--failed|--redispatch`"
+        f"person looks, and says so with `reenact resolve {call.run.run_id} {call.step.step_id}`."
     )
 
 

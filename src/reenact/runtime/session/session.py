@@ -215,8 +215,7 @@ class Session(ForeignTools):
     async def _open_call(self, found: RecordedCall) -> StructuredOutcome:
         """A call that an earlier process left open is driven on, as its skill says."""
         settling.hear(self._run)
-        (outcome,) = await settling.settle(self._run, [found.trace], self._driven, self._in_flight)
-        return outcome
+        return await settling.answer_open(self._run, found.trace, self._driven)
 
     async def _driven(self, call: Call) -> StructuredOutcome:
         """The outcome of a call, durable. While this goes on the call is nobody else's."""

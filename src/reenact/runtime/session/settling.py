@@ -12,8 +12,6 @@ from reenact.errors import WaitingForPerson
 from reenact.journal.fold import TraceFold
 from reenact.runtime.call import begin
 from reenact.runtime.call.call import Call
-from reenact.runtime.call.dispatch import make_durable
-from reenact.runtime.call.drive import drive as drive_call
 from reenact.runtime.parked import Lost, Parked
 from reenact.runtime.people import votes
 from reenact.runtime.run import Run
@@ -88,21 +86,22 @@ def reopened(run: Run, trace: TraceFold) -> Call:
     return call
 
 
-async def answer_open(run: Run, trace: TraceFold) -> StructuredOutcome:
-    """Drive a call that an earlier process left open to its end, as its skill says; what its caller gets, durable.
+async def answer_open(
+    run: Run, trace: TraceFold, drive: Callable[[Call], Awaitable[StructuredOutcome]]
+) -> StructuredOutcome:
+    """`drive` a call that an earlier process left open to its end, as its skill says; what its caller gets, durable.
 
     Where nobody can tell what came of it that is on record from here on, once, and the caller is told so. Raises
     WaitingForPerson where the call waits for one.
     """
     try:
-        call = reopened(run, trace)
-        outcome = await drive_call(call)
-        await make_durable(call)
+        return await drive(reopened(run, trace))
     except Lost as lost:
-        outcome = lost.outcome
+        return run.journal.book.redactor.hide_known(lost.outcome)
     except Parked as parked:
+        begin.mark_parked(run, trace)
+        await run.journal.flush()
         raise as_waiting(parked, run.run_id, trace.step_id) from None
-    return run.journal.book.redactor.hide_known(outcome)
 
 
 def as_waiting(parked: Parked, run_id: str, step_id: str | None = None) -> WaitingForPerson:
