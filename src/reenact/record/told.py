@@ -43,8 +43,8 @@ def begun(step: RecordedStep) -> Position:
 def told_loss(step: RecordedStep, next_request: Position | None, *, is_sealed: bool = False) -> Attempt | None:
     """The record that the caller's answer was lost, where that is what the caller was told; None where it got the end.
 
-    `next_request` is where the next request of the call's lane stands, None where there is none. In a run that is sealed
-    over an open call nothing else will be known of it.
+    `next_request` is where the next request of the call's lane stands, None where there is none. In a run that is
+    sealed over an open call nothing else will be known of it.
     """
     losses = [record for record in step.trace.attempts if record.kind == "lost"]
     if losses and next_request is None and is_sealed and not step.finished:
@@ -58,11 +58,6 @@ def told_loss(step: RecordedStep, next_request: Position | None, *, is_sealed: b
     return known[-1] if known else losses[0]
 
 
-def told_outcome(step: RecordedStep, next_request: Position | None) -> StructuredOutcome:
-    """What the caller of a call got, that has ended or whose answer was lost."""
-    loss = told_loss(step, next_request)
-    return step.outcome() if loss is None else loss_outcome(step, loss)
-
-
 def loss_outcome(step: RecordedStep, loss: Attempt) -> StructuredOutcome:
+    """What the caller was told with it."""
     return lost_outcome(step.payloads, step.trace, loss, near=step.losses.get(loss.ordinal))
