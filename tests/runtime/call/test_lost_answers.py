@@ -227,7 +227,7 @@ def test_a_thread_that_answers_late_ends_its_call_with_what_it_got(bench: Bench,
         assert shown(session.call("hold", {"url": bank.url, "how": "slow"})) == IN_DOUBT
         assert session.spent_exact == 0
         bank.open.set()
-        (outcome,) = until_settled(session)
+        (outcome,) = session.settle()
         assert outcome.output == {"paid": True}
         assert session.spent_exact == 4 * CENT
         session.call("note", {"text": "x"})
@@ -242,9 +242,16 @@ def test_a_thread_that_answers_late_ends_its_call_with_what_it_got(bench: Bench,
     assert result.get_step("c1").outcome.ok, "nothing was called before its effect"
 
 
-def until_settled(session: Any) -> list[StructuredOutcome]:
-    found: list[StructuredOutcome] = session.settle()
-    return found
+def test_a_thread_that_answers_after_its_plan_was_held_ends_the_call_when_that_goes_on(
+    bench: Bench, bank: Bank
+) -> None:
+    held = bench.run({"step_id": "pay", "skill_id": "hold", "parameters": {"url": bank.url, "how": "slow"}})
+    assert held.status == "held"
+    bank.open.set()
+    assert bench.runtime.resume(held.run_id).status == "completed"
+    assert (len(bank.paid), kinds(bench, held.run_id, "pay")) == (1, ["lost", "attempt"])
+    bench.check(held)
+    assert bench.runtime.replay(held.run_id).matches
 
 
 # -- plans -------------------------------------------------------------------------------------------------------------

@@ -11,10 +11,9 @@ from __future__ import annotations
 import msgspec
 
 from reenact.contracts.facts import Facts
-from reenact.contracts.records import ENDED, Event
+from reenact.contracts.records import Event
 from reenact.contracts.references import has_encrypted
 from reenact.errors import StoreError
-from reenact.record.trace import load_trace
 from reenact.runtime.call import artifacts
 from reenact.runtime.call.call import Call
 from reenact.runtime.crash_points import reach
@@ -25,7 +24,7 @@ from reenact.runtime.money import reserved_by
 from reenact.runtime.parked import InDoubt, Parked
 from reenact.runtime.run import Run
 from reenact.runtime.writing.redaction import KEY_VARIABLE
-from reenact.store.base import KeyRecord, LateEffect, Store
+from reenact.store.base import LateEffect
 from reenact.values.canonical import canonicalize, parse_canonical
 
 UNDER_WAY = "its thread still runs in this process, and it is not sent twice at a time"
@@ -93,14 +92,6 @@ def released_by_person(call: Call) -> bool:
     """A person said to send it again, and nothing was sent since: the word is about one dispatch."""
     since = call.run.journal.fold.freed.get(call.trace_id)
     return since is not None and all(record.kind != "redispatch" for record in call.trace.attempts[since:])
-
-
-def is_open(store: Store, record: KeyRecord) -> bool:
-    """Whether the call that left its key in doubt is itself still open: then what comes of that one decides."""
-    row = store.trace(record.trace_id, run_id=record.run_id)
-    if row is None or store.find_run(record.run_id).status in ENDED:
-        return False
-    return not load_trace(store, row)[0].terminal
 
 
 async def reconcile(call: Call, number: int) -> AttemptResult | bool:

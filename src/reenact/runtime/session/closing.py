@@ -21,9 +21,10 @@ async def close(run: Run, said: Document | None) -> RunStatus:
     await run.journal.flush()
     unknown = await ask_again(run)
     if unknown and run.cancel_note is None:
-        raise unknown[0]
+        raise next(iter(unknown.values()))
     for trace in list(run.journal.fold.open.values()):
-        await synthesize(run, trace)
+        if trace.trace_id not in unknown:
+            await synthesize(run, trace)
     status: RunStatus = "completed"
     if run.cancel_note is not None:
         run.note_cancel_request(run.cancel_note)

@@ -80,9 +80,9 @@ async def synthesize(run: Run, trace: TraceFold) -> None:
     await run.journal.flush()
 
 
-async def ask_again(run: Run) -> list[InDoubt]:
-    """Ask once more about the calls in doubt that nobody may send again; those of which nobody can tell yet."""
-    unknown: list[InDoubt] = []
+async def ask_again(run: Run) -> dict[str, InDoubt]:
+    """Ask once more about the calls in doubt that nobody may send again; by trace, those of which nobody can tell."""
+    unknown: dict[str, InDoubt] = {}
     for trace in list(run.journal.fold.open.values()):
         if trace.state != "EXECUTING":
             continue
@@ -92,7 +92,7 @@ async def ask_again(run: Run) -> list[InDoubt]:
             try:
                 await end_sent(call)
             except InDoubt as still:
-                unknown.append(still)
+                unknown[trace.trace_id] = still
     return unknown
 
 
