@@ -9,7 +9,7 @@ from typing import Any
 
 import rfc8785
 from tools.make_vectors import stale
-from tools.vectors.scenarios import SKILLS, refusals, session, three_steps
+from tools.vectors.scenarios import SKILLS, lost_answer, refusals, session, three_steps
 from tools.vectors.writer import bundle_files
 
 from reenact.verify import CODES
@@ -57,7 +57,7 @@ def test_every_printed_record_recomputes_to_the_digest_that_it_carries() -> None
 def known_digests() -> set[str]:
     """Everything that a digest on a page may be: computed here from the runs' bytes, with no code of the verifier's."""
     known = {"0" * 64, sha(b"")}
-    for run in (three_steps(), refusals(), session()):
+    for run in (three_steps(), refusals(), session(), lost_answer()):
         known |= {sha(body) for body in run.bodies} | {sha(envelope) for envelope in run.payloads.values()}
         known |= {sha(data) for data in bundle_files(run).values()}
         for body in run.bodies:

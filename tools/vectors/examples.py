@@ -15,7 +15,7 @@ from reenact.values.digest import ZERO_DIGEST, sha256_hex
 from reenact.values.ids import project_uuid7
 from reenact.verify import CODES
 from tools.vectors.pieces import Json, plan_hash, salt, tree_root
-from tools.vectors.scenarios import SKILLS, refusals, session, three_steps
+from tools.vectors.scenarios import SKILLS, lost_answer, refusals, session, three_steps
 from tools.vectors.writer import Run, bundle_files, erasure
 
 BLOCK = re.compile(r"<!-- (bytes: ([a-z_-]+)|steps|codes) -->\n.*?<!-- /(?:bytes|steps|codes) -->", re.DOTALL)
@@ -66,6 +66,7 @@ def journal_examples() -> dict[str, str]:
     fetch = run.traces[0]
     blocks["capability"] = fenced(pretty(fetch_claims(fetch.artifacts["supervisor_decision"]["minted_capability"])))
     blocks["attempt"] = fenced(pretty(pick(run, "attempt", ordinal=0)["attempt"]))
+    blocks["lost"] = fenced(pretty(pick(lost_answer(), "attempt", code="ERR_IN_DOUBT")["attempt"]))
     return blocks
 
 

@@ -10,7 +10,7 @@ from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, digest, sha256_hex
 from reenact.values.envelope import make_envelope
 from tools.vectors.pieces import DROP, Json, changed, salt, tree_root, uid, with_digest
-from tools.vectors.scenarios import refusals, session, three_steps
+from tools.vectors.scenarios import lost_answer, refusals, session, three_steps
 from tools.vectors.writer import Run, erasure
 
 VALUES: list[Any] = [
@@ -90,7 +90,7 @@ def records(run: Run, kind: str) -> list[Json]:
 
 def attempt_vectors() -> Json:
     good = []
-    for name, run in (("three_steps", three_steps()), ("refusals", refusals())):
+    for name, run in (("three_steps", three_steps()), ("refusals", refusals()), ("lost_answer", lost_answer())):
         for trace in run.traces:
             effect = trace.artifacts.get("tool_effect")
             if effect is not None:
@@ -120,6 +120,17 @@ def bad_attempts(base: Json) -> list[Json]:
         first,
         {"kind": "served", "facts": None, "backoff_ms": None, "side_effects": [], "code": "OK", "cost_exact": "0"},
     )
+    lost = again(
+        first,
+        {
+            "kind": "lost",
+            "backoff_ms": None,
+            "side_effects": [],
+            "code": "ERR_IN_DOUBT",
+            "cost_exact": "0",
+            "response": digest("told"),
+        },
+    )
     cases: list[tuple[str, list[Json], int, str]] = [
         ("a digest that is not the record's", [{**first, "cost_exact": "1"}], 1, "ATTEMPT_DIGEST"),
         ("a first record that does not follow the call", [again(first, {"prev": ZERO_DIGEST})], 1, "ATTEMPT_CHAIN"),
@@ -133,6 +144,15 @@ def bad_attempts(base: Json) -> list[Json]:
         ("a redispatch with a result", [again(first, {"kind": "redispatch"})], 1, "LINE_MALFORMED"),
         ("something after a served record", [served, again(second, {"prev": served["digest"]})], 2, "ATTEMPT_CHAIN"),
         ("a served record with a cost", [again(served, {"cost_exact": "1"})], 1, "LINE_MALFORMED"),
+        ("a lost record with a cost", [again(lost, {"cost_exact": "1"})], 1, "LINE_MALFORMED"),
+        ("a lost record with another code", [again(lost, {"code": "ERR_TIMEOUT"})], 1, "LINE_MALFORMED"),
+        ("a lost record that says nothing to the caller", [again(lost, {"response": None})], 1, "LINE_MALFORMED"),
+        (
+            "an answer that is lost twice",
+            [lost, again(lost, {"ordinal": 1, "prev": lost["digest"]})],
+            2,
+            "ATTEMPT_CHAIN",
+        ),
     ]
     return [
         {

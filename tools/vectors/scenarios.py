@@ -198,6 +198,20 @@ def refusals(*, seal: bool = True) -> Run:
     return run
 
 
+def lost_answer() -> Run:
+    """A mail whose server does not answer in time; the answer comes late. Sealed."""
+    run = Run(0x4, plan("lost-answer", [{**SEND, "parameters": {"to": "team@example.com", "body": "hello"}}]))
+    send = run.step(0).request().approve().call()
+    run.commit()
+    send.lost("no answer within 30000 ms", "builtins.TimeoutError")
+    run.commit()
+    run.wait(60_000)
+    send.attempt("OK", response={"queued": True}, effects=[("email_queued", "example.com")])
+    send.effect("OK", output={"queued": True})
+    run.seal()
+    return run
+
+
 def session(*, seal: bool = True, named: bool = True) -> Run:
     """A session: two calls in flight at once, a person's approval, a parked trace, a second turn.
 

@@ -272,6 +272,22 @@ class Trace:
     def redispatch(self, *, cost: str = "0", change: Mapping[str, Any] | None = None, **fields: Any) -> Trace:
         return self._record({"kind": "redispatch", "cost_exact": cost, "started_at": None, **fields}, change)
 
+    def lost(self, cause: str, exception: str, *, change: Mapping[str, Any] | None = None) -> Trace:
+        """The answer is lost; its caller is told so."""
+        started = self.run.now()
+        self.run.wait(40)
+        told = self.outcome("ERR_IN_DOUBT", "failure", retryable=False, details={"cause": cause})
+        facts = {"http_status": None, "exceptions": [{"type": exception, "errno": None}]}
+        record = {
+            "kind": "lost",
+            "facts": {**facts, "usage": None, "finish_reason": None},
+            "code": "ERR_IN_DOUBT",
+            "response": self.run.put(told, f"{self.trace_id}/told/{len(self.attempts)}"),
+            "started_at": started,
+            "ended_at": self.run.now(),
+        }
+        return self._record(record, change)
+
     def served(self, code: str, *, response: str | None = None, change: Mapping[str, Any] | None = None) -> Trace:
         return self._record({"kind": "served", "code": code, "response": response, "ended_at": self.run.now()}, change)
 

@@ -30,6 +30,10 @@ Security = Literal["starttls", "tls", "none"]
 Addresses = Annotated[list[Annotated[str, Meta(min_length=3, max_length=254)]], Meta(max_length=100)]
 
 
+class NothingSent(Exception):  # stands around its cause, which says what happened
+    """The message was not handed over yet: whatever the cause, no answer to it was lost."""
+
+
 _ADDRESS = re.compile(r"[!-;=?A-~]+@[!-;=?A-~]+")
 
 
@@ -82,7 +86,7 @@ def email_send(
         if not _ADDRESS.fullmatch(address):
             raise SkillError.of("ERR_VALIDATION_FAILED", "an address is written name@domain, in ASCII")
     message = _message(ctx, idempotency_key or ctx.idempotency_key, sender, to, cc, reply_to, subject, body, html)
-    with limited(ctx, "email_send", smtp_host), _smtp_errors():
+    with limited(ctx, "email_send", smtp_host), _smtp_errors(ctx):
         addresses = asyncio.run(Guard.of(ctx.context, ctx.services).approve(smtp_host, smtp_port))
         with _connect(ctx, smtp_host, smtp_port, addresses, security) as server:
             if username is not None:
@@ -199,7 +203,7 @@ def _expect(reply: tuple[int, bytes]) -> None:
 
 
 @contextmanager
-def _smtp_errors() -> Iterator[None]:
+def _smtp_errors(ctx: SkillContext) -> Iterator[None]:
     """Replies by their number (RFC 5321): 4yz may be tried again, 5yz may not. Network errors speak for themselves.
 
     With either the server has declined the message, so that sending it again cannot deliver it twice.
@@ -211,6 +215,10 @@ def _smtp_errors() -> Iterator[None]:
             text = f"the mail server refuses for now, with {error.smtp_code}"
             raise ConnectionRefusedError(errno.ECONNREFUSED, text) from error
         raise SkillError.of(_code_of(error.smtp_code), f"the mail server answered {error.smtp_code}") from error
+    except OSError as error:
+        if ctx.report.side_effects:
+            raise
+        raise NothingSent(str(error)) from error
 
 
 def _code_of(reply: int) -> str:

@@ -52,7 +52,7 @@ class _TooMuch(Exception):
     version="1.0.0",
     tool_class="write",
     high_risk=True,
-    in_doubt="hold",  # nobody knows what a command did before the crash
+    in_doubt="hold",  # nobody knows what a command did that gave no answer
     reads=["workspace"],
     writes=["workspace"],
     side_effects=["process_run"],

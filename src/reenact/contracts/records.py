@@ -18,7 +18,7 @@ RunStatus = Literal["pending", "running", "waiting", "held", "completed", "faile
 UNFINISHED: Final[tuple[RunStatus, ...]] = ("pending", "running", "waiting", "held")
 ENDED: Final[tuple[RunStatus, ...]] = ("completed", "failed", "cancelled")
 """Each with a seal: nothing is appended to such a run any more."""
-AttemptKind = Literal["attempt", "redispatch", "served"]
+AttemptKind = Literal["attempt", "lost", "redispatch", "served"]
 EventType = Literal["turn", "verify", "now", "finish", "resolve", "cancel", "synthesized", "late", "accept_changed"]
 
 

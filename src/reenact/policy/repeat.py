@@ -7,6 +7,15 @@ from reenact.contracts.facts import Facts
 STILL_RUNNING = "reenact.runtime.StillRunning"
 """Stands in the facts of an attempt whose thread outlived its time: while it runs, nothing may be sent again."""
 
+CHILD_DIED = "reenact.runtime.effects.reports.ChildDied"
+"""Stands in the facts of an attempt whose process ended without an answer, after the skill had begun."""
+PROCESS_DIED = "reenact.runtime.ProcessDied"
+"""Stands in the facts of a dispatch that was found open: whoever made it is gone."""
+NOTHING_SENT = frozenset(
+    {"ConnectTimeout", "ConnectTimeoutError", "ConnectionTimeoutError", "NothingSent", "PoolTimeout"}
+)
+"""Exceptions of those who never came to send anything; a time limit among them is no lost answer."""
+
 NEVER_SENT = frozenset(
     {
         "ERR_DNS_FAILURE",
@@ -35,6 +44,13 @@ FATE_UNKNOWN = frozenset({"ERR_TIMEOUT", "ERR_HTTP_TIMEOUT", "ERR_CONNECTION_REF
 def fate_unknown(code: str, facts: Facts) -> bool:
     """True when the other side may be at work on the attempt although we got no answer of its own."""
     return code in FATE_UNKNOWN and not never_sent(code, facts)
+
+
+def answer_lost(code: str, facts: Facts) -> bool:
+    """True when something may have been sent, and no answer came back that would tell what became of it."""
+    if any(link.type.rpartition(".")[2] in NOTHING_SENT for link in facts.exceptions):
+        return False
+    return fate_unknown(code, facts) or any(link.type == CHILD_DIED for link in facts.exceptions)
 
 
 def may_repeat(*, tool_class: str, honours_key: bool, repeatable: bool, code: str, facts: Facts) -> bool:

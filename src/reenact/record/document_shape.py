@@ -106,7 +106,7 @@ class DecisionDocument(TypedDict):
 
 
 class AttemptDocument(TypedDict):
-    """One dispatch. `kind` is `attempt`, `redispatch` of one in doubt, or `served` from the record."""
+    """One dispatch. `kind` is `attempt`, `lost` of an answer, `redispatch` of one in doubt, or `served`."""
 
     ordinal: int
     kind: str

@@ -16,6 +16,7 @@ from reenact.contracts.outcome import (
     OutcomeStatus,
     StructuredOutcome,
 )
+from reenact.contracts.records import Attempt
 from reenact.journal.fold import TraceFold
 from reenact.policy.cost import cents
 from reenact.policy.taxonomy import is_retryable
@@ -43,6 +44,14 @@ def outcome_of(book: Payloads, trace: TraceFold, *, near: int | None = None) -> 
     except LookupError:
         output = None
     return outcome, output
+
+
+def lost_outcome(book: Payloads, trace: TraceFold, record: Attempt, *, near: int | None = None) -> StructuredOutcome:
+    """What the caller was told when the answer to a dispatch was lost."""
+    try:
+        return msgspec.convert(book.get(str(record.response), near=near), StructuredOutcome)
+    except LookupError:
+        return build_outcome(trace, "failure", str(record.code), ERASED, str(record.ended_at))
 
 
 def denied_outcome_of(trace: TraceFold, explained: Mapping[str, object]) -> StructuredOutcome:

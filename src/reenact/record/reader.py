@@ -6,7 +6,7 @@ Nothing is kept that was not asked for: a run of a million steps is read in the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from reenact.contracts.artifacts import ActionRequest, ArtifactType
 from reenact.contracts.outcome import StructuredOutcome
@@ -32,6 +32,8 @@ class RecordedStep:
     trace: TraceFold
     commits: dict[ArtifactType, int]
     payloads: StoredPayloads
+    losses: dict[int, int] = field(default_factory=dict)
+    """By ordinal, the commits of the records that an answer was lost."""
 
     @property
     def step_id(self) -> str:
@@ -81,6 +83,7 @@ class RunReader:
         self.fold = start or RunFold(run_id)
         self._finished: list[TraceFold] = []
         self._commits: dict[str, dict[ArtifactType, int]] = {}
+        self._losses: dict[str, dict[int, int]] = {}
 
     def steps(self) -> Iterator[RecordedStep]:
         """Finished steps as they ended, then those that are open.
@@ -93,11 +96,16 @@ class RunReader:
             for line in self.fold.apply_body(body):
                 if line.entry is not None:
                     self._commits.setdefault(line.entry.trace_id, {})[line.entry.artifact_type] = number
+                elif line.attempt is not None and line.attempt.kind == "lost":
+                    self._losses.setdefault(line.attempt.trace_id, {})[line.attempt.ordinal] = number
             while self._finished:
-                ended = self._finished.pop(0)
-                yield RecordedStep(ended, self._commits.pop(ended.trace_id, {}), self.payloads)
+                ended, of = self._finished.pop(0), self._losses
+                yield RecordedStep(
+                    ended, self._commits.pop(ended.trace_id, {}), self.payloads, of.pop(ended.trace_id, {})
+                )
         for trace in self.fold.open.values():
-            yield RecordedStep(trace, self._commits.get(trace.trace_id, {}), self.payloads)
+            of_trace = self._losses.get(trace.trace_id, {})
+            yield RecordedStep(trace, self._commits.get(trace.trace_id, {}), self.payloads, of_trace)
 
     def record(self) -> RunRecord:
         """The run record: the first thing that a run says."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reenact.contracts.artifacts import ArtifactType
 from reenact.contracts.outcome import StructuredOutcome
+from reenact.contracts.records import ENDED
 from reenact.errors import DamagedRecord
 from reenact.journal.fold import TraceFold
 from reenact.journal.lines import decode_artifact, decode_line, split_body
@@ -42,6 +43,14 @@ def apply_commit(trace: TraceFold, commits: Commits, body: bytes, number: int, *
             commits[line.entry.artifact_type] = number
         elif line.attempt is not None and line.attempt.trace_id == trace.trace_id:
             trace.add_attempt(line.attempt)
+
+
+def is_open(store: Store, run_id: str, trace_id: str) -> bool:
+    """Whether a call may still come to its end: it has none, and its run has not ended."""
+    row = store.trace(trace_id, run_id=run_id)
+    if row is None or store.find_run(run_id).status in ENDED:
+        return False
+    return not load_trace(store, row)[0].terminal
 
 
 def recorded_outcome(store: Store, run_id: str, trace_id: str) -> tuple[StructuredOutcome, object]:

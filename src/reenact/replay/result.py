@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from msgspec import Struct
 
-from reenact.record.result import RunResult
+from reenact.contracts.outcome import StructuredOutcome
+from reenact.record.result import RunResult, StepResult
 from reenact.replay.breakers import Breaker
 from reenact.replay.compare.compare import Comparison, Difference
 from reenact.replay.compare.content import ContentDifference
@@ -88,8 +90,14 @@ class ReplayResult(RunResult):
     divergence: Divergence | None = None
     content: tuple[ContentDifference, ...] = ()
     how: tuple[StepReport, ...] = ()
+    told: Mapping[str, StructuredOutcome] = field(default_factory=dict)
+    """Of steps whose caller was told that its answer is lost, and went on before there was another: that outcome."""
     breakers: tuple[Breaker, ...] = field(default=())
     estimate: Estimate | None = None
+
+    def __iter__(self) -> Iterator[StepResult]:
+        for step in super().__iter__():
+            yield replace(step, outcome=self.told.get(step.step_id, step.outcome))
 
     @property
     def matches(self) -> bool:

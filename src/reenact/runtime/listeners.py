@@ -16,8 +16,8 @@ class Notice:
     """Something that is durable now. Listeners get it after its commit, never before."""
 
     kind: str
-    """run_started, recovered, unrecorded, step_started, redispatch, attempt, budget_alert, step_ended, run_parked,
-    run_ended, progress"""
+    """run_started, recovered, unrecorded, step_started, redispatch, attempt, lost, budget_alert, step_ended,
+    run_parked, run_ended, progress"""
     run_id: str
     step_id: str | None = None
     step_index: int | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import RunStatus
 
 
@@ -11,3 +12,18 @@ class Parked(Exception):  # not an error: nothing failed
     def __init__(self, status: RunStatus, reason: str) -> None:
         super().__init__(reason)
         self.status: RunStatus = status
+
+
+class InDoubt(Parked):
+    """A call may or may not have happened, and a person is to look."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("held", reason)
+
+
+class Lost(InDoubt):
+    """That is on record, with what its caller is told: a session gives `outcome` and goes on, a plan is held."""
+
+    def __init__(self, reason: str, outcome: StructuredOutcome) -> None:
+        super().__init__(reason)
+        self.outcome = outcome

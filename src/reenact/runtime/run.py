@@ -74,7 +74,9 @@ class Run:
         self.outputs = Outputs(store, journal, plan)
         self.unrecorded = unrecorded
         self.in_doubt = {trace.trace_id for trace in journal.fold.open.values() if trace.state == "EXECUTING"}
-        """Traces that were found in EXECUTING: whether their last dispatch took effect is not known."""
+        """Traces whose last dispatch may or may not have taken effect."""
+        self.found_open = frozenset(self.in_doubt)
+        """Those of them that an earlier process left in EXECUTING."""
         self.read_from: str | None = None
         """Of a run that goes on: what its state was brought back from."""
 

@@ -47,7 +47,7 @@ class RuntimeMetrics:
             self.started.inc()
         elif notice.kind == "run_ended":
             self.runs.labels(notice.status or "").inc()
-        elif notice.kind == "attempt":
+        elif notice.kind in ("attempt", "lost"):
             self.attempts.labels(notice.skill_id or "", notice.code or "").inc()
             self.back_off.labels(notice.skill_id or "").inc((notice.backoff_ms or 0) / 1000)
         elif notice.kind == "step_ended" and notice.outcome is not None:

@@ -41,7 +41,7 @@ class Spans:
             self._calls[notice.run_id, str(notice.step_id)] = self._call_span(notice)
         elif notice.kind == "attempt":
             self._attempt(notice)
-        elif notice.kind == "step_ended":
+        elif notice.kind in ("step_ended", "lost"):  # what comes of a lost answer later is a span of its own
             self._step_ended(notice)
         elif notice.kind == "run_ended":
             self._run_ended(notice)

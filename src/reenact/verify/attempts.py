@@ -43,6 +43,8 @@ class AttemptChain:
             return Problem("ATTEMPT_DIGEST", "the digest of an attempt", recomputed, record.digest)
         if self.last is not None and self.last.kind == "served":
             return Problem("ATTEMPT_CHAIN", "an attempt follows one that was served from the record")
+        if record.kind == "lost" and self.last is not None and self.last.kind == "lost":
+            return Problem("ATTEMPT_CHAIN", "the answer to one dispatch was lost twice")
         return first_difference(
             "ATTEMPT_CHAIN",
             (
@@ -90,6 +92,7 @@ def form_problem(record: Attempt) -> Problem | None:
             "ended_at",
         ),
         "served": ("facts", "backoff_ms"),
+        "lost": ("request_id", "retry_after_ms", "backoff_ms"),
         "attempt": (),
     }[record.kind]
     for name in unset:
@@ -97,6 +100,10 @@ def form_problem(record: Attempt) -> Problem | None:
             return Problem("LINE_MALFORMED", f"a record of kind {record.kind} has {name}")
     if record.kind == "attempt" and len(given) != 4:
         return Problem("LINE_MALFORMED", "an attempt without facts, code, started_at or ended_at")
+    if record.kind == "lost" and (given < {"facts", "code", "ended_at"} or record.response is None):
+        return Problem("LINE_MALFORMED", "a lost record without facts, code, ended_at or response")
+    if record.kind == "lost" and (record.code, record.cost_exact) != ("ERR_IN_DOUBT", "0"):
+        return Problem("LINE_MALFORMED", "a lost record with another code than ERR_IN_DOUBT, or with a cost")
     if record.kind == "served" and (record.code is None or record.cost_exact != "0"):
         return Problem("LINE_MALFORMED", "a served record without a code, or with a cost")
     if record.kind != "attempt" and record.side_effects:

@@ -321,6 +321,9 @@ class JournalCheck:
         for problem in trace.attempt(record, value):
             self._report(problem, trace)
         self.payloads.see(record.response, self._where(trace))
+        told = self.payloads.value(record.response, self._where(trace)) if record.kind == "lost" else None
+        if told is not None:
+            self._report(trace.loss_problem(told), trace)
 
     def _checkpoint(self, record: Checkpoint) -> None:
         """Step 4.5: checkpoints of traces."""

@@ -246,7 +246,7 @@ class Attempt(Shape):
     schema: Literal["reenact.attempt.v1"]
     trace_id: Uuid7
     ordinal: Count
-    kind: Literal["attempt", "redispatch", "served"]
+    kind: Literal["attempt", "lost", "redispatch", "served"]
     attempt: Count
     facts: Facts | None
     code: Code | None

@@ -260,6 +260,21 @@ class Trace:
         elif self.expires is not None and record.kind != "served":
             yield Problem("CAPABILITY_EXPIRED", "a dispatch under an expired capability")
 
+    def loss_problem(self, told: Value) -> Problem | None:
+        """What is wrong with the outcome that a caller got whose answer was lost."""
+        outcome = fit(told.value, Outcome, "PAYLOAD_CONTENT")
+        if isinstance(outcome, Problem):
+            return Problem("PAYLOAD_CONTENT", f"the outcome of a lost answer: {outcome.what}")
+        return first_difference(
+            "PAYLOAD_CONTENT",
+            (
+                ("the outcome's step_id", self.step_id, outcome.step_id),
+                ("the outcome's trace_id", self.trace_id, outcome.observability.trace_id),
+                ("the outcome of a lost answer", ("failure", "ERR_IN_DOUBT"), (outcome.status, outcome.code)),
+                ("whether it may be called again", False, outcome.retryable),
+            ),
+        )
+
     def _effect(self, effect: ToolEffect, entry: Entry, scene: Scene) -> Iterator[Problem]:
         call, attempts = self.call, self.attempts
         assert call is not None

@@ -94,15 +94,27 @@ def test_one_that_can_be_read_back_is_read_back(tmp_path: Path) -> None:
         bank = Bank(tmp_path, in_doubt="reconcile", reconcile=lambda ctx, cents: {"done": True, "output": cents})
         async with bank.gave_up() as session:
             assert [outcome.output for outcome in await session.settle()] == [5]
-        assert (len(bank.keys), bank.kinds(session.run_id)) == (1, ["attempt"])
+        assert (len(bank.keys), bank.kinds(session.run_id)) == (1, ["lost", "attempt"])
         bank.assert_sound(session.run_id)
 
     asyncio.run(scenario())
 
 
-def test_one_that_nobody_settles_ends_in_doubt_with_its_session(tmp_path: Path) -> None:
+def test_one_that_nobody_settles_keeps_its_session_from_being_sealed(tmp_path: Path) -> None:
     async def scenario() -> None:
         bank = Bank(tmp_path, in_doubt="hold")
+        async with bank.gave_up() as session:
+            pass
+        (step,) = RunReader(bank.runtime.store, session.run_id).steps()
+        assert (step.trace.state, bank.kinds(session.run_id), len(bank.keys)) == ("EXECUTING", ["lost"], 1)
+        assert bank.runtime.store.find_run(session.run_id).status == "held"
+
+    asyncio.run(scenario())
+
+
+def test_one_that_may_be_sent_twice_ends_in_doubt_with_its_session(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        bank = Bank(tmp_path)
         async with bank.gave_up() as session:
             pass
         (step,) = RunReader(bank.runtime.store, session.run_id).steps()
@@ -158,7 +170,8 @@ def test_what_its_thread_gives_in_the_end_is_its_result_and_nothing_is_sent_agai
             (outcome,) = await session.settle()
         assert (outcome.code, outcome.output, bank.paid) == ("OK", 5, 1)
         assert [effect.target for effect in outcome.side_effects] == ["bank"]
-        assert bank.check(session.run_id) == ["attempt"]
+        kinds = ["attempt"] if in_doubt == "redispatch" else ["lost", "attempt"]
+        assert bank.check(session.run_id) == kinds
         assert (await bank.runtime.replay_async(session.run_id)).matches
 
     asyncio.run(scenario())

@@ -96,13 +96,16 @@ class LiveProgress(PlainProgress):
         self._stop()
 
 
+WARNINGS = {"unrecorded": "goes on without a record", "lost": "its answer is lost", "budget_alert": "budget"}
+
+
 def told_above(notice: Notice) -> bool:
     """Worth a line of its own although a bar is there."""
     if notice.kind == "attempt":
         return notice.backoff_ms is not None
-    return notice.kind in ("run_started", "recovered", "unrecorded", "redispatch", "budget_alert", "progress") or (
-        notice.kind == "step_ended" and notice.status != "success"
-    )
+    if notice.kind == "step_ended":
+        return notice.status != "success"
+    return notice.kind in ("run_started", "recovered", "redispatch", "progress", *WARNINGS)
 
 
 def fact_line(notice: Notice) -> str | None:
@@ -118,11 +121,9 @@ def fact_line(notice: Notice) -> str | None:
     if notice.kind == "recovered":
         return f"run {notice.run_id}: {notice.message}"
     if notice.kind == "redispatch":
-        return f"{notice.step_id}: attempt {(notice.attempt or 0) + 1} was in doubt after a crash, sent again"
-    if notice.kind == "unrecorded":
-        return f"{notice.step_id}: goes on without a record: {one_line(notice.message or '')}"
-    if notice.kind == "budget_alert":
-        return f"{notice.step_id}: budget: {one_line(notice.message or '')}"
+        return f"{notice.step_id}: attempt {(notice.attempt or 0) + 1} was in doubt, sent again"
+    if notice.kind in WARNINGS:
+        return f"{notice.step_id}: {WARNINGS[notice.kind]}: {one_line(notice.message or '')}"
     if notice.kind == "progress" and notice.message:
         return f"{notice.step_id}: {brief(notice.message)}"
     return None

@@ -121,8 +121,11 @@ def attempt_line(attempt: AttemptDocument, width: int) -> list[Segment]:
     cost = dollars(int(attempt["cost_exact"]))
     digest: Segment = (f"  {short(attempt['digest'])}", DIM)
     if attempt["kind"] == "redispatch":
-        text = f"      attempt {attempt['attempt'] + 1}  in doubt after a crash: sent again with the same key  {cost}"
+        text = f"      attempt {attempt['attempt'] + 1}  in doubt: sent again with the same key  {cost}"
         return [(text, "yellow"), digest]
+    if attempt["kind"] == "lost":
+        why = ", ".join(name.rpartition(".")[2] for name in attempt["exceptions"]) or "unknown"
+        return [(f"      attempt {attempt['attempt'] + 1}  its answer is lost ({why})", "yellow"), digest]
     if attempt["kind"] == "served":
         return [(f"      served     {attempt['code']}", ""), digest]
     line: list[Segment] = [

@@ -132,6 +132,8 @@ def stopped_at_gate(meta: Mapping[str, object]) -> dict[str, object]:
 
 def dispatched(trace: TraceFold, outcome: StructuredOutcome | None, *, exact: bool) -> Iterator[Moment]:
     for record in trace.attempts:
+        if record.kind == "lost":
+            continue  # no attempt that was made: what came of it decides
         when = f"attempt {record.attempt}"
         if record.kind != "attempt":
             yield Moment("retry_count", when, record.kind)

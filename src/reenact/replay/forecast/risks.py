@@ -57,7 +57,7 @@ def risks_of_write(step: PlannedStep, supervisor: str) -> Iterator[Risk]:
     if meta.in_doubt == "redispatch" and not meta.honours_key:
         yield risk(step, "in_doubt", "after a crash it is sent again, and nothing says that its tool notices")
     elif meta.in_doubt == "hold":
-        yield risk(step, "in_doubt", "after a crash the run is held for a person")
+        yield risk(step, "in_doubt", "where its answer is lost the run is held for a person")
     if step.caller_key is None and not meta.honours_key:
         yield risk(step, "no_key", "it has no idempotency_key: running the plan again does it again")
     if not may_be_repeated(step, step.parameters, SkillError.of("ERR_TIMEOUT")):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import RunStatus
 from reenact.record.recording import Recording
+from reenact.record.told import loss_outcome, next_requests, told_loss
 from reenact.replay.breakers import Breaker, find_breakers
 from reenact.replay.compare.against import hold_against
 from reenact.replay.modes.scheduler import Scheduler, moments_of
@@ -44,12 +46,15 @@ async def mock_replay(
         status, reason, stop = await to_the_end(run)
     if recording.status == "cancelled" and status in ("completed", "running"):
         status = "cancelled"  # the one who cancelled the recorded run is served: nothing goes on behind it
+    still_open = [step.step_id for step in recording.steps.values() if step.trace.state == "EXECUTING"]
+    if still_open and stop is None:
+        status, reason = "held", f"what came of {', '.join(still_open)} is not recorded: its run was cancelled over it"
     held = hold_against(recording, engine.store, run.run_id, served=True, stop=stop)
     return ReplayResult(
         run_id=run.run_id,
         status=status,
         store=engine.store,
-        reason=reason if held.comparison.first is not None else None,
+        reason=reason if still_open or held.comparison.first is not None else None,
         mode="mock_replay",
         original_run_id=recording.run_id,
         verdict=held.verdict,
@@ -57,6 +62,7 @@ async def mock_replay(
         divergence=held.divergence,
         content=held.content,
         how=tuple(served_step(plan, step_id) for step_id in recording.steps),
+        told=told_losses(recording),
         breakers=breakers,
     )
 
@@ -82,6 +88,15 @@ async def session_to_the_end(
     if stop is not None:
         return "running", f"step {stop.step.step_id} asked for {stop.asked}", stop
     return "completed", None, None
+
+
+def told_losses(recording: Recording) -> dict[str, StructuredOutcome]:
+    """What callers were told of answers that were lost, where they went on before there was another."""
+    following = next_requests(recording.steps.values())
+    losses = {step_id: told_loss(step, following.get(step.trace.trace_id)) for step_id, step in recording.steps.items()}
+    return {
+        step_id: loss_outcome(recording.steps[step_id], loss) for step_id, loss in losses.items() if loss is not None
+    }
 
 
 def served_step(plan: ReplayPlan, step_id: str) -> StepReport:

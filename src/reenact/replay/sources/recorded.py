@@ -19,6 +19,7 @@ from reenact.replay.sources.stand_in import decision_meta, details_of, refused_b
 from reenact.runtime.effects.secrets import Secrets
 from reenact.runtime.effects.source import SAME, AttemptCall, AttemptResult, EffectSource, KeyAnswer, PersonSaid
 from reenact.runtime.gates.answer import Approval, GateAnswer, Refusal
+from reenact.runtime.parked import Parked
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.runtime.writing.redaction import Redactor
 from reenact.values.canonical import canonicalize
@@ -57,6 +58,10 @@ class RecordedSource(EffectSource):
         if recorded is None:
             raise NothingRecorded(call.step, "a step that the recorded run did not make", call.parameters)
         found = next((a for a in self.recording.results(call.step.step_id) if a.attempt == call.attempt), None)
+        if found is None and recorded.trace.state == "EXECUTING":
+            if self.in_turn is not None:
+                await self.in_turn(call.step.step_id)  # it stays open, whatever comes beside it
+            raise Parked("held", f"what came of step {call.step.step_id} is not recorded")
         if found is None:
             raise NothingRecorded(
                 call.step, f"attempt {call.attempt}, which the recorded run did not make", call.parameters
@@ -78,7 +83,7 @@ class RecordedSource(EffectSource):
 
     def redispatches(self, trace: TraceFold, /, **_known: bool) -> int:
         recorded = self.recording.trace(trace.step_id)
-        ahead = [] if recorded is None else recorded.attempts[len(trace.attempts) :]
+        ahead = [] if recorded is None else dispatches(recorded)[len(trace.attempts) :]
         return sum(1 for _ in takewhile(lambda record: record.kind == "redispatch", ahead))
 
     def missing_secret(self, step: PlannedStep, _parameters: dict[str, object], /) -> str | None:
@@ -140,7 +145,7 @@ class RecordedSource(EffectSource):
 
     def no_money_left(self, trace: TraceFold, /) -> str | None:
         recorded = self.recording.steps.get(trace.step_id)
-        if recorded is None or recorded.trace.effect is None or len(trace.attempts) < len(recorded.trace.attempts):
+        if recorded is None or recorded.trace.effect is None or not has_come_to_its_end(trace, recorded):
             return None
         outcome = recorded.outcome()
         limit = (outcome.details or {}).get("refused_by", "day")  # where that was erased, the run's is computed again
@@ -149,7 +154,7 @@ class RecordedSource(EffectSource):
     def person_said(self, trace: TraceFold, /) -> PersonSaid | None:
         """The recorded call ended here although no attempt ended it: somebody did."""
         recorded = self.recording.steps.get(trace.step_id)
-        if recorded is None or recorded.trace.effect is None or len(trace.attempts) < len(recorded.trace.attempts):
+        if recorded is None or recorded.trace.effect is None or not has_come_to_its_end(trace, recorded):
             return None
         outcome = recorded.outcome()
         if recorded.trace.trace_id not in self.recording.resolved and outcome.code != "ERR_CANCELLED":
@@ -164,6 +169,16 @@ class RecordedSource(EffectSource):
         if not answer.is_free and self.in_turn is not None:
             await self.in_turn(step.step_id)  # what it has reserved is reserved until then
         return answer
+
+
+def dispatches(trace: TraceFold) -> list[Attempt]:
+    """The records of a trace that a replay makes again: that an answer was lost decides nothing."""
+    return [record for record in trace.attempts if record.kind != "lost"]
+
+
+def has_come_to_its_end(trace: TraceFold, recorded: RecordedStep) -> bool:
+    """Every dispatch that is recorded has been served."""
+    return len(trace.attempts) >= len(dispatches(recorded.trace))
 
 
 def attempt_result(recorded: RecordedStep, attempt: Attempt) -> AttemptResult:

@@ -12,7 +12,7 @@ from reenact.contracts.facts import Facts
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.errors import FundsTaken, StoreError
 from reenact.policy.repeat import may_repeat
-from reenact.record.trace import recorded_outcome
+from reenact.record.trace import is_open, recorded_outcome
 from reenact.runtime.call import artifacts, ending, unrecorded
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.capability import LIFETIME_S
@@ -121,7 +121,7 @@ async def taken_by(call: Call, wanted: KeyReservation, money: Earmark | None) ->
     while True:
         record = await settled_record(call, wanted.key)
         follows = record is not None and record.state == "in_doubt" and is_of(record, wanted)
-        if record is not None and not (follows and may_follow(call)):
+        if record is not None and not (follows and may_follow(call, record)):
             return record
         reservation = wanted if record is None else dataclasses.replace(wanted, after=record.trace_id)
         if await call.run.journal.claim(call_in_time(call, wanted.key), reservation, money):
@@ -151,11 +151,13 @@ def is_of(record: KeyRecord, wanted: KeyReservation) -> bool:
     return (record.request_digest, record.agent_id) == (wanted.request_digest, wanted.agent_id)
 
 
-def may_follow(call: Call) -> bool:
-    """Whether a call may take over the key of an equal one that is in doubt.
+def may_follow(call: Call, first: KeyRecord) -> bool:
+    """Whether a call may take over the key of an equal one that is in doubt; not while that is open, and may yet end.
 
     Where its skill reads back or is held, that decides. Else it is sent again, so only what may be repeated.
     """
+    if is_open(call.run.store, first.run_id, first.trace_id):
+        return False
     assert call.step.skill is not None
     meta = call.step.skill.metadata
     return meta.in_doubt != "redispatch" or may_repeat(
@@ -172,7 +174,7 @@ def doubtful(store: Store, record: KeyRecord) -> str:
     where = record.trace_id if row is None else f"step {row.step_id}"
     return (
         f"a call under this key may or may not have happened ({where} of run {record.run_id}), and this skill does not "
-        "honour the key; look, then call under another key if it did not"
+        "honour the key; look, then resolve it, or call under another key if it did not"
     )
 
 

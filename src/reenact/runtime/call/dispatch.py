@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import cast
 
 from reenact.contracts.artifacts import EffectStatus
@@ -10,7 +11,7 @@ from reenact.errors import StoreError
 from reenact.policy.classify import classify
 from reenact.policy.settle import FREE, settle
 from reenact.runtime import crash_points
-from reenact.runtime.call import artifacts, begin, doubt, ending, unrecorded
+from reenact.runtime.call import artifacts, begin, doubt, ending, lost, unrecorded
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.ending import Kept
 from reenact.runtime.call.retry import back_off
@@ -31,7 +32,7 @@ async def dispatch(call: Call) -> StructuredOutcome:
         hold_without_secret(call)
     while True:
         number = trace.made  # what is recorded of a doubt is none
-        result = await doubt.known_result(call, number) if trace.trace_id in run.in_doubt else None
+        result = await lost.known_result(call, number) if trace.trace_id in run.in_doubt else None
         if not isinstance(result, AttemptResult):
             may_be_sent_again = not call.is_live or trace.trace_id in run.in_doubt
             refusal = await doubt.record_doubt(call) if may_be_sent_again else None
@@ -45,12 +46,21 @@ async def dispatch(call: Call) -> StructuredOutcome:
                 return ending.end_as_told(call, said)
             result = await attempt(call, number)
         code = code_of(call, result)
-        wait = None if code.startswith("OK") else back_off(call, code, result, number)
+        wait = None
+        if not code.startswith("OK"):
+            result, wait = await after_failure(call, result, code, number)
+            code = code_of(call, result)
         output = record(call, result, code, number, wait)
         if wait is None:
             return end_with_attempt(call, result, code, output)
         if await wait_for_next(call, wait):
             return end_cancelled(call, "the run was cancelled before it was sent again")
+
+
+async def after_failure(call: Call, result: AttemptResult, code: str, number: int) -> tuple[AttemptResult, int | None]:
+    """(what is known of an attempt that failed, milliseconds until it is made once more); Lost where nobody knows."""
+    wait = back_off(call, code, result, number)
+    return (result, wait) if wait is not None else (await lost.settled(call, result, code, number), None)
 
 
 def end_with_result(call: Call, result: AttemptResult) -> StructuredOutcome:
@@ -102,6 +112,9 @@ async def attempt(call: Call, number: int) -> AttemptResult:
         crash_points.reach("before_dispatch")
     try:
         return await call.run.source.attempt(artifacts.attempt_call(call, number))
+    except asyncio.CancelledError as cancelled:
+        await lost.give_up(call, number, cancelled)
+        raise
     finally:
         if crash_points.armed is not None:
             crash_points.reach("after_dispatch")

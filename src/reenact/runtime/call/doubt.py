@@ -1,4 +1,4 @@
-"""Calls in doubt: found in EXECUTING after a crash, so that the effect may or may not have happened.
+"""Calls in doubt: their answer was lost, by a crash or otherwise, so that the effect may or may not have happened.
 
 What is asked before anything is sent again, in this order: a result that an executor without the lease left in
 `late_effects`; the result of a thread whose caller gave up on it; a person's word to send it again; then what the skill
@@ -20,10 +20,12 @@ from reenact.runtime.effects.source import SAME, AttemptResult
 from reenact.runtime.gates import budget
 from reenact.runtime.gates.answer import Refusal
 from reenact.runtime.money import reserved_by
-from reenact.runtime.parked import Parked
+from reenact.runtime.parked import InDoubt, Parked
 from reenact.runtime.run import Run
 from reenact.store.base import LateEffect
 from reenact.values.canonical import canonicalize, parse_canonical
+
+UNDER_WAY = "its thread still runs in this process, and it is not sent twice at a time"
 
 
 class Late(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,8 +58,9 @@ async def known_result(call: Call, number: int, *, wait: bool = True) -> Attempt
         return None
     late: AttemptResult | bool | None = late_result(run, trace_id, number)
     late = late or await run.source.left_behind(artifacts.attempt_call(call, number), wait)
-    if late is True and wait:
-        raise held(call, "its thread still runs in this process, and it is not sent twice at a time")
+    under_way = late is True
+    if under_way and wait:
+        raise held(call, UNDER_WAY)
     if isinstance(late, AttemptResult):
         run.in_doubt.discard(trace_id)
         return late
@@ -68,14 +71,16 @@ async def known_result(call: Call, number: int, *, wait: bool = True) -> Attempt
     if mode == "hold":
         raise held(call, "it may or may not have happened, and this skill is not sent twice")
     if mode == "reconcile":
-        return await reconcile(call, number)
+        answer = await reconcile(call, number)
+        if under_way and answer is False:
+            raise held(call, UNDER_WAY)  # what is not done yet may be done in a moment
+        return answer
     return None
 
 
-def held(call: Call, why: str) -> Parked:
+def held(call: Call, why: str) -> InDoubt:
     step_id = call.step.step_id
-    return Parked(
-        "held",
+    return InDoubt(
         f"step {step_id} is in doubt: {why}. Look, then say `reenact resolve {call.run.run_id} {step_id} "
         "--succeeded|--failed|--redispatch --reason …`",
     )

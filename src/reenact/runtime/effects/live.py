@@ -7,6 +7,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from reenact.runtime.effects.coroutines import within
 from reenact.runtime.effects.processes import call_in_process
 from reenact.runtime.effects.secrets import Secrets
 from reenact.runtime.effects.source import NO_FACTS, SAME, AttemptCall, AttemptResult, EffectSource
-from reenact.runtime.effects.threads import THREADS, leave_if_forked
+from reenact.runtime.effects.threads import THREADS, as_exception, leave_if_forked
 from reenact.runtime.gates.permission import refuse_hosts
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.skills.context import SILENT, SkillContext
@@ -102,14 +103,18 @@ class LiveSource(EffectSource):
         return parameters
 
     async def left_behind(self, call: AttemptCall, wait: bool, /) -> AttemptResult | bool:  # noqa: FBT001
-        """What came of a call whose caller gave up on it, in its thread; `wait` no longer than the step may take."""
+        """What came in the end of a call whose thread was left; `wait` no longer than the step may take."""
         future, begun = self._left.get(call.trace_id, (None, None))
+        if call.trace_id in THREADS_LEFT:
+            thread, begun = THREADS_LEFT[call.trace_id]
+            future = asyncio.wrap_future(thread)
         if future is None or begun is None or future.get_loop() is not asyncio.get_running_loop():
             return False
-        done, _ = await asyncio.wait([future], timeout=call.step.timeout_ms / 1000 if wait else 0)
+        done, _ = await asyncio.wait([future], timeout=call.step.timeout_ms / 1000 if wait else 0.01)
         if not done:
             return True
-        del self._left[call.trace_id]
+        self._left.pop(call.trace_id, None)
+        THREADS_LEFT.pop(call.trace_id, None)
         error = future.exception()
         return self._result(call, begun, None if error else future.result(), error, still_running=False)
 
@@ -208,6 +213,8 @@ class LiveSource(EffectSource):
             return await call_in_process(skill, ctx, parameters, limit_s), False
         if skill.is_async:
             return await within(skill.call_async(ctx, parameters), limit_s, skill.metadata.reference), False
+        if skill.metadata.in_doubt != "redispatch":
+            return await self._call_once(skill, call, begun, parameters)
         future = self._threads.run(lambda: skill.call_sync(ctx, parameters))
         try:
             done, _ = await asyncio.wait([future], timeout=limit_s)
@@ -218,6 +225,31 @@ class LiveSource(EffectSource):
             future.cancel()  # what it may still raise is nobody's, and no log's
             return None, True
         return future.result(), False
+
+    async def _call_once(
+        self, skill: Skill, call: AttemptCall, begun: Begun, parameters: Mapping[str, object]
+    ) -> tuple[object, bool]:
+        """The same for what is not sent twice: what its thread gives in the end may settle the doubt."""
+        kept: Future[object] = Future()
+
+        def work() -> None:
+            try:
+                kept.set_result(skill.call_sync(begun.ctx, parameters))
+            except BaseException as error:  # noqa: BLE001  # as in every thread of a skill
+                kept.set_exception(as_exception(error))
+
+        ended = self._threads.run(work)
+        THREADS_LEFT[call.trace_id] = (kept, begun)
+        done, _ = await asyncio.wait([ended], timeout=call.step.timeout_ms / 1000)
+        if not done:
+            return None, True
+        del THREADS_LEFT[call.trace_id]
+        return kept.result(), False
+
+
+THREADS_LEFT: dict[str, tuple[Future[object], Begun]] = {}
+"""By trace, calls that are not sent twice, while their thread runs: their run may be left, and opened again here."""
+os.register_at_fork(after_in_child=THREADS_LEFT.clear)
 
 
 def detach(error: BaseException | None, ambient: BaseException | None) -> None:

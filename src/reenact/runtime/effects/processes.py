@@ -21,7 +21,7 @@ import msgspec
 
 from reenact.runtime.effects.child import ANSWER, HEAD, PROGRESS, Answer, Request, message
 from reenact.runtime.effects.forkserver import NUMBER, end
-from reenact.runtime.effects.reports import ChildFailure
+from reenact.runtime.effects.reports import ChildDied, ChildFailure
 from reenact.skills.context import SkillContext, portable
 from reenact.skills.home import home_of
 from reenact.skills.skill import Skill
@@ -113,15 +113,16 @@ def is_open(descriptor: int) -> bool:
 
 
 async def call_in_process(skill: Skill, ctx: SkillContext, parameters: Mapping[str, object], limit_s: float) -> object:
-    """The skill's output; raises TimeoutError after killing it, ChildFailure when it failed."""
+    """The skill's output; raises TimeoutError after killing it, ChildFailure when it failed, ChildDied when it died."""
     request = encoded_request(skill, ctx, parameters)
     line, control = FORK_SERVER.new_child()
     try:
         answer = await converse(line, request, ctx, limit_s)
     finally:
         code = await ended(control)
-    if answer is None:
-        raise RuntimeError(f"the skill's process ended without an answer{told(code)}")
+    if not isinstance(answer, Answer):
+        died = ChildDied if answer else RuntimeError  # one that had not begun has done nothing
+        raise died(f"the skill's process ended without an answer{told(code)}")
     for name, value in answer.report.items():
         setattr(ctx.report, name, value)
     if answer.facts is not None:
@@ -141,12 +142,14 @@ def encoded_request(skill: Skill, ctx: SkillContext, parameters: Mapping[str, ob
     return message(b"r", msgspec.msgpack.encode(request))
 
 
-async def converse(line: socket.socket, request: bytes, ctx: SkillContext, limit_s: float) -> Answer | None:
-    """The child's answer; None when it ended without one."""
+async def converse(line: socket.socket, request: bytes, ctx: SkillContext, limit_s: float) -> Answer | bool:
+    """The child's answer; where it ended without one, whether it had begun."""
+    has_begun = False
     reader, writer = await asyncio.open_unix_connection(sock=line, limit=CHUNK)
     try:
         writer.write(request)
         await begun(reader)
+        has_begun = True
         async with asyncio.timeout(limit_s):
             while True:
                 kind, body = await next_message(reader)
@@ -155,7 +158,7 @@ async def converse(line: socket.socket, request: bytes, ctx: SkillContext, limit
                 if kind == PROGRESS:
                     ctx.progress(body.decode())
     except (asyncio.IncompleteReadError, ConnectionError):
-        return None
+        return has_begun
     finally:
         writer.transport.abort()
 

@@ -40,6 +40,10 @@ class ChildFailure(Exception):  # carries what happened elsewhere
         self.details = details or {}
 
 
+class ChildDied(RuntimeError):
+    """A skill's own process ended after it had begun, and before it answered: what it did is not known."""
+
+
 def facts(report: Remarks, error: BaseException | None, *, still_running: bool) -> Facts:
     found = Facts() if error is None else error.facts if isinstance(error, ChildFailure) else facts_of(error)
     exceptions = recordable(found)

@@ -129,7 +129,8 @@ async def resolve(
         if resolution != "redispatch":
             ending.end_by_person(open_call(run, trace), succeeded=resolution == "succeeded", output=output)
         await journal.flush()
-        hold.leave("pending")
+        left = [each for each in journal.fold.open.values() if each.state == "EXECUTING" and each is not trace]
+        hold.leave("held" if left and row.status == "held" else "pending")
 
 
 def open_call(run: Run, trace: TraceFold) -> Call:

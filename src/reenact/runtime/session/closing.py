@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from reenact.contracts.records import Event, RunStatus
 from reenact.record.reader import requests_before
+from reenact.runtime.call.ending import leave_keys_in_doubt
 from reenact.runtime.crash_points import reach
 from reenact.runtime.listeners import Notice
 from reenact.runtime.run import Run
-from reenact.runtime.session.history import session_plan, synthesize
+from reenact.runtime.session.history import ask_again, session_plan, synthesize
 from reenact.runtime.session.plan import Document
 
 
 async def close(run: Run, said: Document | None) -> RunStatus:
     """Seal the run. `said` is the agent's last word, where it finished.
 
-    A call that was given up on ends as in doubt: a seal leaves none open.
+    Parked, and nothing is ended, where a call is in doubt that only a person can settle. Any other that was given up on
+    ends here: only who cancels a run seals it over an open call.
     """
     await run.journal.flush()
+    unknown = await ask_again(run)
+    if unknown and run.cancel_note is None:
+        raise next(iter(unknown.values()))
     for trace in list(run.journal.fold.open.values()):
-        await synthesize(run, trace)
+        if trace.trace_id not in unknown:
+            await synthesize(run, trace)
     status: RunStatus = "completed"
     if run.cancel_note is not None:
         run.note_cancel_request(run.cancel_note)
+        leave_keys_in_doubt(run)
         status = "cancelled"
     seal(run, status, reason=None if said is None else run.journal.book.put(said)[0])
     run.listeners.tell(Notice(kind="run_ended", run_id=run.run_id, status=status))

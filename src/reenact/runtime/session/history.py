@@ -5,14 +5,14 @@ from __future__ import annotations
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Event
 from reenact.journal.fold import TraceFold
-from reenact.runtime.call import artifacts, begin, doubt, ending
+from reenact.runtime.call import artifacts, begin, doubt, ending, lost
 from reenact.runtime.call.call import Call
-from reenact.runtime.call.dispatch import end_with_result
+from reenact.runtime.call.dispatch import code_of, end_with_result
 from reenact.runtime.call.drive import drive, remember
 from reenact.runtime.effects.source import AttemptResult
 from reenact.runtime.gates.answer import Refusal
 from reenact.runtime.gates.duplicate import DuplicateGate, is_idempotent
-from reenact.runtime.parked import Parked
+from reenact.runtime.parked import InDoubt, Parked
 from reenact.runtime.run import Run
 from reenact.runtime.session.messages import INTERRUPTED
 from reenact.runtime.session.plan import SessionPlan
@@ -60,7 +60,8 @@ def may_wait(run: Run, trace: TraceFold) -> bool:
 async def synthesize(run: Run, trace: TraceFold) -> None:
     """End an interrupted call with a result that says so, appended: the history is whole again, nothing is sent.
 
-    What can be known of a call in doubt is asked first. Parked where its skill leaves that to a person.
+    What can be known of a call in doubt is asked first. Parked where its skill leaves that to a person, unless the
+    caller was told of the doubt: that one stays open, and the session goes on.
     """
     call = reopen(run, trace)
     if may_wait(run, trace):
@@ -71,8 +72,28 @@ async def synthesize(run: Run, trace: TraceFold) -> None:
         run.journal.entry(artifacts.tool_call(call, artifacts.idempotency_key(call)))
         ending.refuse(call, "ERR_CANCELLED", "interrupted before it was sent")
     else:
-        await end_sent(call)
+        try:
+            await end_sent(call)
+        except InDoubt:
+            if not lost.is_told(call):
+                raise
     await run.journal.flush()
+
+
+async def ask_again(run: Run) -> dict[str, InDoubt]:
+    """Ask once more about the calls in doubt that nobody may send again; by trace, those of which nobody can tell."""
+    unknown: dict[str, InDoubt] = {}
+    for trace in list(run.journal.fold.open.values()):
+        if trace.state != "EXECUTING":
+            continue
+        call = reopen(run, trace)
+        if lost.may_be_lost(call):
+            run.in_doubt.add(trace.trace_id)
+            try:
+                await end_sent(call)
+            except InDoubt as still:
+                unknown[trace.trace_id] = still
+    return unknown
 
 
 async def end_sent(call: Call) -> None:
@@ -85,6 +106,8 @@ async def end_sent(call: Call) -> None:
         else:
             begin.hold_changed_skill(call.run, call.step, pinned)
             known = await doubt.known_result(call, call.trace.made, wait=False)
+            if isinstance(known, AttemptResult):
+                known = await lost.settled(call, known, code_of(call, known), call.trace.made)
     except Parked:
         await call.park()
         raise

@@ -12,6 +12,7 @@ from reenact.contracts.model_mistakes import said_name, without_marks
 from reenact.contracts.references import unescape
 from reenact.contracts.tool_results import IN_DOUBT, ToolResult, check_style, result_messages, result_text
 from reenact.record.reader import RecordedStep, RunReader
+from reenact.record.told import loss_outcome
 from reenact.runtime.session.plan import Document
 from reenact.runtime.writing.redaction import Redactor
 from reenact.store.base import Store
@@ -75,6 +76,9 @@ def described(step: RecordedStep, opened: Callable[[object], object]) -> Describ
 
 def result_of(step: RecordedStep, opened: Callable[[object], object]) -> tuple[str, bool]:
     """(content, whether it failed)."""
+    if not step.finished and step.trace.attempts and step.trace.attempts[-1].kind == "lost":
+        told = loss_outcome(step, step.trace.attempts[-1])
+        return f"{told.code}: {told.message}", True
     if not step.finished:
         return WAITING if step.trace.state == "PENDING" else f"{INTERRUPTED} {IN_DOUBT}", True
     outcome = step.outcome()

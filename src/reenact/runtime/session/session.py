@@ -17,7 +17,7 @@ from reenact.runtime.call.dispatch import make_durable
 from reenact.runtime.call.doubt import keep_late
 from reenact.runtime.call.drive import drive
 from reenact.runtime.engine import Engine
-from reenact.runtime.parked import Parked
+from reenact.runtime.parked import Lost, Parked
 from reenact.runtime.run import Run
 from reenact.runtime.session import closing, history, models, settling
 from reenact.runtime.session.answering.answers import Answers, Asked, Ended, RecordedCall
@@ -183,6 +183,8 @@ class Session(ForeignTools):
             self._engine.on_progress[call.run.run_id, call.step.step_id] = on_progress
         try:
             return await self._driven(call)
+        except Lost as lost:
+            return self._handed_over(call, lost.outcome)
         except Parked as parked:
             raise settling.as_waiting(parked, self.run_id, call.step.step_id) from None
         finally:
@@ -213,8 +215,7 @@ class Session(ForeignTools):
     async def _open_call(self, found: RecordedCall) -> StructuredOutcome:
         """A call that an earlier process left open is driven on, as its skill says."""
         settling.hear(self._run)
-        (outcome,) = await settling.settle(self._run, [found.trace], self._driven, self._in_flight)
-        return outcome
+        return await settling.answer_open(self._run, found.trace, self._driven)
 
     async def _driven(self, call: Call) -> StructuredOutcome:
         """The outcome of a call, durable. While this goes on the call is nobody else's."""
@@ -385,7 +386,7 @@ class Session(ForeignTools):
                 task.cancel()
 
     async def close(self) -> RunStatus:
-        """Assemble the plan, seal the run. A call that was given up on ends as in doubt: a seal leaves none open."""
+        """Assemble the plan, seal the run. Parked where a call is in doubt that only a person can settle."""
         self._closing = True
         await self.quiet()
         if isinstance(self._at, Ended):

@@ -1,4 +1,7 @@
-"""Settling: calls of a session that were left open, or waited for a person, are driven to their end."""
+"""Settling: calls of a session that were left open, or waited for a person, are driven to their end.
+
+`answer_open` gives the outcome of one to whoever makes the call again.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from reenact.errors import WaitingForPerson
 from reenact.journal.fold import TraceFold
 from reenact.runtime.call import begin
 from reenact.runtime.call.call import Call
-from reenact.runtime.parked import Parked
+from reenact.runtime.parked import Lost, Parked
 from reenact.runtime.people import votes
 from reenact.runtime.run import Run
 from reenact.runtime.session import history
@@ -19,7 +22,16 @@ def hear(run: Run) -> None:
     """What people said meanwhile; the run no longer waits where they have answered all."""
     votes.hear(run)
     if run.journal.has_staged and not waiting(run):
-        run.journal.status("running")
+        goes_on(run)
+
+
+def goes_on(run: Run) -> None:
+    """The status of a session that works, with the next commit: held as long as an answer is lost."""
+    run.journal.status("held" if any(is_lost(trace) for trace in run.journal.fold.open.values()) else "running")
+
+
+def is_lost(trace: TraceFold) -> bool:
+    return bool(trace.attempts) and trace.attempts[-1].kind == "lost"
 
 
 def waiting(run: Run) -> list[str]:
@@ -50,19 +62,46 @@ async def settle(
     for trace in traces:
         if trace.trace_id in in_flight:
             continue
-        if trace.state == "EXECUTING":  # whoever made the call gave up on it: it is in doubt as after a crash
-            run.in_doubt.add(trace.trace_id)
+        told = is_lost(trace)
         try:
-            call = history.reopen(run, trace)
-            begin.hold_without_skill(run, call.step, trace.meta("definition_digest"))
-            outcomes.append(await drive(call))
+            outcomes.append(await drive(reopened(run, trace)))
         except Parked as parked:
             stopped = stopped or as_waiting(parked, run.run_id, trace.step_id)
             begin.mark_parked(run, trace)
+        else:
+            if told:
+                goes_on(run)
     if stopped is not None:
         await run.journal.flush()
         raise stopped
     return outcomes
+
+
+def reopened(run: Run, trace: TraceFold) -> Call:
+    """A call that was left open, ready to be driven; Parked where its skill or its values are not there."""
+    if trace.state == "EXECUTING":  # whoever made the call gave up on it, or is gone: it is in doubt
+        run.in_doubt.add(trace.trace_id)
+    call = history.reopen(run, trace)
+    begin.hold_without_skill(run, call.step, trace.meta("definition_digest"))
+    return call
+
+
+async def answer_open(
+    run: Run, trace: TraceFold, drive: Callable[[Call], Awaitable[StructuredOutcome]]
+) -> StructuredOutcome:
+    """`drive` a call that an earlier process left open to its end, as its skill says; what its caller gets, durable.
+
+    Where nobody can tell what came of it that is on record from here on, once, and the caller is told so. Raises
+    WaitingForPerson where the call waits for one.
+    """
+    try:
+        return await drive(reopened(run, trace))
+    except Lost as lost:
+        return run.journal.book.redactor.hide_known(lost.outcome)
+    except Parked as parked:
+        begin.mark_parked(run, trace)
+        await run.journal.flush()
+        raise as_waiting(parked, run.run_id, trace.step_id) from None
 
 
 def as_waiting(parked: Parked, run_id: str, step_id: str | None = None) -> WaitingForPerson:

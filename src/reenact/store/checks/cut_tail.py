@@ -96,4 +96,4 @@ class CutTail:
 def is_before(call: KeyedCall, row: KeyCells) -> bool:
     """Whether the call is this one, and stands where it had not ended yet."""
     same = (call.server, call.tool, call.key, call.agent_id) == (row.server, row.tool, row.key, row.agent_id)
-    return same and call.state == "reserved" and row.state != "reserved"
+    return same and call.status is None and row.state not in ("reserved", call.state)

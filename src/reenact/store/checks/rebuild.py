@@ -27,7 +27,7 @@ class KeyedCall:
     dispatched: bool = True
 
     in_doubt: bool = False
-    """It ended as in doubt, or the run ended while it was open."""
+    """Its answer was lost, it ended as in doubt, or the run ended while it was open."""
 
     @property
     def state(self) -> str:
@@ -130,6 +130,8 @@ class Rebuilt:
         call = self.keyed.get(str(attempt.get("trace_id")))
         if call is not None and attempt.get("kind") == "served":
             call.dispatched = False
+        elif call is not None and attempt.get("kind") == "lost":
+            call.in_doubt = True
 
     def _entry(self, n: int, line: Mapping[str, Any]) -> None:
         artifact, entry = part(line, "artifact"), part(line, "entry")

@@ -2,7 +2,8 @@
 side do not spend it twice.
 
 What is set apart counts while somebody works on the run: that of a dead process is free as soon as the process is known
-to be dead, and counts again when the run goes on.
+to be dead, and counts again when the run goes on. In a run that stands still for a person it counts whoever works on
+it: what was sent there is in doubt.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from reenact.store.base import Earmark
 from reenact.store.owner import owner_is_gone
 
 LIVE = (
-    "SELECT e.model, e.exact, r.owner, e.trace_id FROM earmarks e JOIN runs r ON r.run_no = e.run_no "
-    "WHERE e.day = ? AND e.agent_id = ? AND r.owner IS NOT NULL AND r.expires_ms > ?"
+    "SELECT e.model, e.exact, CASE WHEN r.status IN ('held', 'waiting') THEN NULL ELSE r.owner END, e.trace_id "
+    "FROM earmarks e JOIN runs r ON r.run_no = e.run_no WHERE e.day = ? AND e.agent_id = ? "
+    "AND (r.status IN ('held', 'waiting') OR (r.owner IS NOT NULL AND r.expires_ms > ?))"
 )
 SPENT = "SELECT model, exact FROM spending WHERE day = ? AND agent_id = ?"
 
@@ -32,16 +34,16 @@ def spend(db: sqlite3.Cursor, rows: Iterable[tuple[str, str, str, int]]) -> None
         db.execute("INSERT OR REPLACE INTO spending VALUES (?, ?, ?, ?)", (*whose, str(total)))
 
 
-def by_model(rows: Iterable[tuple[str, str, str, str]], besides: Collection[str]) -> dict[str, int]:
+def by_model(rows: Iterable[tuple[str, str, str | None, str]], besides: Collection[str]) -> dict[str, int]:
     """The rows of `LIVE`, without those whose owner is gone and those of the traces `besides`."""
     found: Counter[str] = Counter()
     gone: dict[str, bool] = {}
     for model, exact, owner, trace_id in rows:
         if trace_id in besides:
             continue
-        if owner not in gone:
+        if owner is not None and owner not in gone:
             gone[owner] = owner_is_gone(owner)
-        if not gone[owner]:
+        if owner is None or not gone[owner]:
             found[model] += int(exact)
     return dict(found)
 

@@ -18,12 +18,13 @@ from typing import Final, NamedTuple
 
 from reenact.contracts.model_mistakes import said_name
 from reenact.contracts.outcome import StructuredOutcome
-from reenact.contracts.records import Event, EventType, RunStatus
+from reenact.contracts.records import Attempt, Event, EventType, RunStatus
 from reenact.errors import Diverged, SecretError, UsageError
 from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
 from reenact.record.outcomes import Payloads, with_output
 from reenact.record.reader import RecordedStep
+from reenact.record.told import loss_outcome, next_requests, told_loss
 from reenact.runtime.session.answering.lanes import MAIN, NUMBERED, Lane, Lanes, is_under, lane_of, lane_of_step
 from reenact.runtime.session.plan import Document, SessionPlan
 from reenact.runtime.writing.redaction import Redactor
@@ -78,6 +79,8 @@ class RecordedCall:
     """The commit that holds its request."""
     returned: int
     """The commit after which its caller had an answer."""
+    loss: Attempt | None = None
+    """Where its caller was told that the answer is lost, and went on: the record of that."""
     is_asked: bool = False
 
     @property
@@ -90,7 +93,8 @@ class RecordedCall:
 
     @property
     def is_finished(self) -> bool:
-        return self.step.finished
+        """Whether its caller had an answer that will not change."""
+        return self.step.finished or self.loss is not None
 
     @property
     def skill_id(self) -> str:
@@ -107,7 +111,7 @@ class RecordedCall:
 
         SecretError where what was encrypted in it cannot be decrypted here.
         """
-        outcome = self.step.outcome()
+        outcome = self.step.outcome() if self.loss is None else loss_outcome(self.step, self.loss)
         if outcome.ok and outcome.output is None and self._is_erased():
             outcome = with_output(outcome, {"$erased": True})
         return self.redactor.answer(outcome)
@@ -179,8 +183,11 @@ class Answers:
 
     def keep(self, past: RunFold, steps: Iterable[RecordedStep], payloads: Payloads) -> None:
         """What an earlier start has left."""
-        for step in sorted(steps, key=lambda each: each.trace.step_index):
-            self._keep(recorded_call(step, self._redactor, self._commits))
+        found = sorted(steps, key=lambda each: each.trace.step_index)
+        following = next_requests(found)
+        for step in found:
+            loss = told_loss(step, following.get(step.trace.trace_id), is_sealed=past.seal is not None)
+            self._keep(recorded_call(step, self._redactor, self._commits, loss))
         turns = -1  # the first is the opening
         for event in past.events:
             turns += event.type == "turn"
@@ -463,8 +470,8 @@ def others_may_ask(*, by_threads: bool) -> bool:
     return len(asyncio.all_tasks()) > 1
 
 
-def recorded_call(step: RecordedStep, redactor: Redactor, before: int) -> RecordedCall:
-    """`before` is how many commits the runs had that this one continues."""
+def recorded_call(step: RecordedStep, redactor: Redactor, before: int, loss: Attempt | None) -> RecordedCall:
+    """`before` is how many commits the runs had that this one continues; `loss` is what the caller was told of one."""
     trace, commits = step.trace, step.commits
     ended = commits.get("tool_effect") or (commits.get("supervisor_decision") if trace.state == "DENIED" else None)
     return RecordedCall(
@@ -472,7 +479,8 @@ def recorded_call(step: RecordedStep, redactor: Redactor, before: int) -> Record
         redactor=redactor,
         lane=lane_of_step(step),
         begun=before + commits.get("action_request", 0),
-        returned=before + ended if step.finished and ended is not None else LATER,
+        returned=before + min([*step.losses.values(), ended if step.finished and ended is not None else LATER]),
+        loss=loss,
     )
 
 
