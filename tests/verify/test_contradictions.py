@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tools.vectors.pieces import DROP, at, b64, key_of, kid_of, mint, plan_hash, public_bytes, uid
-from tools.vectors.scenarios import CHANGES, FETCH, SEND, SUM_UP, plan, session, three_steps
+from tools.vectors.scenarios import CHANGES, FETCH, SUM_UP, plan, session, three_steps
 from tools.vectors.trace import Trace
 from tools.vectors.writer import Run
 
