@@ -20,7 +20,7 @@ VALUES = [1, 2, 3]
 
 
 @skill("pay", version="1.0.0", tool_class="write", honours_key=True)
-async def pay(ctx: SkillContext, book: str, value: int) -> int:
+def pay(ctx: SkillContext, book: str, value: int) -> int:
     with Path(book).open("a") as lines:
         lines.write(f"{ctx.step_id} {value} {ctx.idempotency_key}\n")
     return value
@@ -70,10 +70,8 @@ def restored(tmp_path: Path, work: Callable[[Runtime, str], object]) -> Iterator
         runtime.close()
 
 
-def the_plan(book: str, **fields: str) -> dict[str, object]:
-    steps = [
-        {"step_id": f"s{n}", "skill_id": "pay", "parameters": {"book": book, "value": n}, **fields} for n in VALUES
-    ]
+def the_plan(book: str) -> dict[str, object]:
+    steps = [{"step_id": f"s{n}", "skill_id": "pay", "parameters": {"book": book, "value": n}} for n in VALUES]
     return {"plan_id": "p", "agent_id": "a", "steps": steps}
 
 

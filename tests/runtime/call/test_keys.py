@@ -152,8 +152,10 @@ def test_a_call_that_waits_for_a_person_is_answered_once_another_was_made(bench:
     bench.check(done)
 
 
-def test_a_call_in_flight_is_waited_for_before_the_supervisor_is_asked(stage: Stage) -> None:
-    asked = []
+def test_a_call_in_flight_is_waited_for_before_the_supervisor_is_asked(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, under_way, looked = [], asyncio.Event(), asyncio.Event()
 
     def supervisor(proposal: Proposal) -> bool:
         asked.append(proposal.run_id)
@@ -161,16 +163,24 @@ def test_a_call_in_flight_is_waited_for_before_the_supervisor_is_asked(stage: St
 
     @skill("pay", version="1.0.0", tool_class="write")
     async def pay(n: int) -> int:
-        await asyncio.sleep(0.3)
+        under_way.set()
+        await looked.wait()
         return n
 
     bench = Bench(stage.folder, pay, supervisor=supervisor)
     document = plan(step(pay, {"n": 1}, idempotency_key="k"))
+    real = bench.store.key_record
+
+    def key_record(*key: str) -> object:
+        if under_way.is_set():
+            looked.set()
+        return real(*key)
+
+    monkeypatch.setattr(bench.store, "key_record", key_record)
 
     async def one_behind_the_other() -> list[str]:
         first = asyncio.create_task(bench.runtime.run_async(document))
-        while not bench.store.runs() or not any(trace.call for trace in bench.traces(bench.store.runs()[0].run_id)):
-            await asyncio.sleep(0.01)
+        await under_way.wait()
         second = await bench.runtime.run_async(document)
         return [(await first).status, second.status]
 
