@@ -8,9 +8,7 @@ import typer
 
 from reenact.cli.options import JsonOption, ReasonOption, RunArgument, StoreOption, WhoOption
 
-KEY_STAYS = (
-    "its idempotency key stays: who has this store can hold a guess of its arguments against it until the run is erased"
-)
+KEY_STAYS = "its idempotency key stays: a guess of its arguments can be held against it until the run is erased"
 
 
 def erase(
