@@ -11,10 +11,10 @@ import msgspec
 
 import reenact.verify
 from reenact.values.canonical import canonicalize
-from reenact.values.digest import ZERO_DIGEST, sha256_hex
+from reenact.values.digest import ZERO_DIGEST, hmac_hex, sha256_hex
 from reenact.values.ids import project_uuid7
 from reenact.verify import CODES
-from tools.vectors.pieces import Json, plan_hash, salt, tree_root
+from tools.vectors.pieces import KEY_SECRET, Json, plan_hash, salt, tree_root
 from tools.vectors.scenarios import SKILLS, lost_answer, refusals, session, three_steps
 from tools.vectors.writer import Run, bundle_files, erasure
 
@@ -89,6 +89,7 @@ def value_examples() -> dict[str, str]:
     args = run.traces[2].artifacts["action_request"]["proposal"]["args"]["$commit"]
     record = erasure(args, run.run_id, ZERO_DIGEST, who="privacy@example.com", reason="request 42", ms=86_400_000)
     return {
+        "keys": fenced(key_example(run), "text"),
         "projection": fenced("\n".join(f"{name:<38}{project_uuid7(name)}" for name in names), "text"),
         "tool_names": fenced("\n".join(f"{name:<18}{server:<8}{tool}" for name, server, tool in tool_names()), "text"),
         "envelope": fenced(
@@ -134,6 +135,23 @@ def stand_in(part: str) -> str:
 def without_words(skill: Json) -> Json:
     """The declaration of a skill whose schemas have no words of their own."""
     return {key: value for key, value in skill.items() if key not in ("description", "name", "owner", "tags")}
+
+
+def key_example(run: Run) -> str:
+    """The keys of the first and the last step, and what they are made of."""
+    fetch, send = run.traces[0], run.traces[2]
+    arguments = hmac_hex(bytes.fromhex(run.salt), canonicalize(fetch.args))
+    given = ["caller", *send.tool, send.step["idempotency_key"]]
+    own = ["step", run.key_run, fetch.step["step_id"], *fetch.tool, arguments]
+    return (
+        f"key_secret  {KEY_SECRET.hex()}\n"
+        f"salt        {run.salt}\n"
+        f"arguments   {canonicalize(fetch.args).decode()}\n"
+        f"step        {canonicalize(own).decode()}\n"
+        f"its key     {fetch.key}\n"
+        f"caller      {canonicalize(given).decode()}\n"
+        f"its key     {send.key}"
+    )
 
 
 def run_examples() -> dict[str, str]:

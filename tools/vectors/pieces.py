@@ -96,5 +96,18 @@ def mint(key: Ed25519PrivateKey, claims: Json, header: Json | None = None) -> st
     return f"{signed}.{b64(key.sign(signed.encode()))}"
 
 
-def idempotency_key(plan_salt: str, given: str) -> str:
+KEY_SECRET = salt("key secret of the store")
+
+
+def callers_key(server: str, tool: str, given: str) -> str:
+    return "k:" + hmac_hex(KEY_SECRET, canonicalize(["caller", server, tool, given]))
+
+
+def steps_key(key_run: str, step_id: str, server: str, tool: str, plan_salt: str, args: Json) -> str:
+    arguments = hmac_hex(bytes.fromhex(plan_salt), canonicalize(args))
+    return "s:" + hmac_hex(KEY_SECRET, canonicalize(["step", key_run, step_id, server, tool, arguments]))
+
+
+def salted_key(plan_salt: str, given: str) -> str:
+    """A caller's key in a run without `key_run`."""
     return "k:" + hmac_hex(bytes.fromhex(plan_salt), given.encode())

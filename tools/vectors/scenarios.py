@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reenact.values.digest import digest
-from tools.vectors.pieces import Json, at, salt
+from tools.vectors.pieces import DROP, Json, at, salt
 from tools.vectors.writer import Run
 
 
@@ -164,12 +164,14 @@ def three_steps(*, seal: bool = True) -> Run:
 
 
 def refusals(*, seal: bool = True) -> Run:
-    """Two steps refused before and one after the call, one served from its key's record; the run failed."""
+    """Steps refused before and after the call, and steps that their key answers, at its gate and at its reservation."""
     steps = [
         FETCH,
         {**FETCH, "step_id": "again", "on_error": "continue"},
         {**SEND, "step_id": "served", "on_error": "continue"},
         {**SEND, "step_id": "conflict", "on_error": "continue"},
+        {**SEND, "step_id": "answered", "on_error": "continue"},
+        {**SEND, "step_id": "refused", "on_error": "continue"},
         SUM_UP,
     ]
     run = Run(0x2, plan("refusals", steps, dedupe=True))
@@ -183,7 +185,10 @@ def refusals(*, seal: bool = True) -> Run:
     served.effect("OK", output={"queued": True}, served_from="019b76da-a800-7000-8000-00000000beef")
     conflict = run.step(3).request().approve().call()
     conflict.effect("IDEMPOTENCY_CONFLICT", status="failure", raw="DENIED")
-    over = run.step(4).request()
+    answered = run.step(4).request().answer_by_key().call().served("OK")
+    answered.effect("OK", output={"queued": True}, served_from="019b76da-a800-7000-8000-00000000beef")
+    run.step(5).request().deny("key", "IDEMPOTENCY_CONFLICT")
+    over = run.step(6).request()
     over.deny(
         "budget",
         "ERR_BUDGET_EXCEEDED",
@@ -215,7 +220,7 @@ def lost_answer() -> Run:
 def session(*, seal: bool = True, named: bool = True) -> Run:
     """A session: two calls in flight at once, a person's approval, a parked trace, a second turn.
 
-    `named` as sessions name what their calls were made with; else as earlier releases repeated it.
+    `named` as sessions name what their calls were made with; else as earlier releases repeated it, without `key_run`.
     """
     calls = [
         step("c1", "http_call@0.9.0", {"method": "GET", "url": "http://127.0.0.1:8080/a"}),
@@ -223,7 +228,7 @@ def session(*, seal: bool = True, named: bool = True) -> Run:
         step("c3", "mail.send@2.0.1", {"to": "team@example.com", "body": "hello"}, idempotency_key="hello-1"),
     ]
     document = plan("placeholder", calls, supervisor="ask")
-    run = Run(0x3, document, kind="session")
+    run = Run(0x3, document, kind="session", change=None if named else {"key_run": DROP})
     document["plan_id"] = run.run_id
     first = run.step(0).request(risk="READ").approve(by="policy").call()
     second = run.step(1).request(risk="READ").approve(by="policy").call()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import parse_ts
 from reenact.values.digest import ZERO_DIGEST, digest, sha256_hex
-from tools.vectors.pieces import STORE_ID, Json, changed, idempotency_key, mint, uid, with_digest
+from tools.vectors.pieces import STORE_ID, Json, callers_key, changed, mint, salted_key, steps_key, uid, with_digest
 
 if TYPE_CHECKING:
     from tools.vectors.writer import Run
@@ -27,6 +27,7 @@ class Trace:
         self.sequence = 0
         self.artifacts: dict[str, Json] = {}
         self.attempts: list[Json] = []
+        self.args: Json = {}
 
     @property
     def leaf(self) -> bytes:
@@ -36,8 +37,18 @@ class Trace:
 
     @property
     def key(self) -> str:
-        given = self.step.get("idempotency_key")
-        return self.trace_id if given is None else idempotency_key(self.run.salt, given)
+        given, run = self.step.get("idempotency_key"), self.run
+        if run.key_run is None:
+            return self.trace_id if given is None else salted_key(run.salt, given)
+        if given is not None:
+            return callers_key(*self.tool, given)
+        return steps_key(run.key_run, self.step["step_id"], *self.tool, run.salt, self.args)
+
+    @property
+    def tool(self) -> tuple[str, str]:
+        """(server, tool)"""
+        server, dot, tool = self.step["skill_id"].partition(".")
+        return (server, tool) if dot else ("local", server)
 
     def names(self) -> Json:
         """What a session's plan says of the call: what it was made with, by commitments."""
@@ -91,8 +102,7 @@ class Trace:
         entry: Mapping[str, Any] | None = None,
     ) -> Trace:
         step = self.step
-        values = step.get("parameters", {}) if args is None else args
-        server, dot, tool = step["skill_id"].partition(".")
+        values = self.args = step.get("parameters", {}) if args is None else args
         committed = {
             "$commit": self.run.put(values, f"{self.trace_id}/args"),
             **{k: values[k] for k in public},
@@ -106,7 +116,7 @@ class Trace:
             "skill_id": step["skill_id"],
             "skill_version": step["skill_version"],
             "definition_digest": self.run.pinned.get(f"{step['skill_id']}@{step['skill_version']}"),
-            "idempotency_source": "trace" if given is None else "caller",
+            "idempotency_source": "caller" if given is not None else "trace" if self.run.key_run is None else "step",
         }
         if given is not None:
             meta["key"] = self.run.put(given, f"{self.trace_id}/key")
@@ -116,8 +126,8 @@ class Trace:
             "intent": f"Run {step['skill_id']}@{step['skill_version']} for step {step['step_id']}",
             "resources": [{"kind": "service", "id": step["skill_id"]}],
             "proposal": {
-                "tool_server": server if dot else "local",
-                "tool_name": tool if dot else server,
+                "tool_server": self.tool[0],
+                "tool_name": self.tool[1],
                 "args": committed,
             },
             "meta": meta,
@@ -183,6 +193,19 @@ class Trace:
         meta = {"gate": "supervisor", "code": "OK", "vote": vote}
         artifact = self._decide("APPROVE", f"Approved by {by}", meta, {"minted_capability": minted})
         self._append("supervisor_decision", changed(artifact, change), "AUTHORIZED", entry)
+        return self
+
+    def answer_by_key(
+        self, *, claims: Mapping[str, Any] | None = None, change: Mapping[str, Any] | None = None, **meta: Any
+    ) -> Trace:
+        """The approval of a call that its key answers: nothing may be dispatched under it."""
+        read_only = self.artifacts["action_request"]["risk_level"] == "READ"
+        allowed = self.claims(read_only=read_only)
+        allowed["constraints"]["target_allowlist"] = ["reenact:no-dispatch"]
+        facts = {"gate": "key", "code": "OK", **meta}
+        fields = {"minted_capability": mint(self.run.key, changed(allowed, claims))}
+        artifact = self._decide("APPROVE", "Answered by its idempotency key", facts, fields)
+        self._append("supervisor_decision", changed(artifact, change), "AUTHORIZED", None)
         return self
 
     def deny(self, gate: str, code: str, *, change: Mapping[str, Any] | None = None, **meta: Any) -> Trace:

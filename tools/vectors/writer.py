@@ -17,6 +17,7 @@ from reenact.values.digest import ZERO_DIGEST, digest, sha256_hex
 from reenact.values.envelope import make_envelope
 from reenact.values.ids import project_uuid7
 from tools.vectors.pieces import (
+    DROP,
     TERMINAL,
     VERSION,
     Json,
@@ -40,6 +41,7 @@ class Run:
 
     def __init__(self, number: int, plan: Json, *, kind: str = "plan", change: Mapping[str, Any] | None = None) -> None:
         self.run_id = uid(number)
+        self.key_run = self.run_id if (change or {}).get("key_run") is not DROP else None
         self.kind, self.plan = kind, plan
         self.assembled = plan
         """The plan as its payload holds it: that of a session names what its calls were made with."""
@@ -60,6 +62,7 @@ class Run:
         record = {
             "schema": "reenact.run.v1",
             "run_id": self.run_id,
+            "key_run": self.run_id,
             "kind": kind,
             "mode": "live",
             "parent_run": None,

@@ -34,6 +34,8 @@ class CommitLine(Record, frozen=True, kw_only=True):
 class RunRecord(Record, frozen=True, kw_only=True):
     agent_id: str
     capability_key: str
+    key_run: str | UnsetType = UNSET
+    """The run whose id stands in the keys of its steps; absent in runs whose keys are made of the plan's salt alone."""
     kind: RunKind
     mode: RunMode
     parent_run: str | None

@@ -80,6 +80,12 @@ class TraceFold:
             return False
         return self.state == "DENIED" and decided.meta.get("code") == "DENIED_DUPLICATE"
 
+    @property
+    def decided_by_key(self) -> bool:
+        """Answered from the record of an earlier call, or refused for it: nothing is sent."""
+        decided = self.decision
+        return decided is not None and isinstance(decided.meta, dict) and decided.meta.get("gate") == "key"
+
     def meta(self, key: str) -> str | int | bool | None:
         """A value of the request's meta."""
         if self.request is None or isinstance(self.request.meta, UnsetType):

@@ -168,6 +168,8 @@ class RunFold:
             self.requested += 1
         elif trace.state == "AUTHORIZED":
             assert trace.request is not None
+            if trace.decided_by_key:
+                return  # answered: it reaches nobody
             if trace.request.risk_level != "READ":
                 self.approved_writes += 1
                 return

@@ -31,8 +31,13 @@ class Payloads(Protocol):
     def get(self, commitment: str, *, near: int | None = None) -> object: ...
 
 
-def outcome_of(book: Payloads, trace: TraceFold, *, near: int | None = None) -> tuple[StructuredOutcome, object]:
-    """(outcome, output) of a trace with an effect. Where values were erased, what the effect itself says remains."""
+def outcome_of(
+    book: Payloads, trace: TraceFold, *, near: int | None = None, erased: object = None
+) -> tuple[StructuredOutcome, object]:
+    """(outcome, output) of a trace with an effect. Where values were erased, what the effect itself says remains.
+
+    `erased` stands for an output that is gone.
+    """
     assert trace.effect is not None
     try:
         value = book.get(str(trace.effect.commitment("/outcome")), near=near)
@@ -42,7 +47,7 @@ def outcome_of(book: Payloads, trace: TraceFold, *, near: int | None = None) -> 
     try:
         output = book.get(str(trace.effect.commitment("/output")), near=near)
     except LookupError:
-        output = None
+        output = erased
     return outcome, output
 
 

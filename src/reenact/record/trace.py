@@ -54,8 +54,8 @@ def is_open(store: Store, run_id: str, trace_id: str) -> bool:
 
 
 def recorded_outcome(store: Store, run_id: str, trace_id: str) -> tuple[StructuredOutcome, object]:
-    """(outcome, output) of a call that has had its effect, in whichever run it was made."""
+    """(outcome, output) of a call that has had its effect, in whichever run; a mark for an output that was erased."""
     row = store.trace(trace_id, run_id=run_id)
     assert row is not None, "a call that had an effect is recorded"
     trace, commits = load_trace(store, row)
-    return outcome_of(StoredPayloads(store, run_id), trace, near=commits.get("tool_effect"))
+    return outcome_of(StoredPayloads(store, run_id), trace, near=commits.get("tool_effect"), erased={"$erased": True})

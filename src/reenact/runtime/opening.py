@@ -48,8 +48,9 @@ def begin(
     parent_run: str | None = None,
     original_run_id: str | None = None,
     session: str | None = None,
+    key_run: str | None = None,
 ) -> Run:
-    """A new run, its run record staged for the first commit."""
+    """A new run, its run record staged for the first commit. One that continues another has the `key_run` of that."""
     refuse_while_importing()
     if run_id is not None and not is_uuid7(run_id):
         raise UsageError(f"run_id {run_id!r} is not a lowercase UUIDv7; leave it out to get a new one")
@@ -61,6 +62,7 @@ def begin(
     record = RunRecord(
         agent_id=plan.agent_id,
         capability_key=engine.mint.kid,
+        key_run=key_run or new_id,
         kind=kind,
         mode=mode,
         parent_run=parent_run,

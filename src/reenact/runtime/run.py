@@ -60,6 +60,12 @@ class Run:
         unrecorded: Unrecorded,
     ) -> None:
         self.run_id: str = journal.fold.run_id
+        record = journal.fold.record
+        key_run = None if record is None else record.key_run
+        self.key_run = key_run if isinstance(key_run, str) else None
+        """The run whose id stands in the keys of its steps; None in one that keeps the keys of before."""
+        self.sends_anew = record is not None and record.mode in ("full_replay", "fork")
+        """Under keys of its own, whatever they are made of."""
         self.original_run_id = original_run_id
         """The run whose id seeds jitter: a replay's is its original."""
         self.store = store

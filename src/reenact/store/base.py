@@ -10,7 +10,8 @@ A store MUST
  6. give no lease of a run whose last commits, as far as it can tell, are gone or not what was written
     (`DamagedRecord`);
  7. erase a value and append its record, chained to the last one of the store, in one transaction;
- 8. give its rows as they lie there to whoever checks them (`evidence`), in one snapshot.
+ 8. give its rows as they lie there to whoever checks them (`evidence`), in one snapshot;
+ 9. keep `key_secret` as it was made, and take the digest of a keyed request out with the erasure of its call.
 """
 
 from __future__ import annotations
@@ -98,7 +99,8 @@ class KeyRecord:
     server: str
     tool: str
     key: str
-    request_digest: str
+    request_digest: str | None
+    """None once the call was erased: then only the agent is compared."""
     agent_id: str
     trace_id: str
     run_id: str
@@ -234,6 +236,8 @@ class Store(Protocol):
     """Where runs are kept. Methods may be called from any thread."""
 
     store_id: str
+    key_secret: bytes
+    """What idempotency keys are made with, and nothing else: random, made with the store id, never exported."""
     url: str
     in_memory: bool
     """Nothing in it waits for a disk, and nothing outlives the process."""

@@ -256,6 +256,9 @@ class Evidence(Protocol):
     def keys(self) -> dict[str, str]:
         """kid → public key."""
 
+    def key_secret(self) -> bytes | None:
+        """What the store makes idempotency keys with; None where it has none yet."""
+
     def store_id(self) -> str | None:
         """What the store calls itself."""
 

@@ -95,8 +95,10 @@ def _minted(decided: int | None, iat: int) -> int | None:
     return iat if second is not None and iat in (second, second - 1) else second
 
 
-def check_capability(token: Token, request: ActionRequest, ts: str, kid: str, ring: KeyRing) -> Iterator[Problem]:
-    """What is wrong with the capability that the decision at `ts` minted for `request`."""
+def check_capability(
+    token: Token, request: ActionRequest, ts: str, kid: str, ring: KeyRing, targets: list[str]
+) -> Iterator[Problem]:
+    """What is wrong with the capability that the decision at `ts` minted for `request` and `targets`."""
     if token.header is None or token.claims is None:
         yield token.problem or Problem("CAPABILITY_MISMATCH", "the capability cannot be read")
         return
@@ -114,11 +116,7 @@ def check_capability(token: Token, request: ActionRequest, ts: str, kid: str, ri
             ("the capability's exp", claims.iat + LIFETIME_S, claims.exp),
             ("the capability's tool_server", request.proposal.tool_server, claims.constraints.tool_server),
             ("the capability's tool_name", request.proposal.tool_name, claims.constraints.tool_name),
-            (
-                "the capability's target_allowlist",
-                [resource.id for resource in request.resources],
-                claims.constraints.target_allowlist,
-            ),
+            ("the capability's target_allowlist", targets, claims.constraints.target_allowlist),
             (
                 "the capability's arg_constraints",
                 {"$commit": args.get("$commit")},

@@ -1,4 +1,7 @@
-"""The chain of one trace: which entry may follow which. `docs/spec/entry_and_artifacts.md` has the same list."""
+"""The chain of one trace: which entry may follow which, and an entry against the artifact beside it.
+
+`docs/spec/entry_and_artifacts.md` has the same list.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from reenact.values.digest import ZERO_DIGEST, digest
-from reenact.verify.report import Problem
+from reenact.verify.lines import EntryLine
+from reenact.verify.report import Problem, first_difference
+from reenact.verify.shapes import ActionRequest, AnyArtifact, SupervisorDecision, ToolCall, ToolEffect
 
 FIRST: Final = ("PENDING", "PENDING", "action_request")
 FOLLOWING: Final = frozenset(
@@ -70,3 +75,38 @@ def entry_digest(entry: Mapping[str, Any]) -> str:
     covered = {"tool_call_id": None, "idempotency_key": None, **entry}
     covered.pop("entry_digest", None)
     return digest(covered)
+
+
+def artifact_problem(line: EntryLine, artifact: Mapping[str, Any], plan_id: str) -> Problem | None:
+    recomputed = digest({key: item for key, item in artifact.items() if key != "_digest"})
+    if line.artifact.digest != recomputed:
+        return Problem("ARTIFACT_DIGEST", "_digest of the artifact", recomputed, line.artifact.digest)
+    if line.artifact.plan_id != plan_id:
+        return Problem("ARTIFACT_LINK", "the artifact's plan_id", plan_id, line.artifact.plan_id)
+    return None
+
+
+def link_problem(line: EntryLine) -> Problem | None:
+    """The entry against the artifact beside it."""
+    entry, artifact = line.entry, line.artifact
+    kind = type(artifact).__struct_config__.tag
+    called = isinstance(artifact, ToolCall | ToolEffect)
+    pairs: list[tuple[str, object, object]] = [
+        ("the entry's artifact_type", str(kind).removeprefix("talos.tga."), entry.artifact_type),
+        ("the entry's artifact_id", _id_of(artifact), entry.artifact_id),
+        ("the entry's artifact_digest", artifact.digest, entry.artifact_digest),
+        ("the entry's trace_id", artifact.trace_id, entry.trace_id),
+        ("the entry's ts", artifact.ts, entry.ts),
+    ]
+    if not called:
+        pairs.append(("the entry's tool_call_id", None, entry.tool_call_id))
+        pairs.append(("the entry's idempotency_key", None, entry.idempotency_key))
+    return first_difference("ARTIFACT_LINK", pairs)
+
+
+def _id_of(artifact: AnyArtifact) -> str:
+    if isinstance(artifact, ActionRequest):
+        return artifact.action_request_id
+    if isinstance(artifact, SupervisorDecision):
+        return artifact.supervisor_decision_id
+    return artifact.tool_call_id if isinstance(artifact, ToolCall) else artifact.tool_effect_id

@@ -25,7 +25,7 @@ from reenact.verify.lines import (
     read_line,
 )
 from reenact.verify.order import CommitOrder
-from reenact.verify.payloads import PayloadCheck
+from reenact.verify.payloads import PayloadCheck, Value
 from reenact.verify.plan import CallsMade, aborts, check_accepted, check_parent, check_run_plan, plan_hash, read_plan
 from reenact.verify.report import Findings, Problem, Where, first_difference
 from reenact.verify.shapes import (
@@ -41,7 +41,7 @@ from reenact.verify.shapes import (
     SupervisorDecision,
     Vote,
 )
-from reenact.verify.traces import Scene, Trace
+from reenact.verify.traces import KeyCheck, Scene, Trace
 from reenact.verify.tree import Tree
 
 GIVE_UP_AFTER: Final = 1000
@@ -51,8 +51,17 @@ ABOUT_A_CALL: Final = frozenset({"resolve", "synthesized", "late"})
 class JournalCheck:
     """Takes a run's lines in order. Memory grows with the number of traces and payloads, not with their size."""
 
-    def __init__(self, payloads: PayloadCheck, ring: KeyRing, findings: Findings, file: str = "journal.jsonl") -> None:
+    def __init__(
+        self,
+        payloads: PayloadCheck,
+        ring: KeyRing,
+        findings: Findings,
+        file: str = "journal.jsonl",
+        *,
+        key_secret: bytes | None = None,
+    ) -> None:
         self.payloads, self.ring, self.findings, self.file = payloads, ring, findings, file
+        self.keys = KeyCheck(secret=key_secret)
         self.run: Run | None = None
         self.run_id: str | None = None
         self.seal: Seal | None = None
@@ -215,11 +224,14 @@ class JournalCheck:
         if isinstance(plan, Problem):
             return plan
         self.plan, self.plan_document = plan, found.value
+        self.keys.salt = bytes.fromhex(plan.context.pins.salt)
         return None
 
     def _event(self, event: Event) -> None:
         assert self._order is not None
         self._report(self._order.event(event.ts))
+        if event.type == "turn" and not self._turns and event.data is not None:
+            self._opening(self.payloads.value(event.data, self._where()))
         self._turns += event.type == "turn"
         self._cancelled |= event.type == "cancel"
         trace = self.traces.get(event.trace_id) if event.trace_id else None
@@ -237,6 +249,12 @@ class JournalCheck:
         if event.type == "finish" and event.data and self.run is not None and self.run.kind == "session":
             self._assembled = self.commits
             self._report(self._load_plan(event.data))
+
+    def _opening(self, found: Value | None) -> None:
+        """What a session knew when it began has the salt of the plan that it comes to."""
+        opened = None if found is None else read_plan(found.value)
+        if isinstance(opened, Plan):
+            self.keys.salt = bytes.fromhex(opened.context.pins.salt)
 
     def _vote(self, vote: Vote, value: dict[str, Any]) -> None:
         trace = self.traces.get(vote.trace_id)
@@ -286,6 +304,7 @@ class JournalCheck:
             plan=self.plan,
             payloads=self.payloads,
             ring=self.ring,
+            keys=self.keys,
             votes=self._votes,
             turns=self._turns,
             where=self._where(trace),

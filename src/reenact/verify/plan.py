@@ -88,6 +88,8 @@ def check_parent(run: Run) -> Problem | None:
     if run.mode != "dry_run" and (run.mode == "live") != (run.parent_run is None):
         what = f"a run of mode {run.mode} {'names' if run.parent_run else 'does not name'} a parent_run"
         return Problem("RUN_MISMATCH", what, None, run.parent_run)
+    if run.key_run not in (UNSET, run.run_id) and run.parent_run is None:
+        return Problem("RUN_MISMATCH", "the key_run of a run that continues no other", run.run_id, run.key_run)
     return None
 
 

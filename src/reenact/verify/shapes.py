@@ -66,7 +66,7 @@ class RequestMeta(Shape):
     skill_id: SkillId
     skill_version: str | None
     definition_digest: Hex64 | None
-    idempotency_source: Literal["caller", "trace"]
+    idempotency_source: Literal["caller", "step", "trace"]
     key: Hex64 | UnsetType = UNSET
     lane: Lane | UnsetType = UNSET
 
@@ -82,7 +82,7 @@ class ActionRequest(Artifact, tag="talos.tga.action_request"):
 
 
 class DecisionMeta(Shape):
-    gate: Literal["validate", "permission", "duplicate", "budget", "supervisor"]
+    gate: Literal["validate", "permission", "key", "duplicate", "budget", "supervisor"]
     code: Code
     vote: Hex64 | None
     duplicate_of: Uuid7 | None
@@ -188,6 +188,7 @@ class Run(Shape):
     capability_key: Kid
     reenact_version: VersionText
     started_at: Time
+    key_run: Uuid7 | UnsetType = UNSET
 
 
 class Event(Shape):

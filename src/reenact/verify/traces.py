@@ -13,14 +13,13 @@ from reenact.values.canonical import canonicalize
 from reenact.values.digest import digest, hmac_hex, sha256_hex
 from reenact.verify.attempts import AttemptChain
 from reenact.verify.capability import KeyRing, Token, check_capability, milliseconds
-from reenact.verify.entries import EntryChain
+from reenact.verify.entries import EntryChain, artifact_problem, link_problem
 from reenact.verify.lines import EntryLine, fit
 from reenact.verify.payloads import PayloadCheck, Value
 from reenact.verify.plan import check_step
 from reenact.verify.report import Problem, Where, first_difference
 from reenact.verify.shapes import (
     ActionRequest,
-    AnyArtifact,
     Attempt,
     Checkpoint,
     Claims,
@@ -40,6 +39,39 @@ from reenact.verify.shapes import (
 
 PLAIN_PART: Final = re.compile(r"[a-z0-9_-]{1,64}")
 STANDS_FOR: Final = re.compile(r"x-[0-9a-f]{32}")
+NO_DISPATCH = ["reenact:no-dispatch"]
+"""The allowlist of an approval under which nothing may be sent."""
+BEGIN = {"caller": "k:", "step": "s:"}
+TAKEN_OUT = (b'{"$sealed":', b"[redacted]")
+"""What stands where a secret was: then the value that a key was made of is not known."""
+
+
+class KeyCheck(msgspec.Struct, kw_only=True):
+    """What the idempotency keys of a run must be, as far as can be told: all of it only with the store's secret."""
+
+    secret: bytes | None = None
+    salt: bytes | None = None
+    """That of the run's plan, once it is known."""
+
+    def expected(self, run: Run, request: ActionRequest, given: object, args: Value | None) -> str | None:
+        """None where only the form can be asked for."""
+        source, salt = request.meta.idempotency_source, self.salt
+        if source == "trace":
+            return request.trace_id
+        if run.key_run is UNSET:
+            return "k:" + hmac_hex(salt, given.encode()) if isinstance(given, str) and salt is not None else None
+        place = (request.proposal.tool_server, request.proposal.tool_name)
+        parts: list[object] = ["caller", *place, given]
+        if source == "step":
+            content = b"" if args is None else canonicalize(args.value)
+            if salt is None or not content or any(mark in content for mark in TAKEN_OUT):
+                return None
+            parts = ["step", run.key_run, request.meta.step_id, *place, hmac_hex(salt, content)]
+        elif not isinstance(given, str) or "[redacted]" in given:
+            return None
+        if run.mode in ("full_replay", "fork"):
+            parts.append(run.run_id)
+        return None if self.secret is None else BEGIN[source] + hmac_hex(self.secret, canonicalize(parts))
 
 
 class Scene(msgspec.Struct, kw_only=True):
@@ -49,6 +81,7 @@ class Scene(msgspec.Struct, kw_only=True):
     plan: Plan | None
     payloads: PayloadCheck
     ring: KeyRing
+    keys: KeyCheck
     votes: Mapping[str, Vote]
     turns: int
     where: Where
@@ -64,8 +97,8 @@ class Trace:
         "claims",
         "damaged",
         "decision",
+        "expected_key",
         "expires",
-        "given_key",
         "index",
         "overruled",
         "request",
@@ -84,7 +117,7 @@ class Trace:
         self.call: ToolCall | None = None
         self.attempts: AttemptChain | None = None
         self.expires: int | None = None  # Unix milliseconds, set when the call came too late
-        self.given_key: str | None = None
+        self.expected_key: str | None = None
         self.damaged = False  # set once the chain is broken: what follows would only repeat it
         self.overruled = False  # a person or a late result decided the outcome
 
@@ -104,7 +137,7 @@ class Trace:
         if self.step_id is None and isinstance(line.artifact, ActionRequest):
             self.step_id = line.artifact.meta.step_id
         # Step 4.2: the artifact itself and the entry beside it.
-        problem = _artifact_problem(line, value["artifact"], scene) or _link_problem(line)
+        problem = artifact_problem(line, value["artifact"], scene.run.plan_id) or link_problem(line)
         # Step 4.1: the entry's place in the chain.
         chained = self.chain.append(value["entry"])
         problem = problem or chained
@@ -132,6 +165,7 @@ class Trace:
         meta = request.meta
         where = msgspec.structs.replace(scene.where, step_id=meta.step_id)
         server, dot, tool = meta.skill_id.partition(".")
+        own = "trace" if scene.run.key_run is UNSET else "step"
         difference = first_difference(
             "ARTIFACT_CONTENT",
             (
@@ -142,6 +176,7 @@ class Trace:
                 ("tool_server", _projected(server if dot else "local"), request.proposal.tool_server),
                 ("tool_name", _projected(tool if dot else server), request.proposal.tool_name),
                 ("meta.key is there", meta.idempotency_source == "caller", meta.key is not UNSET),
+                ("meta.idempotency_source", own if meta.key is UNSET else "caller", meta.idempotency_source),
                 ("meta.turn is not ahead of the turns", True, meta.turn <= scene.turns),
             ),
         )
@@ -150,18 +185,13 @@ class Trace:
         if scene.plan is not None and scene.run.kind == "plan":
             yield from check_step(scene.plan, meta)
         yield from _check_args(request.proposal.args, scene.payloads, where)
-        if meta.key is not UNSET:
-            yield from self._check_key(str(meta.key), scene, where)
-
-    def _check_key(self, commitment: str, scene: Scene, where: Where) -> Iterator[Problem]:
-        found = scene.payloads.value(commitment, where)
-        if found is None:
-            return
-        if not isinstance(found.value, str):
+        args = None
+        if meta.idempotency_source == "step" and scene.keys.secret is not None:
+            args = scene.payloads.value(fit_commitment(request), where)
+        given = None if meta.key is UNSET else scene.payloads.value(str(meta.key), where)
+        if given is not None and not isinstance(given.value, str):
             yield Problem("PAYLOAD_CONTENT", "the caller's idempotency key is not a string")
-        elif scene.plan is not None:
-            salt = bytes.fromhex(scene.plan.context.pins.salt)
-            self.given_key = "k:" + hmac_hex(salt, found.value.encode())
+        self.expected_key = scene.keys.expected(scene.run, request, given and given.value, args)
 
     def _decide(self, decision: SupervisorDecision, scene: Scene) -> Iterator[Problem]:
         request = self.request
@@ -169,6 +199,7 @@ class Trace:
         self.decision = decision
         meta, approved = decision.meta, self.chain.state == "AUTHORIZED"
         refusal = f"Refused by gate {meta.gate}: {meta.code}"
+        of_key = meta.gate == "key"
         difference = first_difference(
             "ARTIFACT_LINK",
             (
@@ -180,7 +211,9 @@ class Trace:
         ) or first_difference(
             "ARTIFACT_CONTENT",
             (
-                ("meta.gate", "supervisor" if approved else meta.gate, meta.gate),
+                ("meta.gate", "supervisor" if approved and not of_key else meta.gate, meta.gate),
+                ("the gate `key` decides about a caller's key", of_key, of_key and request.meta.key is not UNSET),
+                ("meta.vote of the gate `key`", None, meta.vote if of_key else None),
                 ("meta.code is OK", approved, meta.code == "OK"),
                 ("rationale", _approval(decision) if approved else refusal, decision.rationale),
             ),
@@ -194,7 +227,10 @@ class Trace:
         if decision.minted_capability is not UNSET:
             token = Token(str(decision.minted_capability))
             self.claims = token.claims
-            yield from check_capability(token, request, decision.ts, scene.run.capability_key, scene.ring)
+            targets = NO_DISPATCH if of_key else [resource.id for resource in request.resources]
+            yield from check_capability(token, request, decision.ts, scene.run.capability_key, scene.ring, targets)
+            if targets == NO_DISPATCH and not of_key:
+                yield Problem("CAPABILITY_MISMATCH", "an approval of the supervisor under which nothing may be sent")
 
     def _call(self, call: ToolCall, entry: Entry) -> Iterator[Problem]:
         request, decision = self.request, self.decision
@@ -235,14 +271,18 @@ class Trace:
             self.expires = claims.exp * 1000
 
     def _expected_key(self, got: str) -> str:
-        """The trace id, or the keyed digest of the caller's key; its form alone where that key is erased."""
+        """What the key must be; its form alone where that cannot be told."""
         assert self.request is not None
-        if self.request.meta.idempotency_source == "trace":
-            return self.trace_id
-        if self.given_key is not None:
-            return self.given_key
-        keyed = got.startswith("k:") and len(got) == 66 and set(got[2:]) <= set("0123456789abcdef")
-        return got if keyed else "k: and 64 hex digits"
+        if self.expected_key is not None:
+            return self.expected_key
+        begin = BEGIN[self.request.meta.idempotency_source]
+        keyed = got.startswith(begin) and len(got) == 66 and set(got[2:]) <= set("0123456789abcdef")
+        return got if keyed else f"{begin} and 64 hex digits"
+
+    @property
+    def _answered(self) -> bool:
+        """By its key: nothing is sent for such a call."""
+        return self.decision is not None and self.decision.meta.gate == "key"
 
     def attempt(self, record: Attempt, value: Mapping[str, Any]) -> Iterator[Problem]:
         """Append an attempt record."""
@@ -254,6 +294,9 @@ class Trace:
             yield Problem("ATTEMPT_CHAIN", what, "EXECUTING", self.chain.state)
             return
         problem = self.attempts.append(record, value)
+        if problem is None and self._answered and record.kind != "served":
+            what = "a dispatch of a call that its key answered"
+            problem = Problem("ATTEMPT_CHAIN", what, "served", record.kind)
         if problem is not None:
             self.damaged = True
             yield problem
@@ -312,6 +355,8 @@ class Trace:
             ("meta.status is a success", good, meta.status in ("success", "partial")),
             ("outcome.error", wanted, told),
         ]
+        if self._answered:
+            pairs.append(("a call that its key answered succeeds, served once", 1, attempts.count if good else 0))
         if good and attempts.last is not None and not self.overruled:
             pairs.append(("the code of the last attempt", attempts.last.code, meta.code))
         return first_difference("EFFECT_MISMATCH", pairs)
@@ -356,41 +401,6 @@ class Trace:
         )
 
 
-def _artifact_problem(line: EntryLine, artifact: Mapping[str, Any], scene: Scene) -> Problem | None:
-    recomputed = digest({key: item for key, item in artifact.items() if key != "_digest"})
-    if line.artifact.digest != recomputed:
-        return Problem("ARTIFACT_DIGEST", "_digest of the artifact", recomputed, line.artifact.digest)
-    if line.artifact.plan_id != scene.run.plan_id:
-        return Problem("ARTIFACT_LINK", "the artifact's plan_id", scene.run.plan_id, line.artifact.plan_id)
-    return None
-
-
-def _link_problem(line: EntryLine) -> Problem | None:
-    """The entry against the artifact beside it."""
-    entry, artifact = line.entry, line.artifact
-    kind = type(artifact).__struct_config__.tag
-    called = isinstance(artifact, ToolCall | ToolEffect)
-    pairs: list[tuple[str, object, object]] = [
-        ("the entry's artifact_type", str(kind).removeprefix("talos.tga."), entry.artifact_type),
-        ("the entry's artifact_id", _id_of(artifact), entry.artifact_id),
-        ("the entry's artifact_digest", artifact.digest, entry.artifact_digest),
-        ("the entry's trace_id", artifact.trace_id, entry.trace_id),
-        ("the entry's ts", artifact.ts, entry.ts),
-    ]
-    if not called:
-        pairs.append(("the entry's tool_call_id", None, entry.tool_call_id))
-        pairs.append(("the entry's idempotency_key", None, entry.idempotency_key))
-    return first_difference("ARTIFACT_LINK", pairs)
-
-
-def _id_of(artifact: AnyArtifact) -> str:
-    if isinstance(artifact, ActionRequest):
-        return artifact.action_request_id
-    if isinstance(artifact, SupervisorDecision):
-        return artifact.supervisor_decision_id
-    return artifact.tool_call_id if isinstance(artifact, ToolCall) else artifact.tool_effect_id
-
-
 def _text_digest(text: object) -> str:
     return sha256_hex(text.encode()) if isinstance(text, str) else "none"
 
@@ -408,6 +418,8 @@ def _intent(meta: RequestMeta) -> str:
 
 def _approval(decision: SupervisorDecision) -> str:
     """The rationale that an approval must have: `person` if and only if a vote decided."""
+    if decision.meta.gate == "key":
+        return "Answered by its idempotency key"
     if decision.meta.vote is not None:
         return "Approved by person"
     automatic = ("Approved by auto", "Approved by policy")
@@ -417,6 +429,12 @@ def _approval(decision: SupervisorDecision) -> str:
 def _class_of(request: ActionRequest, call: ToolCall) -> str:
     """READ reads and WRITE writes; of high risk may be either."""
     return {"READ": "read", "WRITE": "write"}.get(request.risk_level, call.tool_class)
+
+
+def fit_commitment(request: ActionRequest) -> str | None:
+    """The commitment of the arguments; None where what stands there is none."""
+    named = fit(request.proposal.args.get("$commit"), Hex64, "ARTIFACT_CONTENT")
+    return None if isinstance(named, Problem) else str(named)
 
 
 def _check_args(args: Mapping[str, Any], payloads: PayloadCheck, where: Where) -> Iterator[Problem]:

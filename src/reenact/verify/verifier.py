@@ -29,20 +29,22 @@ def verify_lines(
     erasures: Iterable[bytes] = (),
     whole_erasures: bool = False,
     keys: Mapping[str, str] | None = None,
+    key_secret: bytes | None = None,
     expect_seal: bytes | None = None,
     expect_head: str | None = None,
 ) -> Report:
     """Verify one run from its commit bodies, in order; they are read once and not kept.
 
     `payloads` is None where values were left out on purpose. `erasures` are canonical records, one each;
-    `whole_erasures` says that they are a store's complete chain. `expect_seal` is a copy of the seal that was kept
+    `whole_erasures` says that they are a store's complete chain. With the store's `key_secret` idempotency keys are
+    computed again, without it only their form is checked. `expect_seal` is a copy of the seal that was kept
     elsewhere, `expect_head` the SHA-256 of the last body as its keeper remembers it: with them a cut tail shows.
     Bad evidence never raises; it is a finding.
     """
     findings = Findings()
     erased = check_erasures(erasures, findings, whole=whole_erasures)
     payload_check = PayloadCheck(payloads, erased, findings)
-    check = JournalCheck(payload_check, KeyRing(keys, findings), findings)
+    check = JournalCheck(payload_check, KeyRing(keys, findings), findings, key_secret=key_secret)
     feed_bodies(check, bodies)
     check.end()
     if expect_head is not None and check.head != expect_head:

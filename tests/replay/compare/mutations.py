@@ -187,7 +187,7 @@ def the_budget_is_larger(document: dict[str, Any]) -> None:
     document["context"]["budget_cents"] = 19
 
 
-@in_plan("mail2", "budget_stop")
+@in_plan("ask", "budget_stop")
 def the_budget_is_smaller(document: dict[str, Any]) -> None:
     document["context"]["budget_cents"] = 8
 

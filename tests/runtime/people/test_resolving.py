@@ -11,7 +11,7 @@ import pytest
 from reenact import Runtime, SkillContext, skill
 from reenact.journal import frontier
 from reenact.record.state import load_fold
-from reenact.runtime.call import authorize as keys
+from reenact.runtime.gates import key as keys
 from reenact.runtime.people import decisions as people
 from reenact.store.checks.verification import verify_run
 from reenact.store.sqlite.store import SqliteStore

@@ -134,7 +134,7 @@ def test_a_key_that_is_taken_costs_nothing_of_what_was_staged_around_its_call(
 
     for run_id in asyncio.run(work()):
         bench.check(run_id)
-    assert sorted(ran) == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4], "once in each session"
+    assert sorted(ran) == [0, 1, 2, 3, 4], "once in both sessions"
 
 
 def test_a_run_checkpoint_stands_where_its_lines_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

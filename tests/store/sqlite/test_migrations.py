@@ -21,7 +21,7 @@ from reenact.store.sqlite import migrations
 from reenact.store.sqlite.read_only import refuse_other_schema
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import SystemClock
-from tests.crash.harness import in_child
+from tests.crash.harness import folded, in_child
 from tests.store.checks.store_file import REGISTRY
 
 TODAY = Path(__file__).with_name("today.db.gz")
@@ -79,13 +79,17 @@ def test_the_schema_is_the_sum_of_its_numbered_migrations() -> None:
     assert migrations.latest() == numbers[-1]
 
 
-def test_a_store_that_was_made_before_the_schema_was_one_file_is_used_as_it_is(tmp_path: Path) -> None:
+def test_a_store_that_was_made_before_the_schema_was_one_file_goes_on(tmp_path: Path) -> None:
     """`today.db.gz` was made when the schema was the sum of seven files: a run that is sealed, of which a step was
-    erased, and one that was killed before its seal."""
+    erased, and one that was killed before its seal. It has no key secret, and keys that were made without one."""
     path = tmp_path / "store.db"
     path.write_bytes(gzip.decompress(TODAY.read_bytes()))
-    killed, sealed = (row.run_id for row in SqliteStore(str(path)).runs())
-    assert not list(tmp_path.glob("*.backup"))
+    with SqliteStore(str(path), to_read=True).evidence() as evidence:
+        assert evidence.key_secret() is None
+    store = SqliteStore(str(path))
+    assert len(store.key_secret) == 32
+    killed, sealed = (row.run_id for row in store.runs())
+    assert [item.name for item in tmp_path.glob("*.backup")] == ["store.db.schema-7.backup"]
     assert verify_run(str(path), sealed).exit_code == 0
     assert verify_run(str(path), killed).exit_code == 4
     findings = examine(str(path), SystemClock())
@@ -94,6 +98,9 @@ def test_a_store_that_was_made_before_the_schema_was_one_file_is_used_as_it_is(t
     assert runtime.resume(killed).status == "completed"
     runtime.close()
     assert verify_run(str(path), killed).exit_code == 0
+    keys = [(trace.trace_id, trace.call) for trace in folded(killed, list(store.bodies(killed)))[1]]
+    assert keys
+    assert all(call is not None and call.idempotency_key == trace_id for trace_id, call in keys)
 
 
 def test_a_schema_of_before_the_first_release_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -106,7 +113,7 @@ def test_a_schema_of_before_the_first_release_is_refused_and_left_alone(tmp_path
     with pytest.raises(StoreVersionError, match="has schema 3"):
         SqliteStore(str(path))
     assert [found.says for found in examine(str(path), SystemClock()) if found.verdict == "trouble"] == [
-        f"{path} has schema 3, and this version of reenact reads {migrations.latest()} and later"
+        f"{path} has schema 3, and this version of reenact reads {migrations.migrations()[0][0]} and later"
     ]
     assert path.read_bytes() == before
 

@@ -14,7 +14,7 @@ from reenact.policy.budget import Spent
 from reenact.replay.modes.actions import Action
 from reenact.replay.sources.recorded import NothingRecorded, RecordedSource, other_details, recorded_output
 from reenact.runtime.effects.source import AttemptCall, AttemptResult, EffectSource, KeyAnswer, PersonSaid
-from reenact.runtime.gates.answer import GateAnswer, Refusal
+from reenact.runtime.gates.answer import Answered, GateAnswer, Refusal
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.values.clock import Clock
 
@@ -97,6 +97,9 @@ class FullReplaySource(EffectSource):
     def served_spending(self, step: PlannedStep, /) -> tuple[Spent, Spent] | None:
         return self.recorded.served_spending(step) if self.action(step) == "skip" else None
 
+    def key_gate(self, step: PlannedStep, /) -> Answered | Refusal | None:
+        return self.recorded.key_gate(step) if self.action(step) == "skip" else None
+
     async def key_answer(self, step: PlannedStep, /) -> KeyAnswer | None:
         action = self.action(step)
         if action == "execute":
@@ -170,6 +173,9 @@ class ForkSource(EffectSource):
 
     def person_said(self, trace: TraceFold, /) -> PersonSaid | None:
         return self.source(trace.step_id).person_said(trace)
+
+    def key_gate(self, step: PlannedStep, /) -> Answered | Refusal | None:
+        return self.source(step.step_id).key_gate(step)
 
     async def key_answer(self, step: PlannedStep, /) -> KeyAnswer | None:
         return await self.source(step.step_id).key_answer(step)

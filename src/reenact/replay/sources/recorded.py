@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
+from typing import cast
 
 from msgspec import structs
 
@@ -18,7 +19,7 @@ from reenact.record.recording import Recording
 from reenact.replay.sources.stand_in import decision_meta, details_of, refused_by
 from reenact.runtime.effects.secrets import Secrets
 from reenact.runtime.effects.source import SAME, AttemptCall, AttemptResult, EffectSource, KeyAnswer, PersonSaid
-from reenact.runtime.gates.answer import Approval, GateAnswer, Refusal
+from reenact.runtime.gates.answer import Answered, Approval, GateAnswer, GateName, Refusal
 from reenact.runtime.parked import Parked
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.runtime.writing.redaction import Redactor
@@ -161,6 +162,12 @@ class RecordedSource(EffectSource):
             return None
         return PersonSaid(outcome.ok, recorded_output(recorded)[1], outcome.code, self.in_turn)
 
+    def key_gate(self, step: PlannedStep, /) -> Answered | Refusal | None:
+        recorded = self.recording.steps.get(step.step_id)
+        if recorded is None or not recorded.trace.decided_by_key:
+            return None
+        return refusal_of(recorded) if recorded.trace.state == "DENIED" else served_by(recorded)
+
     async def key_answer(self, step: PlannedStep, /) -> KeyAnswer | None:
         recorded = self.recording.steps.get(step.step_id)
         if recorded is None or recorded.trace.effect is None:
@@ -243,23 +250,26 @@ def supervisor_said(recorded: RecordedStep, step: PlannedStep) -> GateAnswer:
 
 
 def refusal_of(recorded: RecordedStep) -> Refusal:
-    """The supervisor's recorded no."""
-    details = details_of(recorded)
+    """A gate's recorded no."""
+    details, meta = details_of(recorded), decision_meta(recorded.trace)
     message = str(details.pop("message", ""))
-    return Refusal("supervisor", str(decision_meta(recorded.trace)["code"]), message, details)
+    return Refusal(cast("GateName", meta["gate"]), str(meta["code"]), message, details)
+
+
+def served_by(recorded: RecordedStep) -> Answered:
+    """The effect of an earlier call, as the key served it in the record."""
+    assert recorded.trace.effect is not None
+    meta = recorded.trace.effect.meta if isinstance(recorded.trace.effect.meta, dict) else {}
+    served = structs.replace(recorded.outcome(), details=other_details(recorded.outcome()))
+    return Answered(served, recorded_output(recorded)[1], str(meta.get("served_from")))
 
 
 def recorded_key_answer(recorded: RecordedStep) -> KeyAnswer:
     trace = recorded.trace
     assert trace.effect is not None
     if trace.attempts and trace.attempts[-1].kind == "served":
-        meta = trace.effect.meta if isinstance(trace.effect.meta, dict) else {}
-        served = recorded.outcome()
-        return KeyAnswer(
-            outcome=structs.replace(served, details=other_details(served)),
-            output=recorded_output(recorded)[1],
-            served_from=str(meta.get("served_from")),
-        )
+        served = served_by(recorded)
+        return KeyAnswer(outcome=served.outcome, output=served.output, served_from=served.served_from)
     if trace.effect.outcome.status == "DENIED" and not trace.attempts:
         outcome = recorded.outcome()
         return KeyAnswer(code=outcome.code, message=outcome.message)

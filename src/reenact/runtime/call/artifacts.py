@@ -7,6 +7,7 @@ between the last two.
 from __future__ import annotations
 
 from hashlib import sha256
+from hmac import digest as hmac
 from typing import cast
 
 import msgspec
@@ -27,11 +28,13 @@ from reenact.contracts.facts import Facts
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Attempt, AttemptKind, SideEffect
 from reenact.contracts.references import is_secret
+from reenact.journal.chain import encode
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import NO_AMOUNTS
 from reenact.runtime.call.call import Call
+from reenact.runtime.call.capability import NO_DISPATCH
 from reenact.runtime.effects.source import AttemptCall
-from reenact.runtime.gates.answer import Approval, Refusal
+from reenact.runtime.gates.answer import Answered, Approval, Refusal
 from reenact.runtime.run import Run
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import format_ts
@@ -56,7 +59,7 @@ def request(call: Call, commitment: str) -> ActionRequest:
         "skill_id": step.skill_id,
         "skill_version": step.skill_version,
         "definition_digest": step.definition_digest,
-        "idempotency_source": "trace" if step.caller_key is None else "caller",
+        "idempotency_source": "caller" if step.caller_key is not None else "trace" if run.key_run is None else "step",
     }
     if step.lane is not None:
         meta["lane"] = step.lane
@@ -87,11 +90,11 @@ def public_parameters(call: Call) -> dict[str, object]:
     return {name: value for name, value in public.items() if not rules.find({name: value})}
 
 
-def decision(call: Call, answer: Approval | Refusal) -> SupervisorDecision:
+def decision(call: Call, answer: Approval | Answered | Refusal) -> SupervisorDecision:
     run, trace, step = call.run, call.trace, call.step
     request = trace.request
     assert request is not None
-    approved = isinstance(answer, Approval)
+    approved = not isinstance(answer, Refusal)
     decision_id, now_ms = run.clock.uuid7(), run.clock.now_ms()
     nonce, ts = run.clock.random_bytes(16) if approved else b"", format_ts(now_ms)
     capability: str | msgspec.UnsetType = msgspec.UNSET
@@ -102,7 +105,7 @@ def decision(call: Call, answer: Approval | Refusal) -> SupervisorDecision:
             server=step.server,
             tool=step.tool,
             commitment=cast("str", request.proposal.args["$commit"]),
-            targets=[resource.id for resource in request.resources],
+            targets=NO_DISPATCH if isinstance(answer, Answered) else [resource.id for resource in request.resources],
             read_only=call.tool_class == "read",
             now_s=now_ms // 1000,
             nonce=nonce.hex(),
@@ -121,15 +124,19 @@ def decision(call: Call, answer: Approval | Refusal) -> SupervisorDecision:
     )
 
 
-def rationale(answer: Approval | Refusal) -> str:
+def rationale(answer: Approval | Answered | Refusal) -> str:
     if isinstance(answer, Approval):
         return f"Approved by {answer.by}"
+    if isinstance(answer, Answered):
+        return "Answered by its idempotency key"
     return f"Refused by gate {answer.gate}: {answer.code}"
 
 
-def decision_meta(run: Run, answer: Approval | Refusal) -> Meta:
+def decision_meta(run: Run, answer: Approval | Answered | Refusal) -> Meta:
     if isinstance(answer, Approval):
         meta: Meta = {"gate": "supervisor", "code": "OK", "vote": answer.vote, "duplicate_of": None, "details": None}
+    elif isinstance(answer, Answered):
+        return {"gate": "key", "code": "OK", "vote": None, "duplicate_of": None, "details": None, **NO_AMOUNTS}
     else:
         meta = {
             "gate": answer.gate,
@@ -144,9 +151,20 @@ def decision_meta(run: Run, answer: Approval | Refusal) -> Meta:
 
 
 def idempotency_key(call: Call) -> str:
-    """The trace id, or the caller's key behind the plan's salt."""
-    key = call.step.caller_key
-    return call.trace.trace_id if key is None else "k:" + hmac_hex(call.run.plan.salt, key.encode())
+    """What the tool is given to know the call by: made of the caller's key, else of the step and its arguments.
+
+    A caller's key is the same in every run of the store, a step's own in every continuation of its run; but for replays
+    and forks, which send under keys of their own. Runs without a key run know a call by its trace.
+    """
+    run, step, secret = call.run, call.step, call.run.store.key_secret
+    key, more = step.caller_key, [run.run_id] if run.sends_anew else []
+    if run.key_run is None:
+        return call.trace.trace_id if key is None else "k:" + hmac_hex(run.plan.salt, key.encode())
+    if key is not None:
+        return "k:" + hmac_hex(secret, canonicalize(["caller", step.server, step.tool, key, *more]))
+    arguments = hmac(run.plan.salt, call.content or canonicalize(call.parameters), "sha256").hex()
+    made_of = ["step", run.key_run, step.step_id, step.server, step.tool, arguments, *more]
+    return "s:" + hmac(secret, encode(made_of), "sha256").hex()  # nothing in it that the encoder would write otherwise
 
 
 def tool_call(call: Call, key: str) -> ToolCall:

@@ -8,25 +8,19 @@ from __future__ import annotations
 import dataclasses
 
 from reenact.contracts.artifacts import ToolCall
-from reenact.contracts.facts import Facts
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.errors import FundsTaken, StoreError
-from reenact.policy.repeat import may_repeat
-from reenact.record.trace import is_open, recorded_outcome
 from reenact.runtime.call import artifacts, ending, unrecorded
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.capability import LIFETIME_S
 from reenact.runtime.effects.source import KeyAnswer
 from reenact.runtime.gates import budget
+from reenact.runtime.gates import key as key_gate
+from reenact.runtime.gates.answer import Answered, Refusal
 from reenact.runtime.money import reserved_by
-from reenact.store.base import Earmark, KeyRecord, KeyReservation, Store
-from reenact.values.canonical import canonicalize
+from reenact.store.base import Earmark, KeyReservation
 from reenact.values.clock import parse_ts
-from reenact.values.digest import hmac_hex
 
-IN_FLIGHT_WAIT_S = 20.0
-POLL_S = 0.05
-NO_FACTS = Facts()
 MINUTE = len("2026-01-01T00:00")
 
 
@@ -75,26 +69,19 @@ async def reserve(call: Call) -> StructuredOutcome | None:
 
 async def reserve_key(call: Call, key: str, money: Earmark | None, told: KeyAnswer | None) -> StructuredOutcome | None:
     """Take the caller's key for this call; where another has it, what that one came to decides."""
-    run, step = call.run, call.step
-    request_digest = hmac_hex(run.plan.salt, canonicalize([step.skill_id, call.parameters]))
-    wanted = KeyReservation(step.server, step.tool, key, request_digest, run.plan.agent_id, call.trace_id)
+    journal, wanted = call.run.journal, key_gate.reservation(call, key)
     if told is not None:
-        await run.journal.flush()
-        if not await run.journal.claim(call_in_time(call, key), wanted, money):
-            run.journal.entry(call_in_time(call, key))
+        await journal.flush()
+        if not await journal.claim(call_in_time(call, key), wanted, money):
+            journal.entry(call_in_time(call, key))
         return None
-    record = await taken_by(call, wanted, money)
-    if record is None:
+    taken = await taken_by(call, wanted, money)
+    if taken is None:
         return None
-    run.journal.entry(call_in_time(call, key))
-    if not is_of(record, wanted):
-        return ending.refuse(call, "IDEMPOTENCY_CONFLICT", "the key was used for another request")
-    if record.state == "in_doubt":
-        return ending.refuse(call, "ERR_IN_DOUBT", doubtful(run.store, record))
-    if record.state != "completed":
-        return ending.refuse(call, "IDEMPOTENCY_IN_FLIGHT", "another run is executing a call with this key")
-    outcome, output = recorded_outcome(run.store, record.run_id, record.trace_id)
-    return ending.serve(call, outcome, run.journal.book.redactor.decrypt(output), record.trace_id)
+    journal.entry(call_in_time(call, key))
+    if isinstance(taken, Refusal):
+        return ending.refuse(call, taken.code, taken.message)
+    return ending.serve(call, taken.outcome, taken.output, taken.served_from)
 
 
 def follow(call: Call, told: KeyAnswer) -> StructuredOutcome | None:
@@ -116,66 +103,18 @@ def earmark(call: Call) -> Earmark | None:
     return Earmark(call.trace_id, *whose, exact, day_limit, model_limit, binding=policy.mode == "hard")
 
 
-async def taken_by(call: Call, wanted: KeyReservation, money: Earmark | None) -> KeyRecord | None:
-    """Persist the call with its key; or, where that cannot be had, whose it is."""
+async def taken_by(call: Call, wanted: KeyReservation, money: Earmark | None) -> Answered | Refusal | None:
+    """Persist the call with its key; or, where that cannot be had any more, what comes of that."""
     while True:
-        record = await settled_record(call, wanted.key)
-        follows = record is not None and record.state == "in_doubt" and is_of(record, wanted)
-        if record is not None and not (follows and may_follow(call, record)):
-            return record
+        record = await key_gate.settled_record(call, wanted.key)
+        taken = None if record is None else key_gate.told_by(call, record, wanted)
+        if taken is not None:
+            return taken
         reservation = wanted if record is None else dataclasses.replace(wanted, after=record.trace_id)
         if await call.run.journal.claim(call_in_time(call, wanted.key), reservation, money):
             if record is not None:
                 call.run.in_doubt.add(call.trace_id)  # what is in doubt of the first call is in doubt of this one
             return None
-
-
-async def settled_record(call: Call, key: str) -> KeyRecord | None:
-    """What the store knows of the key: None when it is free. One in flight is waited for, within bounds.
-
-    The approval is not made durable for it: it commits with the call, and so never lapses between the two.
-    """
-    waited, run, step = 0.0, call.run, call.step
-    while True:
-        record = run.store.key_record(step.server, step.tool, key)
-        if record is None or record.state == "released" or record.trace_id == call.trace_id:
-            return None
-        if record.state in ("completed", "in_doubt") or waited >= IN_FLIGHT_WAIT_S:
-            return record
-        await run.clock.sleep(POLL_S)
-        waited += POLL_S
-
-
-def is_of(record: KeyRecord, wanted: KeyReservation) -> bool:
-    """The same request, by the same agent."""
-    return (record.request_digest, record.agent_id) == (wanted.request_digest, wanted.agent_id)
-
-
-def may_follow(call: Call, first: KeyRecord) -> bool:
-    """Whether a call may take over the key of an equal one that is in doubt; not while that is open, and may yet end.
-
-    Where its skill reads back or is held, that decides. Else it is sent again, so only what may be repeated.
-    """
-    if is_open(call.run.store, first.run_id, first.trace_id):
-        return False
-    assert call.step.skill is not None
-    meta = call.step.skill.metadata
-    return meta.in_doubt != "redispatch" or may_repeat(
-        tool_class=call.tool_class,
-        honours_key=meta.honours_key,
-        repeatable=meta.tool_class is None and meta.idempotent,
-        code="ERR_IN_DOUBT",
-        facts=NO_FACTS,
-    )
-
-
-def doubtful(store: Store, record: KeyRecord) -> str:
-    row = store.trace(record.trace_id, run_id=record.run_id)
-    where = record.trace_id if row is None else f"step {row.step_id}"
-    return (
-        f"a call under this key may or may not have happened ({where} of run {record.run_id}), and this skill does not "
-        "honour the key; look, then resolve it, or call under another key if it did not"
-    )
 
 
 def call_in_time(call: Call, key: str) -> ToolCall:

@@ -13,6 +13,7 @@ from reenact.journal.fold import TraceFold
 from reenact.policy.redaction import holds_mark
 from reenact.runtime.call import artifacts
 from reenact.runtime.call.call import Call
+from reenact.runtime.call.capability import permits_dispatch
 from reenact.runtime.parked import Parked
 from reenact.runtime.plans.accepted import changed
 from reenact.runtime.plans.steps import PlannedStep
@@ -34,6 +35,8 @@ def begin(run: Run, step: PlannedStep) -> Call:
         content, call.plain = book.content_of(call.parameters, step.redact_hints)
     if not call.plain:
         hold_encrypted(call, call.parameters)
+    if call.plain:
+        call.content = content
     kept, call.tool_class = book.put_content(content)[0], step.tool_class(call.parameters)
     call.trace = run.journal.entry(artifacts.request(call, kept))
     return call
@@ -73,6 +76,9 @@ def reopen(run: Run, trace: TraceFold, step: PlannedStep, *, near: int | None = 
     except LookupError:
         raise Parked("held", f"step {step.step_id}: its arguments are gone; nothing can be dispatched") from None
     assert isinstance(parameters, dict)
+    approved = trace.decision
+    if approved is not None and not permits_dispatch(str(approved.minted_capability)):
+        raise Parked("held", f"step {step.step_id}: its approval is for its key's answer alone; nothing is dispatched")
     # What the host of a session said is recorded as it is: there the mark is its own word.
     if live and trace.state != "PENDING" and not run.plan.is_session and holds_mark(parameters):
         raise Parked("held", f"step {step.step_id}: a secret was taken out of its arguments; nothing can be dispatched")

@@ -32,6 +32,8 @@ class Call(Struct, eq=False):
     """From its request on; whoever makes a call gives it."""
     unresolved: str | None = None
     """Why a reference in the parameters led nowhere."""
+    content: bytes = b""
+    """The parameters in canonical form, where nothing had to be taken out of what is recorded."""
     plain: bool = False
     """Known to hold no secret, no mark of one and no key that begins with `$`: nothing to look for in them."""
     gate: DuplicateGate | None = None

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode
 from binascii import b2a_base64
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
 
 from reenact.journal.chain import encode
 from reenact.store.signing import SigningKey
 
 LIFETIME_S = 300
+NO_DISPATCH = ["reenact:no-dispatch"]
+"""The targets of an approval under which nothing may be sent: the call is answered from the record."""
 
 
 class Constraints(Struct, frozen=True, kw_only=True):
@@ -30,6 +34,16 @@ class Claims(Struct, frozen=True, kw_only=True):
     nonce: str
     plan_id: str
     trace_id: str
+
+
+def permits_dispatch(capability: str) -> bool:
+    """Whether anything may be sent under it; False for what only a key's answer was approved by, or nobody."""
+    _, _, rest = capability.partition(".")
+    claims = urlsafe_b64decode(rest.partition(".")[0] + "==")
+    try:
+        return msgspec.json.decode(claims, type=Claims).constraints.target_allowlist != NO_DISPATCH
+    except msgspec.DecodeError:
+        return False
 
 
 URL_SAFE = bytes.maketrans(b"+/", b"-_")

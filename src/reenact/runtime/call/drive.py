@@ -14,7 +14,7 @@ from reenact.record.outcomes import denied_outcome_of, outcome_of, with_output
 from reenact.runtime.call import artifacts, authorize, dispatch, ending
 from reenact.runtime.call.call import Call
 from reenact.runtime.gates import order
-from reenact.runtime.gates.answer import NeedsApproval, Refusal
+from reenact.runtime.gates.answer import Answered, NeedsApproval, Refusal
 from reenact.runtime.gates.duplicate import touched
 from reenact.runtime.parked import Parked
 
@@ -42,10 +42,10 @@ async def drive(call: Call) -> StructuredOutcome:
 async def ask_gates(call: Call) -> StructuredOutcome | None:
     """PENDING: the gates decide; the decision is staged."""
     run = call.run
-    if call.step.caller_key is not None:
-        await run.journal.flush()  # a key in flight may have to be waited for
     try:
         answer = await order.ask(call)
+        if isinstance(answer, Answered):
+            return ending.answer(call, answer)
         if isinstance(answer, NeedsApproval):
             run.journal.status("waiting")
             await call.park()

@@ -15,7 +15,7 @@ from reenact.record.outcomes import build_outcome, denied_outcome_of, with_outpu
 from reenact.runtime.call import artifacts
 from reenact.runtime.call.call import Call
 from reenact.runtime.effects.source import PersonSaid
-from reenact.runtime.gates.answer import Refusal
+from reenact.runtime.gates.answer import Answered, Refusal
 from reenact.runtime.run import Run
 from reenact.store.base import KeyCompletion, KeyState
 from reenact.values.canonical import as_recorded
@@ -92,6 +92,13 @@ def complete_key(call: Call, outcome: StructuredOutcome) -> None:
 def refuse(call: Call, code: str, message: str, *, holds_key: bool = False) -> StructuredOutcome:
     """Refused after AUTHORIZED: FAILED with effect status DENIED, and nothing is dispatched."""
     return end(call, "DENIED", code, message, holds_key=holds_key)
+
+
+def answer(call: Call, known: Answered) -> StructuredOutcome:
+    """PENDING → COMPLETED by its key: decision, call, attempt and effect are staged at once, for one commit."""
+    call.run.journal.entry(artifacts.decision(call, known))
+    call.run.journal.entry(artifacts.tool_call(call, artifacts.idempotency_key(call)))
+    return serve(call, known.outcome, known.output, known.served_from)
 
 
 def serve(call: Call, earlier: StructuredOutcome, output: object, served_from: str) -> StructuredOutcome:

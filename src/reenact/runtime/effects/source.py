@@ -15,7 +15,7 @@ from reenact.contracts.facts import Facts
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import Spent
-from reenact.runtime.gates.answer import GateAnswer, Refusal
+from reenact.runtime.gates.answer import Answered, GateAnswer, Refusal
 from reenact.runtime.plans.steps import PlannedStep
 
 NO_FACTS = Facts()
@@ -60,7 +60,7 @@ class AttemptResult(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class KeyAnswer:
-    """What a key decides where the store is not asked."""
+    """What a key decides when it is to be reserved, where the store is not asked."""
 
     code: str | None = None
     """Refused after AUTHORIZED with this code."""
@@ -162,6 +162,10 @@ class EffectSource(ABC):
         """What ended the call here in the record, where that was no attempt."""
         return None
 
+    def key_gate(self, _step: PlannedStep, /) -> Answered | Refusal | None:
+        """What the call's key decided at its gate; None where it let the call pass."""
+        return None
+
     async def key_answer(self, _step: PlannedStep, /) -> KeyAnswer | None:
-        """What the call's key decides; None where the store knows."""
+        """What the call's key decides when it is reserved; None where the store knows."""
         return None

@@ -7,7 +7,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-GateName = Literal["validate", "permission", "duplicate", "budget", "supervisor"]
+from reenact.contracts.outcome import StructuredOutcome
+
+GateName = Literal["validate", "permission", "key", "duplicate", "budget", "supervisor"]
 Approver = Literal["auto", "policy", "person"]
 
 
@@ -31,10 +33,19 @@ class Approval(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
+class Answered:
+    """The call was made before under its key, and succeeded: what it gave then, and whose effect that is."""
+
+    outcome: StructuredOutcome
+    output: object
+    served_from: str
+
+
+@dataclass(frozen=True, slots=True)
 class NeedsApproval:
     """Only a person can say. The run waits, and holds nothing while it does."""
 
     reason: str
 
 
-GateAnswer = Refusal | Approval | NeedsApproval
+GateAnswer = Refusal | Approval | Answered | NeedsApproval

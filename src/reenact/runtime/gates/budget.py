@@ -1,4 +1,4 @@
-"""Fourth gate: is there money left for this call? The same check stands before every retry."""
+"""Fifth gate: is there money left for this call? The same check stands before every retry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Third gate: within a turn, an idempotent call that succeeded is not made twice; a failed one may be.
+"""Fourth gate: within a turn, an idempotent call that succeeded is not made twice; a failed one may be.
 
 The key is claimed when the gate decides, so that two equal calls in parallel do not both run: the second waits for the
 first. A claim belongs to the call that made it, and ends with that call and no other. A write that succeeded forgets

@@ -2,7 +2,8 @@
 
 A call is external when it does more than read, as its risk level says, or when its skill declares side effects: a read
 that goes over the network. It counts once, from its approval on, however often it is attempted and whatever becomes of
-it. What is counted stands in the journal, so that it is the same after a crash and in a replay.
+it; but not where its key answers it, for then nothing is sent. What is counted stands in the journal, so that it is the
+same after a crash and in a replay.
 """
 
 from __future__ import annotations

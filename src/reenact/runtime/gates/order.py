@@ -1,4 +1,7 @@
-"""The gates in their order: validate → permission → duplicate → budget → supervisor. The first no counts."""
+"""The gates in their order: validate → permission → key → duplicate → budget → supervisor.
+
+The first no counts; and a call that its key answers is decided there, so that nobody is asked about it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from reenact.errors import UnknownPrice
 from reenact.policy.budget import NO_AMOUNTS
-from reenact.runtime.gates import budget, duplicate, permission, validate
+from reenact.runtime.gates import budget, duplicate, key, permission, validate
 from reenact.runtime.gates.answer import Approval, GateAnswer, Refusal
 
 if TYPE_CHECKING:
@@ -21,6 +24,10 @@ async def ask(call: Call) -> GateAnswer:
         refusal = permission.check(call)
     if refusal is None and gates.external is not None:
         refusal = await gates.external.check(call)
+    if refusal is None and call.step.caller_key is not None:
+        told = await key.check(call)
+        if told is not None:
+            return told
     if refusal is None and call.gate is not None and call.step.touches:
         refusal = await duplicate.check(call, call.gate)
     if refusal is not None:

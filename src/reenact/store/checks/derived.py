@@ -194,8 +194,7 @@ def in_hex(cell: object) -> str:
 
 
 def is_erased(commitment: object, rebuilt: Rebuilt, envelopes: StoredEnvelopes) -> bool:
-    text = commitment.hex() if isinstance(commitment, bytes) else ""
-    return text in rebuilt.named_in and text not in envelopes.places
+    return isinstance(commitment, bytes) and is_gone(commitment.hex(), rebuilt, envelopes)
 
 
 def idempotency(
@@ -221,7 +220,8 @@ def idempotency(
             [
                 (
                     "request_digest",
-                    request_digest(call, envelopes, plan) or some_digest(row.request_digest),
+                    request_digest(call, rebuilt, envelopes, plan, evidence.key_secret())
+                    or some_digest(row.request_digest, erased=is_gone(call.args, rebuilt, envelopes)),
                     row.request_digest,
                 ),
                 ("agent_id", call.agent_id, row.agent_id),
@@ -241,22 +241,33 @@ def key_row(server: object, tool: object, key: object) -> str:
     return printable(f"{server}.{tool} key {key}")
 
 
-def request_digest(call: KeyedCall, envelopes: StoredEnvelopes, plan: dict[str, Any]) -> str | None:
-    """None where the plan or the arguments were erased, or something in them is encrypted: it was made before that."""
+def request_digest(
+    call: KeyedCall, rebuilt: Rebuilt, envelopes: StoredEnvelopes, plan: dict[str, Any], secret: bytes | None
+) -> str | None:
+    """None where what it covers was erased or encrypted, or where there is no secret to compute it with."""
+    arguments = envelopes.value(call.args)
+    if not isinstance(arguments, dict) or has_encrypted(arguments):
+        return None
+    if rebuilt.run is not None and "key_run" in rebuilt.run:
+        covered = canonicalize(["request", call.server, call.tool, arguments])
+        return None if secret is None else hmac_hex(secret, covered)
     context = plan.get("context")
     pins = context.get("pins") if isinstance(context, dict) else None
     salt = pins.get("salt") if isinstance(pins, dict) else None
-    arguments = envelopes.value(call.args)
-    if not isinstance(salt, str) or not isinstance(arguments, dict) or has_encrypted(arguments):
-        return None
     try:
-        return hmac_hex(bytes.fromhex(salt), canonicalize([call.skill_id, arguments]))
+        return hmac_hex(bytes.fromhex(str(salt)), canonicalize([call.skill_id, arguments]))
     except ValueError:
         return None
 
 
-def some_digest(stored: object) -> object:
-    """The cell itself where it can be a digest: without plan and arguments that is all that can be asked."""
+def is_gone(commitment: str | None, rebuilt: Rebuilt, envelopes: StoredEnvelopes) -> bool:
+    return commitment in rebuilt.named_in and commitment not in envelopes.places
+
+
+def some_digest(stored: object, *, erased: bool) -> object:
+    """The cell itself where it can be right: a digest, or nothing where what it covered was erased."""
+    if stored is None and erased:
+        return None
     return stored if isinstance(stored, str) and DIGEST.match(stored) else "64 hex digits"
 
 

@@ -69,6 +69,7 @@ class _RunCheck:
             erasures=[row.body for row in self.erasures],
             whole_erasures=True,
             keys=keys,
+            key_secret=self.evidence.key_secret(),
         )
         self.check_key(keys)
         self.check_issuer(report.issuers)

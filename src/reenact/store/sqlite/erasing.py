@@ -33,7 +33,18 @@ def erase(writer: Connection, erasing: Erasing, clock: Clock) -> int:
                 db.execute("DELETE FROM ballots WHERE run_no = ? AND trace_id = ?", (run_no, trace_id))
         if erasing.whole:
             db.execute("UPDATE runs SET cancel = NULL WHERE run_no = ?", (run_no,))
+        forget_requests(db, run_no, erasing)
     return len(rows)
+
+
+def forget_requests(db: sqlite3.Connection, run_no: int, erasing: Erasing) -> None:
+    """By the digest beside a key its request could be guessed: of what is erased only the agent stays known."""
+    forget = "UPDATE idempotency SET request_digest = NULL WHERE run_no = ?"
+    if erasing.whole:
+        db.execute(forget, (run_no,))
+        return
+    for trace_id in erasing.traces:
+        db.execute(f"{forget} AND trace_id = ?", (run_no, trace_id))
 
 
 def number_of(db: sqlite3.Connection, run_id: str) -> int:

@@ -26,6 +26,8 @@ RUN_COLUMNS = (
     "AND id < (run_no + 1) << 24), 0) & 16777215, started_at, session"
 )
 
+IDENTITY = "SELECT (SELECT value FROM store WHERE key = 'store_id'), (SELECT secret FROM key_secret)"
+
 
 ENCRYPTED_WITH = "encrypted_with:"
 
@@ -42,23 +44,28 @@ class SqliteReader:
         self.in_memory = path == ":memory:"
         self.clock: Clock = clock or SystemClock()
         self._connect = open_to_read if to_read else Connection
+        self._to_read = to_read
         self._writer = self._connect(path)
         self._local = threading.local()
         self._readers: list[Connection] = []
-        self.store_id = self._identify()
+        self.store_id, self.key_secret = self._identify()
         self._key: SigningKey | None = None
         beside = None if self.in_memory else Path(f"{path}{SUFFIX}")
         self.encryption_file = KeyFile(beside, note=self._note_encryption)
 
     # -- identity and keys -----------------------------------------------------------------------------------------
 
-    def _identify(self) -> str:
-        rows = self._writer.query("SELECT value FROM store WHERE key = 'store_id'")
-        if not rows:
+    def _identify(self) -> tuple[str, bytes]:
+        """(id, key secret) of the store; of one that is only read there may be no secret yet."""
+        rows = self._writer.query(IDENTITY)
+        if rows[0][0] is None or (rows[0][1] is None and not self._to_read):
             with self._writer.transaction() as db:
                 db.execute("INSERT OR IGNORE INTO store VALUES ('store_id', ?)", (self.clock.uuid7(),))
-            rows = self._writer.query("SELECT value FROM store WHERE key = 'store_id'")
-        return str(rows[0][0])
+                if db.execute("SELECT 1 FROM key_secret").fetchone() is None:  # nobody else was faster
+                    db.execute("INSERT INTO key_secret VALUES (1, ?)", (self.clock.random_bytes(32),))
+            rows = self._writer.query(IDENTITY)
+        store_id, secret = rows[0]
+        return str(store_id), b"" if secret is None else blob(secret, "key_secret")
 
     @property
     def signing_key(self) -> SigningKey:

@@ -13,7 +13,9 @@ from msgspec import to_builtins
 
 from reenact import Runtime, skill
 from reenact.errors import Diverged, LockAcquireFailed, RunEnded, UsageError, WaitingForPerson
+from reenact.record.reader import RunReader
 from reenact.runtime.session.sync import SyncSession
+from reenact.store.checks.verification import verify_run
 
 MADE: list[tuple[str, object]] = []
 """What reached the world."""
@@ -340,6 +342,8 @@ def test_a_program_that_goes_another_way_goes_on_as_a_new_run(tmp_path: Path) ->
     assert MADE == [("look", "a"), ("pay", 1), ("look", "b"), ("pay", 2)]
     new, old = runtime(tmp_path).store.runs()
     assert (old.status, new.status, new.parent_run, new.session) == ("cancelled", "completed", old.run_id, "order-42")
+    assert RunReader(runtime(tmp_path).store, new.run_id).record().key_run == old.run_id  # and so the keys of its steps
+    assert verify_run(runtime(tmp_path).store.url, new.run_id).exit_code == 0
     assert start(tmp_path, changed) == first  # from the records of both
     assert len(MADE) == 4
 

@@ -8,6 +8,8 @@ import typer
 
 from reenact.cli.options import JsonOption, ReasonOption, RunArgument, StoreOption, WhoOption
 
+KEY_STAYS = "its idempotency key stays: a guess of its arguments can be held against it until the run is erased"
+
 
 def erase(
     run: RunArgument,
@@ -25,11 +27,14 @@ def erase(
 
     Exit codes: 0 erased, 2 not possible yet or not confirmed, 3 the store cannot be used.
     """
+    from msgspec import UNSET
+
     from reenact.cli.options import existing_store, require_reason
     from reenact.cli.screens.printing import plural, print_json
     from reenact.errors import UsageError
     from reenact.record.erase import copies_of, plan_repeats
     from reenact.record.erase import erase as erase_values
+    from reenact.record.reader import RunReader
     from reenact.runtime.people.decisions import whoami
 
     require_reason(reason)
@@ -46,5 +51,7 @@ def erase(
     typer.echo(f"{plural(count, 'value')} of {about} erased; `reenact verify {run_id}` says that the chain is whole")
     if step is not None and plan_repeats(opened, run_id):
         typer.echo(f"the plan still says what it says: `reenact erase {run_id}` without a step erases it too")
+        if RunReader(opened, run_id).record().key_run is not UNSET:
+            typer.echo(KEY_STAYS)
     for copy in copies:
         typer.echo(f"run {copy} replayed this one and holds values of its own: erase it too")

@@ -48,7 +48,10 @@ async def continued(engine: Engine, old: Run, answers: Answers, accepted: list[s
     document = {**began, "plan_id": run_id, "session": {"id": own["id"], "continues": continues}}
     plan = SessionPlan(document, engine.registry.freeze())
     source = live_source(engine, plan)
-    run = begin(engine, plan, source, kind="session", run_id=run_id, parent_run=old.run_id, session=str(own["id"]))
+    run = begin(
+        engine, plan, source, kind="session", run_id=run_id, parent_run=old.run_id, key_run=old.key_run,
+        session=str(own["id"]),
+    )  # fmt: skip
     record = run.journal.fold.record
     assert record is not None
     data = run.journal.book.put_as_it_is(document)[0]

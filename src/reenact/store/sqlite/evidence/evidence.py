@@ -93,6 +93,11 @@ class SqliteEvidence:
         rows = self._query("SELECT value FROM store WHERE key = 'store_id'")
         return rows[0][0] if rows and isinstance(rows[0][0], str) else None
 
+    def key_secret(self) -> bytes | None:
+        """None in a store that was never opened for writing since there is one."""
+        rows = self._query("SELECT secret FROM key_secret")
+        return self.damaged.checked("key_secret", "id 1", "secret", rows[0][0], bytes) if rows else None
+
     def keyed_call(self, server: str, tool: str, key: str) -> KeyCells | None:
         rows = self._query(
             f"SELECT {KEY_COLUMNS} FROM idempotency WHERE server = ? AND tool = ? AND key = ?", (server, tool, key)
