@@ -354,7 +354,7 @@ def test_the_stub_can_be_scripted_to_ask_for_tools() -> None:
 def test_the_first_version_is_the_one_that_plans_have_pinned() -> None:
     from reenact.builtin.llm.llm_invoke_1_0 import llm_invoke as first
 
-    assert first.digest == "f306ab473ac747270c8413779bec5da03272ee54337799bf7e99aa2b9db48322"
+    assert first.is_defined_as("f306ab473ac747270c8413779bec5da03272ee54337799bf7e99aa2b9db48322")
     called = call(first, {"messages": [{"role": "user", "content": "Hi"}]})
     assert called.output.keys() == {"text", "model", "finish_reason", "usage", "request_id"}
     assert called.output["text"] == call(llm_invoke, {"prompt": "Hi"}).output["text"]

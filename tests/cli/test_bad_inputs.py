@@ -71,7 +71,7 @@ def test_runs_that_are_not_there_or_not_clear_are_told(recorded: Command) -> Non
         assert "no run 'ffff'" in error_line(unknown)
         unclear = recorded(command[0], common, *command[1:])
         assert unclear.code == 2, command
-        assert "several run ids" in error_line(unclear)
+        assert "several runs" in error_line(unclear)
     assert recorded("show", ids[0][: len(common) + 1], "--json").json["run_id"] == ids[0]
 
 

@@ -19,8 +19,8 @@ OWNER = "bundle"
 
 
 def is_folder(text: str) -> bool:
-    """A path by its look, or a folder that is there; run ids hold no slash."""
-    return "/" in text or "\\" in text or text in (".", "..") or Path(text).is_dir()
+    """A folder that is there, or a path by its look (`./x`, `/x`, `~/x`, `x/`): a session's id may have a slash."""
+    return Path(text).is_dir() or text.startswith((".", "/", "~")) or text.endswith(("/", "\\"))
 
 
 def load_bundle(folder: Path) -> Recording:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.store.sqlite.migrations import latest
+from reenact.store.sqlite.migrations import latest, migrations
 from reenact.store.sqlite.store import SqliteStore
 from tests.cli.harness import SKILLS, Command, error_line
 from tests.store.copies import copy_store
@@ -113,6 +113,7 @@ def test_a_doctor_says_what_can_be_done_with_it(archive: Command) -> None:
         "disk": "ok",
         "permissions": "warning",
         "key": "warning",
+        "encryption": "ok",
     }
 
 
@@ -152,7 +153,7 @@ def test_a_file_that_cannot_even_be_read(archive: Command) -> None:
 @pytest.mark.parametrize(
     ("version", "told"),
     [
-        (latest() - 1, f"this version of reenact reads {latest()} and later"),
+        (migrations()[0][0] - 1, f"this version of reenact reads {migrations()[0][0]} and later"),
         (latest() + 1, "upgrade reenact"),
         (0, "is no store of reenact"),
     ],

@@ -76,7 +76,7 @@ def test_every_command_takes_the_id_for_the_run(reenact: Command, program: Path)
     assert start(reenact, program).stdout == "7\n"
     listed = reenact("ls")
     assert f"session {NAME} of anna" in listed.out
-    for command in (["show"], ["verify"], ["export", "-o", "bundle"], ["replay"], ["resume"]):
+    for command in (["show"], ["verify"], ["export", "--to", "bundle"], ["replay"], ["resume"]):
         done = reenact(command[0], NAME, *command[1:])
         assert done.code == 0, (command, done.err)
     assert NAME in reenact("show", NAME).out

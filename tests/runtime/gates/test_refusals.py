@@ -155,7 +155,7 @@ def test_a_plan_that_no_run_could_follow_starts_none(tmp_path: Path) -> None:
     bench = Bench(tmp_path, read, write)
     bad: list[Any] = [
         {"plan_id": "p", "agent_id": "a", "steps": [{"step_id": "x y", "skill_id": "read"}]},
-        {"plan_id": "p", "agent_id": "a", "steps": [{"step_id": "x", "skill_id": "Read"}]},
+        {"plan_id": "p", "agent_id": "a", "steps": [{"step_id": "x", "skill_id": "Re ad"}]},
         {"plan_id": "p", "agent_id": "a", "steps": [{"step_id": "x", "skill_id": "read"}] * 2},
         {"plan_id": "p", "agent_id": "a", "steps": [], "surprise": 1},
         {"plan_id": "p", "agent_id": "a", "steps": [{"step_id": "x", "skill_id": "read", "timeout_ms": 0}]},
