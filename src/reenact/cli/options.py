@@ -45,7 +45,9 @@ UnrecordedReadsOption = Annotated[
         help="Let steps that only read go on while the journal cannot be written, and say so. All others stop the run.",
     ),
 ]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id or its beginning, a session's id, or `last`.")]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's id or its beginning, a session's id, or `last`.")
+]
 TargetArgument = Annotated[
     str, typer.Argument(metavar="RUN|DIR", help="A run (id, beginning of one, `last`), or an exported folder.")
 ]
