@@ -5,6 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reenact.store.base import RunRow
 
 
 @dataclass(frozen=True)
@@ -27,10 +31,12 @@ class Advice:
         named = [word for spec in self.skills for word in ("--skills", spec)]
         return shlex.join(["reenact", "resume", run_id, *self._store(), *named])
 
-    def after_a_word(self, run_id: str, kind: str) -> str:
+    def after_a_word(self, row: RunRow) -> str:
         """Who goes on with a run once a person has spoken: a session's own program, where there is one."""
-        host = f"its host goes on with session(resume={run_id!r}), or " if kind == "session" else ""
-        return f"{host}go on with: {self.go_on(run_id)}"
+        if row.session is not None:
+            return row.how_to_go_on
+        host = f"{row.how_to_go_on}, or " if row.kind == "session" else ""
+        return f"{host}go on with: {self.go_on(row.run_id)}"
 
     def _store(self) -> list[str]:
         return [] if self.store is None else ["--store", self.store]

@@ -135,10 +135,10 @@ def refuse_open(report: Report, row: RunRow) -> None:
             f"run {row.run_id} is {row.status}, but its journal has no seal after commit {report.counts.commits}: the "
             "recording was cut, and nothing of it is replayed"
         )
-    go_on = f"`reenact resume {row.run_id}`" if row.kind == "plan" else f"session(resume={row.run_id!r})"
+    go_on = f"go on with `reenact resume {row.run_id}`" if row.kind == "plan" else row.how_to_go_on
     raise UnsealedRecording(
         f"run {row.run_id} is {row.status} and has no seal: its end is not known, so nothing is replayed; "
-        f"go on with {go_on} first"
+        f"{go_on} first"
     )
 
 

@@ -85,8 +85,7 @@ async def settle_session(engine: Engine, row: RunRow, accepted: Accepted) -> Run
     run_id, run = row.run_id, reopen_session(engine, row.run_id)
     run.plan.accepted = accepted
     status: RunStatus = "pending"
-    way = "start its program again" if row.session is not None else f"its host goes on with session(resume={run_id!r})"
-    reason = f"the session's calls are settled; {way}"
+    reason = f"the session's calls are settled; {row.how_to_go_on}"
     async with engine.held(run) as hold:
         hold.leave(status)
         try:

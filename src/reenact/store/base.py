@@ -189,6 +189,13 @@ class RunRow:
     session: str | None = None
     """The id that its host gave to a session."""
 
+    @property
+    def how_to_go_on(self) -> str:
+        """Of a session, in words."""
+        if self.session is not None:
+            return "start its program again"
+        return f"its host goes on with session(resume={self.run_id!r})"
+
 
 @dataclass(frozen=True, slots=True)
 class TraceRow:

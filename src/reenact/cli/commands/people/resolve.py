@@ -51,6 +51,6 @@ def resolve(
     if as_json:
         print_json({"run_id": run_id, "step_id": step, "resolution": chosen[0]})
     else:
-        go_on = Advice(store, skills or ()).after_a_word(run_id, row.kind)
+        go_on = Advice(store, skills or ()).after_a_word(row)
         output_is = ", its output is null" if succeeded and output is None else ""
         typer.echo(f"step {step} of run {run_id} is resolved ({chosen[0]}){output_is}; {go_on}")

@@ -55,5 +55,5 @@ def vote(
     if as_json:
         print_json({"run_id": row.run_id, "step_id": step_id, "decision": decision})
     else:
-        go_on = Advice(store).after_a_word(row.run_id, row.kind)
+        go_on = Advice(store).after_a_word(row)
         typer.echo(f"step {step_id} of run {row.run_id} is {decision}; {go_on}")
