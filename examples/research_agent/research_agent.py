@@ -1,14 +1,13 @@
 """A research agent: a model says what to do next, the loop does it and tells what came of it, until there is an answer.
 
 Runs offline: the model is a small program that follows up whatever it reads about, the library is the folder beside
-this file. Kill it half-way and `--resume last` goes on with the same session, from what it had found.
+this file. Kill it half-way and start it again: it goes on with the same session, from what it had found.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from reenact import Runtime, SkillError, skill
 LIBRARY = Path(__file__).with_name("library")
 TOPICS = ("tides", "moon", "atlantis")
 MOST_QUESTIONS = 10
-LOOK_UP_IN_HISTORY = "library__look_up"  # model APIs take no dots in names, and the history is made for them
 
 
 @skill("model.decide", version="1.0.0", tool_class="read", cost_estimate_cents=1)
@@ -40,11 +38,11 @@ def look_up(topic: str) -> dict[str, str]:
     return {"topic": topic, "text": page.read_text(encoding="utf-8").strip()}
 
 
-async def research(runtime: Runtime, goal: str, resume: str | None) -> str:
+async def research(runtime: Runtime, name: str, goal: str) -> str:
     async with runtime.session(
-        goal=goal, agent_id="researcher", budget_cents=50, resume=resume, interrupted="settle", duplicate_output=True
+        id=name, goal=goal, agent_id="researcher", budget_cents=50, duplicate_output=True
     ) as session:
-        found = remembered(await session.history())
+        found: list[dict[str, str]] = []
         while True:
             decided = await session.call("model.decide", {"goal": goal, "found": found})
             said: Any = decided.output
@@ -64,25 +62,13 @@ def entry(topic: str, output: Any) -> dict[str, str]:
     return {"topic": topic, "text": output["text"] if isinstance(output, dict) else ""}
 
 
-def remembered(history: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """What an interrupted session had looked up: each call is followed by its result."""
-    found = []
-    for called, answered in zip(history[::2], history[1::2], strict=True):
-        function = called["tool_calls"][0]["function"]
-        if function["name"] == LOOK_UP_IN_HISTORY:
-            text = str(answered["content"])
-            topic = json.loads(function["arguments"])["topic"]
-            found.append(entry(topic, json.loads(text) if text.startswith("{") else None))
-    return found
-
-
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--store", default="sqlite:///research.db")
-    options.add_argument("--resume", default=None)
+    options.add_argument("--id", default="tides", help="which question this is")
     given = options.parse_args()
     runtime = Runtime(given.store, skills=[decide, look_up])
-    run_id = asyncio.run(research(runtime, "why are there tides?", given.resume))
+    run_id = asyncio.run(research(runtime, given.id, "why are there tides?"))
     print(f"session {run_id}")
 
 
