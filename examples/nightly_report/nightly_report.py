@@ -1,5 +1,5 @@
-"""A nightly report: built-in skills read figures, sort and count them, and write a report that names its inputs, so that
-a stranger can check them.
+"""A nightly report: built-in skills read figures, sort and count them, and write a report that names its inputs, so
+that a stranger can check them.
 
 Runs offline, in the folder that `--workspace` names (the current one by default). Each night is a session of its own:
 killed and started again, it goes on with that night's.

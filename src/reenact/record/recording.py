@@ -137,8 +137,7 @@ def refuse_open(report: Report, row: RunRow) -> None:
         )
     go_on = f"go on with `reenact resume {row.run_id}`" if row.kind == "plan" else row.how_to_go_on
     raise UnsealedRecording(
-        f"run {row.run_id} is {row.status} and has no seal: its end is not known, so nothing is replayed; "
-        f"{go_on} first"
+        f"run {row.run_id} is {row.status} and has no seal: its end is not known, so nothing is replayed; {go_on} first"
     )
 
 
