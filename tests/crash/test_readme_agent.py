@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from reenact import Runtime
-from reenact.errors import WaitingForPerson
 from reenact.runtime.crash_points import CRASH_POINTS
 from reenact.runtime.people.decisions import resolve
 from tests.crash.harness import KILLED, in_child
@@ -64,12 +63,8 @@ def start(folder: Path, killed_at: str | None = None) -> int:
     def program() -> None:
         os.chdir(folder)
         builtins.die = die  # type: ignore[attr-defined]
-        try:
-            runpy.run_path("agent.py", run_name="__main__")
-        except WaitingForPerson:
-            Path("waiting.txt").touch()
+        runpy.run_path("agent.py", run_name="__main__")
 
-    (folder / "waiting.txt").unlink(missing_ok=True)
     return in_child(program, crash_at=None if killed_at in INSIDE else killed_at)
 
 
@@ -82,9 +77,9 @@ def finish(folder: Path) -> None:
     """Started again until it has ended; what is in doubt is resolved by looking at the provider's books."""
     for _ in range(3):
         assert start(folder) == 0
-        if not (folder / "waiting.txt").exists():
-            return
         runtime = Runtime(f"sqlite:///{folder / 'agents.db'}")
+        if runtime.store.find_run("order-42").status == "completed":
+            return
         word = "succeeded" if charges(folder) else "redispatch"
         asyncio.run(resolve(runtime, "order-42", "main:2", word, reason="the books say so", who="kim"))  # type: ignore[arg-type]
         runtime.close()
