@@ -286,9 +286,10 @@ class WaitingForPerson(ReenactError):
 class Diverged(ReenactError):
     """A program that was started again asks for something else than it did before; nothing was sent.
 
-    `kind` is `another_call`, `other_arguments`, `unaccounted_write` or `not_asked` (in a replay also `new_call`).
-    `lane` and `place` say where, `recorded` and `asked` what, `pointer` where their arguments first differ; `nearest`
-    names the recorded call that is most like the one asked for, `unaccounted` the writes that were not asked for.
+    `kind` is `another_call`, `other_arguments`, `unaccounted_write` or `not_asked`; in a replay also `new_call`,
+    `changed_tool` or, of a tool whose code was run, `other_result`. `lane` and `place` say where, `recorded` and
+    `asked` what, `pointer` where they first differ; `nearest` names the recorded call that is most like the one asked
+    for, `unaccounted` the calls that were not asked for.
     """
 
     code = "SESSION_DIVERGED"

@@ -249,8 +249,11 @@ class Store(Protocol):
     in_memory: bool
     """Nothing in it waits for a disk, and nothing outlives the process."""
 
-    encryption_file: KeyFile
-    """The keys that secrets in its values are encrypted with, beside the store and never in it."""
+    encryption_file: KeyFile | None
+    """The keys that secrets in its values are encrypted with, beside the store and never in it.
+
+    None where no key would be kept: what is like a secret is then taken out for good.
+    """
 
     @property
     def signing_key(self) -> SigningKey: ...

@@ -1,8 +1,9 @@
 """Testing agents without keys and without a network: record a run once, replay it ever after.
 
 `execute` runs a plan in memory and `replay` runs it again (`running`); `mock_http` answers the requests of built-in
-skills (`http`); the pytest fixture `recorded` (`plugin`) replays recordings that lie beside the tests (`recordings`),
-with the network shut (`network`). In comes a plan, out comes a result to assert on. Begin with `running`.
+skills (`http`). The pytest fixtures (`plugin`) replay recordings that lie beside the tests (`recordings`), with the
+network shut (`network`): `recorded` a plan, `recorded_session` an agent's own code (`sessions`). In comes a plan or an
+agent, out comes a result to assert on, or a failure at the user's line (`traceback`). Begin with `running`.
 """
 
 from __future__ import annotations

@@ -19,14 +19,17 @@ def shut_network() -> Iterator[None]:
     real_connect, real_connect_ex, real_sendto = socket.socket.connect, socket.socket.connect_ex, socket.socket.sendto
 
     def connect(self: socket.socket, address: Any) -> None:
+        __tracebackhide__ = True
         refuse(self, address)
         real_connect(self, address)
 
     def connect_ex(self: socket.socket, address: Any) -> int:
+        __tracebackhide__ = True
         refuse(self, address)
         return real_connect_ex(self, address)
 
     def sendto(self: socket.socket, *args: Any) -> int:
+        __tracebackhide__ = True
         refuse(self, args[-1])
         return real_sendto(self, *args)
 
@@ -40,9 +43,11 @@ def shut_network() -> Iterator[None]:
 
 
 def refuse(sock: socket.socket, address: object) -> None:
+    __tracebackhide__ = True
     if sock.family in (socket.AF_INET, socket.AF_INET6):
         raise NetworkShut(f"the network is shut in this test; something connects to {address!r}")
 
 
 def refuse_name(host: object, *_: object, **__: object) -> list[object]:
+    __tracebackhide__ = True
     raise NetworkShut(f"the network is shut in this test; something looks up {host!r}")

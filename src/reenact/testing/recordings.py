@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from reenact.record.bundle import load_bundle
 from reenact.record.export import export_run
@@ -23,9 +23,14 @@ from reenact.skills.registry import Registry
 from reenact.skills.skill import Skill
 from reenact.testing.network import shut_network
 from reenact.testing.running import registry_of
+from reenact.testing.sessions import RecordedSession, answered, leave_no_secret, made
 
 RecordMode = Literal["none", "missing", "all"]
 """none: only replay; missing: record what there is no recording of; all: record everything anew."""
+
+
+LONGEST_ID: Final = 255
+"""Of a session."""
 
 
 class NoRecording(AssertionError):
@@ -42,6 +47,10 @@ class Recordings:
 
     folder: Path
     mode: RecordMode = "none"
+    again: str = "pytest --reenact-record=all"
+    """The command that records a test anew."""
+    made: set[str] = field(default_factory=set)
+    """Names of the recordings that were made here."""
 
     def run(
         self,
@@ -58,10 +67,8 @@ class Recordings:
         """
         registry = registry_of(skills)
         target = self.folder / name
-        if self.mode == "all" or (self.mode == "missing" and not target.exists()):
+        if self.is_to_be_made(name):
             record(target, plan, registry, secrets, supervisor)
-        if not target.exists():
-            raise NoRecording(f"there is no recording {target}; make it with: pytest --reenact-record=missing")
         recording = load_bundle(target)
         changed = plan_changes(recording, plan)
         if changed:
@@ -76,6 +83,43 @@ class Recordings:
             raise RecordingDiffers(f"the replay of {target} differed: {why}")
         return result
 
+    def session(
+        self,
+        name: str,
+        *,
+        skills: Iterable[Skill] | Registry = (),
+        secrets: Mapping[str, str] | None = None,
+        supervisor: SupervisorFunction | None = None,
+        execute: Collection[str] = (),
+        **wanted: object,
+    ) -> RecordedSession:
+        """The recorded session `name`, to run an agent over; made first, by that agent, where the mode allows it.
+
+        `wanted` is what `Runtime.session` takes: goal, agent_id, budget_cents, context.
+        """
+        __tracebackhide__ = True
+        target, registry = self.folder / name, registry_of(skills)
+
+        def runtime(store: object) -> Runtime:
+            return Runtime(store, skills=registry, secrets=secrets, supervisor=supervisor)  # type: ignore[arg-type]
+
+        if self.is_to_be_made(name):
+            around = made(runtime, wanted, name[:LONGEST_ID], lambda store, run: keep_run(store, run, target))
+        else:
+            around = answered(target, runtime, wanted, execute)
+        return RecordedSession(around, f"recorded in {target}; if the change is meant, record it again: {self.again}")
+
+    def is_to_be_made(self, name: str) -> bool:
+        """Whether to record; NoRecording where there is none and none may be made. One test makes each once."""
+        __tracebackhide__ = True
+        target = self.folder / name
+        if (self.mode == "all" and name not in self.made) or (self.mode == "missing" and not target.exists()):
+            self.made.add(name)
+            return True
+        if not target.exists():
+            raise NoRecording(f"there is no recording {target}; make it with: pytest --reenact-record=missing")
+        return False
+
 
 def record(
     target: Path,
@@ -84,16 +128,24 @@ def record(
     secrets: Mapping[str, str] | None,
     supervisor: SupervisorFunction | None,
 ) -> None:
-    """Run the plan live and export it. The recording that was there is replaced once the new one is whole."""
+    """Run the plan live, and keep it."""
     with tempfile.TemporaryDirectory(prefix="reenact-recording-") as scratch:
         store = str(Path(scratch) / "record.db")
         runtime = Runtime(store, skills=registry, secrets=secrets, supervisor=supervisor)
+        leave_no_secret(runtime)
         try:
             run_id = runtime.run(plan).run_id
         finally:
             runtime.close()
+        keep_run(store, run_id, target)
+
+
+def keep_run(store: str, run_id: str, target: Path) -> None:
+    """Export a run that has ended. The recording that was there is replaced once the new one is whole."""
+    with tempfile.TemporaryDirectory(prefix="reenact-recording-") as scratch:
         fresh = Path(scratch) / "bundle"
-        export_run(store, run_id, fresh)
+        if not export_run(store, run_id, fresh).sealed:
+            raise NoRecording(f"run {run_id} did not come to its end, so it is not kept as {target}")
         if target.exists():
             shutil.rmtree(target)
         target.parent.mkdir(parents=True, exist_ok=True)

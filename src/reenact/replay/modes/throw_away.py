@@ -17,7 +17,7 @@ def throw_away_engine(registry: Registry, clock: Clock | None, recorded_in: Stor
     What is encrypted in the store `recorded_in` can be opened, and is encrypted alike.
     """
     clock, store = InstantClock(clock or SystemClock()), in_memory()
-    if recorded_in is not None:
+    if recorded_in is not None and recorded_in.encryption_file is not None:
         store.encryption_file = recorded_in.encryption_file.in_memory()
     return Engine(store, skills=registry, supervisor=nobody, clock=clock)
 

@@ -16,7 +16,7 @@ from reenact.runtime.call.call import Call
 from reenact.runtime.call.ending import Kept
 from reenact.runtime.call.retry import back_off
 from reenact.runtime.effects import reports
-from reenact.runtime.effects.source import NO_FACTS, SAME, AttemptResult
+from reenact.runtime.effects.source import NO_FACTS, SAME, AttemptCall, AttemptResult
 from reenact.runtime.gates import budget
 from reenact.runtime.gates.answer import Refusal
 from reenact.runtime.money import reserved_by
@@ -120,7 +120,7 @@ async def attempt(call: Call, number: int) -> AttemptResult:
             crash_points.reach("after_dispatch")
 
 
-def code_of(call: Call, result: AttemptResult) -> str:
+def code_of(call: Call | AttemptCall, result: AttemptResult) -> str:
     code = "OK" if result.facts is NO_FACTS else classify(result.facts)
     return call.step.success_code if code == "OK" else code
 

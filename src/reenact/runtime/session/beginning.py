@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from reenact.contracts.records import ENDED, Event
 from reenact.errors import UsageError
-from reenact.record.bundle import read_bundle
+from reenact.record.bundle import load_bundle
 from reenact.record.recording import verify_recording
 from reenact.record.state import refuse_unsealed
 from reenact.runtime.engine import Engine
@@ -18,6 +19,7 @@ from reenact.runtime.plans.plan_secrets import refuse_secrets_in_session
 from reenact.runtime.plans.tool_registries import check_registries, with_host_registries
 from reenact.runtime.run import Run
 from reenact.runtime.session.answering.answers import Answers, Ended
+from reenact.runtime.session.answering.in_test import ToolsToday
 from reenact.runtime.session.plan import Document, SessionPlan, opening
 from reenact.runtime.session.reopening import (
     keep_beside,
@@ -28,6 +30,7 @@ from reenact.runtime.session.reopening import (
 )
 from reenact.runtime.writing.checkpoint_state import fresh_gate
 from reenact.runtime.writing.redaction import Redactor
+from reenact.store.base import Store
 from reenact.values.canonical import canonicalize
 
 NOBODY: Final = "agent"
@@ -44,12 +47,13 @@ class Wanted:
     context: Document = field(default_factory=dict)
     resume: str | None = None
     replay: str | Path | None = None
+    execute: Collection[str] = ()
 
 
 def begin_session(engine: Engine, wanted: Wanted) -> tuple[Run | Ended, Answers | None]:
     """The run of a session, and its record where it has an id."""
     if wanted.replay is not None:
-        return replayed(engine, wanted.replay)
+        return replayed(engine, wanted, wanted.replay)
     if wanted.resume:
         return resumed(engine, wanted, wanted.resume)
     if wanted.id is None:
@@ -106,22 +110,25 @@ def resumed(engine: Engine, wanted: Wanted, resume: str) -> tuple[Run, Answers |
     return run, answers
 
 
-def replayed(engine: Engine, run: str | Path) -> tuple[Ended, Answers]:
+def replayed(engine: Engine, wanted: Wanted, run: str | Path) -> tuple[Ended, Answers]:
     """A recorded session, of this store or in an exported folder, verified before it answers anything."""
-    store = read_bundle(Path(run))[0] if Path(run).is_dir() else engine.store
+    store = load_bundle(Path(run)).store if Path(run).is_dir() else engine.store
     row = store.find_run("last" if store is not engine.store else str(run))
     if row.kind != "session":
         raise UsageError(f"run {row.run_id} is a plan; replay it with `reenact replay`, or the fixture `recorded`")
     if store is engine.store:
         verify_recording(store, row)
-    return only_answered(engine, row, store=store, is_replay=True)
+    refuse_another(engine, wanted, row.run_id, store)
+    ended, answers = only_answered(engine, row, store=store, in_test=True)
+    tools = ToolsToday(ended.plan, live_source(engine, ended.plan), ended.redactor, wanted.execute)
+    return replace(ended, check=tools.check), answers
 
 
-def refuse_another(engine: Engine, wanted: Wanted, run_id: str) -> None:
+def refuse_another(engine: Engine, wanted: Wanted, run_id: str, store: Store | None = None) -> None:
     """A session goes on with what it began with: what is said otherwise would not hold, so it is refused."""
     if not wanted.goal and wanted.agent_id == NOBODY and not wanted.context:
         return
-    began = session_document(engine.store, run_id)
+    began = session_document(store or engine.store, run_id)
     context = began.get("context")
     assert isinstance(context, dict)
     asked: Document = {f"context.{name}": value for name, value in wanted.context.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -43,6 +43,7 @@ class SessionOpening:
         on_divergence: str = "raise",
         accept: Sequence[str] = (),
         replay: str | Path | None = None,
+        execute: Collection[str] = (),
     ) -> None:
         if interrupted not in ("synthesize", "settle"):
             raise UsageError(f"interrupted={interrupted!r} is neither synthesize nor settle")
@@ -54,7 +55,9 @@ class SessionOpening:
         self._engine = engine
         own = {} if budget_cents is None else {"budget_cents": budget_cents}
         whole = {**(context or {}), **own}
-        self._wanted = Wanted(id=id, goal=goal, agent_id=agent_id, context=whole, resume=resume, replay=replay)
+        self._wanted = Wanted(
+            id=id, goal=goal, agent_id=agent_id, context=whole, resume=resume, replay=replay, execute=execute
+        )
         self._interrupted = interrupted
         self._forks = on_divergence == "fork"
         self._accept = tuple(accept)
@@ -109,6 +112,8 @@ class SessionOpening:
         if self._hold is None:  # it had ended before
             if error is None:
                 self._session.refuse_not_asked()
+            elif isinstance(error, Exception):
+                self._session.explain_failure(error)
             return
         hold = self._hold
         try:

@@ -118,11 +118,6 @@ class SessionPlan(RunPlan):
         except SkillNotFound:
             return None
 
-    def version_now(self, skill_id: str) -> str | None:
-        """The version that a call would get; None for a tool that nobody knows here."""
-        skill = self.find(skill_id, None)
-        return None if skill is None else skill.metadata.version
-
     def add(self, skill: Skill) -> None:
         """A skill more for this session alone. It is pinned when it is first called."""
         self.registry = self.registry.extended([skill])

@@ -69,7 +69,7 @@ def keep_parents(store: Store, run_id: str, answers: Answers) -> None:
 
 
 def only_answered(
-    engine: Engine, row: RunRow, *, store: Store | None = None, is_replay: bool = False
+    engine: Engine, row: RunRow, *, store: Store | None = None, in_test: bool = False
 ) -> tuple[Ended, Answers]:
     """A session that has ended, and its record; nothing is held, and nothing written."""
     store = store or engine.store
@@ -78,10 +78,10 @@ def only_answered(
     pin_again(plan, past)
     engine.secrets.learn(plan.secret_names)
     redactor, fold = redactor_of(engine, plan, store), past.recovered.fold
-    answers = Answers(redactor)
+    answers = Answers(redactor, in_test=in_test)
     keep_parents(store, row.run_id, answers)
     answers.keep(fold, past.steps, StoredPayloads(store, row.run_id))
-    return Ended(row.run_id, row.status, plan, redactor, fold.spent_exact, is_replay), answers
+    return Ended(row.run_id, row.status, plan, redactor, fold.spent_exact), answers
 
 
 def pin_again(plan: SessionPlan, past: Past) -> None:

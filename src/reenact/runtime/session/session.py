@@ -146,24 +146,25 @@ class Session(ForeignTools):
                 self._tools[skill_id] = secrets_known
             else:
                 skill_id, version, recordable = no_tool(skill_id, recordable)
-        if isinstance(self._at, Ended) and self._at.is_replay and version is None:
-            version = self._plan.version_now(skill_id)  # another one is another tool
         asked = Asked(None, 0, step_id, skill_id, version, recordable, key)
         return asked if self._answers is None else self._placed(asked, self._answers)
 
     def _placed(self, asked: Asked, answers: Answers) -> Asked:
         if asked.name is not None:
             refuse_place(asked.name)
+        skill = asked.skill or self._plan.find(asked.skill_id, asked.version)
+        hints = () if skill is None else skill.metadata.redact
         with self._placing:
             lane = answers.lanes.current
             lane.calls += 1
-            return asked._replace(lane=lane, place=lane.calls)
+            return asked._replace(lane=lane, place=lane.calls, hints=hints)
 
     def answer_at_once(self, asked: Asked) -> StructuredOutcome | RecordedCall | None:
         """What the record answers without waiting for anybody; the recorded call where that is open."""
         answers = self._answers
         found = None if answers is None else answers.find_now(asked)
-        return found.answer() if found is not None and found.is_finished else found
+        in_test = isinstance(self._at, Ended) and self._at.check is not None
+        return found.answer() if found is not None and found.is_finished and not in_test else found
 
     async def answer(
         self, asked: Asked, found: RecordedCall | None = None, *, on_progress: Callable[[str], None] | None = None
@@ -176,7 +177,7 @@ class Session(ForeignTools):
         if found is None:
             call = self._begun(asked)
         elif found.is_finished:
-            return found.answer()
+            return await self._recorded_answer(found, asked)
         else:
             return await self._open_call(found)
         if on_progress is not None:
@@ -201,10 +202,20 @@ class Session(ForeignTools):
                 raise
             await self.fork(diverged)
             return answers.find_now(asked)
-        if found is None and isinstance(self._at, Ended) and self._at.is_replay:
+        if found is None and answers.in_test:
             self._diverged = answers.refuse_new(asked)
             raise self._diverged
         return found
+
+    async def _recorded_answer(self, found: RecordedCall, asked: Asked) -> StructuredOutcome:
+        """What its first caller got; in a test, if today's tool is still the one that was recorded."""
+        if isinstance(self._at, Ended) and self._at.check is not None:
+            try:
+                await self._at.check(found, asked)
+            except Diverged as diverged:
+                self._diverged = diverged
+                raise
+        return found.answer()
 
     def go_on_in(self, run: Run) -> None:
         """What is new from here on is of this run."""
@@ -377,7 +388,20 @@ class Session(ForeignTools):
         if self._diverged is not None:
             raise self._diverged
         if self._answers is not None:
-            self._answers.refuse_not_asked(reads_too=isinstance(self._at, Ended) and self._at.is_replay)
+            self._answers.refuse_not_asked()
+
+    def explain_failure(self, error: Exception) -> None:
+        """A program that went another way and caught that fails for it, whatever else failed later.
+
+        In a test any other failure tells what was not asked for until then.
+        """
+        if error is self._diverged or self._answers is None:
+            return
+        if self._diverged is not None:
+            raise self._diverged from error
+        left = self._answers.unasked() if self._answers.in_test else []
+        if left:
+            error.add_note(f"until then the program did not ask for {self._answers.listed(left)} of the record")
 
     def cancel_calls(self) -> None:
         """Cancel what is under way in other tasks."""

@@ -51,7 +51,7 @@ class SqliteReader:
         self.store_id, self.key_secret = self._identify()
         self._key: SigningKey | None = None
         beside = None if self.in_memory else Path(f"{path}{SUFFIX}")
-        self.encryption_file = KeyFile(beside, note=self._note_encryption)
+        self.encryption_file: KeyFile | None = KeyFile(beside, note=self._note_encryption)
 
     # -- identity and keys -----------------------------------------------------------------------------------------
 

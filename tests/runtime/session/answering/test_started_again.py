@@ -273,6 +273,25 @@ def test_other_arguments(tmp_path: Path) -> None:
     assert runtime(tmp_path).store.find_run("order-42").status == "completed"
 
 
+def test_fields_that_a_skill_marks_secret_are_compared_without_being_told(tmp_path: Path) -> None:
+    @skill("login", version="1.0.0", tool_class="read", redact=("pin",))
+    def login(user: str, pin: str) -> str:
+        return user
+
+    def begin(pin: str, user: str = "anna") -> object:
+        with Runtime(str(tmp_path / "store.db"), skills=[login]).session(id="order-42") as session:
+            return session.call("login", {"user": user, "pin": pin}).code
+
+    assert begin("2718") == begin("2718")
+    with pytest.raises(Diverged) as found:
+        begin("2718", user="ben")
+    assert "anna → ben" in str(found.value)
+    assert "2718" not in str([found.value, found.value.asked, found.value.recorded])
+    with pytest.raises(Diverged, match="login: what is like a secret in its arguments is another one") as other:
+        begin("3141")
+    assert "3141" not in str([other.value, other.value.asked, other.value.recorded])
+
+
 def test_a_call_left_out_is_another_call(tmp_path: Path) -> None:
     def program(session: SyncSession) -> None:
         session.call("look", {"what": "a"})

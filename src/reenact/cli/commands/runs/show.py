@@ -47,7 +47,7 @@ def show(
         document, keys = read_bundle_document(Path(run), values=values), KeyFile(None)
     else:
         recorded = existing_store(store)
-        keys = recorded.encryption_file
+        keys = recorded.encryption_file or KeyFile(None)
         run_id = recorded.find_run(run).run_id
         if watch:
             from reenact.cli.screens.watching import watch_run

@@ -11,12 +11,11 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
 
-from reenact.contracts.model_mistakes import said_name
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Attempt, Event, EventType, RunStatus
 from reenact.errors import Diverged, SecretError, UsageError
@@ -26,11 +25,11 @@ from reenact.record.outcomes import Payloads, with_output
 from reenact.record.reader import RecordedStep
 from reenact.record.told import loss_outcome, next_requests, told_loss
 from reenact.runtime.session.answering.lanes import MAIN, NUMBERED, Lane, Lanes, is_under, lane_of, lane_of_step
+from reenact.runtime.session.answering.telling import is_as_recorded, listed, on_a_line, shown_call
 from reenact.runtime.session.plan import Document, SessionPlan
 from reenact.runtime.writing.redaction import Redactor
 from reenact.skills.skill import Skill
-from reenact.values.canonical import canonicalize
-from reenact.values.difference import first_difference, shown
+from reenact.values.difference import first_difference
 
 PATIENCE_S: Final = 10.0
 """How long a call that the record does not expect yet waits for others to ask for what it does."""
@@ -57,6 +56,8 @@ class Asked(NamedTuple):
     """The caller's idempotency key."""
     skill: Skill | None = None
     """Of a function that is handed over with the call, what is called."""
+    hints: tuple[str, ...] = ()
+    """The fields that its skill marks secret."""
 
     @property
     def path(self) -> str:
@@ -136,8 +137,8 @@ class Ended:
     plan: SessionPlan
     redactor: Redactor
     spent_exact: int
-    is_replay: bool = False
-    """It is asked in a test: all of the record is to be asked for, and nothing else."""
+    check: Callable[[RecordedCall, Asked], Awaitable[None]] | None = None
+    """In a test: Diverged where today's tool is not the one that was recorded."""
 
 
 @dataclass(slots=True)
@@ -164,8 +165,10 @@ class LaneRecord:
 class Answers:
     """The record of a session, as far as the program has asked for it again. Threads may share it."""
 
-    def __init__(self, redactor: Redactor) -> None:
+    def __init__(self, redactor: Redactor, *, in_test: bool = False) -> None:
         self.lanes = Lanes()
+        self.in_test = in_test
+        """All of the record is to be asked for, and nothing else."""
         self._redactor = redactor
         self._lock = threading.Lock()
         self._by_name: dict[str, RecordedCall] = {}
@@ -244,7 +247,7 @@ class Answers:
             found = self._named(asked) if asked.name is not None else self._placed(asked)
             if found is not None:
                 self._ask(found)
-            elif self._unasked:
+            elif self._unasked and not self.in_test:
                 self._refuse_unaccounted(asked)
             return found
 
@@ -287,20 +290,18 @@ class Answers:
         shut = self._redactor.why_shut(opened)
         if shut is not None:
             raise SecretError(f"what step {call.name} was called with is encrypted: {shut}")
-        # Where a secret of the host was taken out, what is left has to be the same.
-        same = (asked.parameters, self._redactor.hide(asked.parameters))
-        return canonicalize(opened) in map(canonicalize, same)
+        return is_as_recorded(self._redactor, opened, asked.parameters, asked.hints)
 
     def refuse_new(self, asked: Asked) -> Diverged:
-        """For a replay, which makes nothing: a call that the record does not have."""
+        """For a test, in which nothing is made: a call that the record does not have."""
         nearest = self._nearest(asked)
         return Diverged(
-            f"{asked.step_id} is not in the record: {shown(self._shown(asked.skill_id, asked.parameters))}"
+            f"{asked.step_id} is not in the record: {on_a_line(self._shown(asked))}"
             + (f"; most like it was {nearest.name}" if nearest is not None else ""),
             kind="new_call",
             lane=asked.path,
             place=asked.place,
-            asked=self._shown(asked.skill_id, asked.parameters),
+            asked=self._shown(asked),
             nearest=None if nearest is None else nearest.name,
         )
 
@@ -322,7 +323,7 @@ class Answers:
                 kind="unaccounted_write",
                 lane=here,
                 place=asked.place,
-                asked=self._shown(asked.skill_id, asked.parameters),
+                asked=self._shown(asked),
                 recorded=self._shown_call(self._by_name[names[0]]),
                 nearest=names[0],
                 unaccounted=tuple(names),
@@ -330,7 +331,7 @@ class Answers:
 
     def _another(self, call: RecordedCall, asked: Asked) -> Diverged:
         """What is asked for under the name of a recorded call is another one."""
-        recorded, wanted = self._shown_call(call), self._shown(asked.skill_id, asked.parameters)
+        recorded, wanted = self._shown_call(call, asked.hints), self._shown(asked)
         nearest = self._nearest(asked)
         if call.skill_id != asked.skill_id:
             kind, pointer = "another_call", None
@@ -338,11 +339,13 @@ class Answers:
         else:
             found = first_difference(recorded["parameters"], wanted["parameters"])
             kind, pointer = "other_arguments", "" if found is None else found.pointer
-            version = call.trace.meta("skill_version")
-            what = f"{asked.skill_id}: " + (f"{found}" if found is not None else f"version {version} → {asked.version}")
+            version, secret = call.trace.meta("skill_version"), "what is like a secret in its arguments is another one"
+            same = asked.version in (None, version)
+            what = f"{asked.skill_id}: {found or (secret if same else f'version {version} → {asked.version}')}"
         also = f"; most like it was {nearest.name}" if nearest is not None and nearest is not call else ""
         return Diverged(
-            f"{call.name} is recorded for something else: {what}{also}. Nothing was sent. {ADVICE}",
+            f"{call.name} is recorded for something else: {what}{also}"
+            + ("" if self.in_test else f". Nothing was sent. {ADVICE}"),
             kind=kind,
             lane=asked.path,
             place=asked.place,
@@ -361,13 +364,12 @@ class Answers:
                 return call
         return next((call for call in alike if not call.is_asked and call.lane == asked.path), None)
 
-    def _shown_call(self, call: RecordedCall) -> Document:
-        return self._shown(call.skill_id, self._redactor.decrypt(call.step.parameters()))
+    def _shown_call(self, call: RecordedCall, hints: tuple[str, ...] = ()) -> Document:
+        opened = self._redactor.decrypt(call.step.parameters(), passed_on=True)  # so that none of it is shown
+        return shown_call(self._redactor, call.skill_id, opened, hints)
 
-    def _shown(self, skill_id: str, parameters: object) -> Document:
-        """As an error may say it: without what looks like a secret."""
-        named = said_name(parameters) if isinstance(parameters, dict) else None
-        return {"skill_id": named or skill_id, "parameters": self._redactor.mark(parameters)}
+    def _shown(self, asked: Asked) -> Document:
+        return shown_call(self._redactor, asked.skill_id, asked.parameters, asked.hints)
 
     # -- what is left ----------------------------------------------------------------------------------------------
 
@@ -406,19 +408,25 @@ class Answers:
             for name in wanted:
                 self._ask(self._by_name[name])
 
-    def refuse_not_asked(self, *, reads_too: bool = False) -> None:
-        """At the end of the program: every write that was recorded was asked for again."""
-        left = self.unasked() if reads_too else self.unasked_writes()
+    def refuse_not_asked(self) -> None:
+        """At the end of the program: every write that was recorded was asked for again; in a test, every call."""
+        left = self.unasked() if self.in_test else self.unasked_writes()
         if left:
             raise Diverged(
-                f"the program has ended, and did not ask for {listed([call.name for call in left])} of the record"
-                + ("" if reads_too else f", which may have taken effect. The session stays open. {ADVICE}"),
+                f"the program has ended, and did not ask for {self.listed(left)} of the record"
+                + ("" if self.in_test else f", which may have taken effect. The session stays open. {ADVICE}"),
                 kind="not_asked",
                 lane=left[0].lane,
                 recorded=self._shown_call(left[0]),
                 nearest=left[0].name,
                 unaccounted=tuple(call.name for call in left),
             )
+
+    def listed(self, calls: list[RecordedCall]) -> str:
+        """Their names; in a test, which makes them again from their code, also what they are."""
+        if not self.in_test:
+            return listed([call.name for call in calls])
+        return listed([f"{call.name} {on_a_line(self._shown_call(call))}" for call in calls])
 
     # -- going on as another run --------------------------------------------------------------------------------------
 
@@ -444,6 +452,8 @@ class Answers:
             place = (kind, self.lanes.current.path)
             kept = self._told.get(place)
             self._asked_told[place] = self._asked_told.get(place, 0) + 1
+            if not kept and self.in_test:
+                raise Diverged(f"{kind}() is asked for once more than in the record", kind="new_call", lane=place[1])
             return kept.popleft() if kept else None
 
 
@@ -482,9 +492,3 @@ def recorded_call(step: RecordedStep, redactor: Redactor, before: int, loss: Att
         returned=before + min([*step.losses.values(), ended if step.finished and ended is not None else LATER]),
         loss=loss,
     )
-
-
-def listed(names: list[str]) -> str:
-    """A few names, and how many more."""
-    shown = ", ".join(names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
