@@ -78,7 +78,7 @@ def only_answered(
     pin_again(plan, past)
     engine.secrets.learn(plan.secret_names)
     redactor, fold = redactor_of(engine, plan, store), past.recovered.fold
-    answers = Answers(redactor, in_test=in_test)
+    answers = Answers(redactor, in_test=in_test, has_ended=True)
     keep_parents(store, row.run_id, answers)
     answers.keep(fold, past.steps, StoredPayloads(store, row.run_id))
     return Ended(row.run_id, row.status, plan, redactor, fold.spent_exact), answers

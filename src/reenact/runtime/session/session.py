@@ -68,7 +68,8 @@ class Session(ForeignTools):
     def _run(self) -> Run:
         """The run that is gone on with; RunEnded where there is none."""
         if isinstance(self._at, Ended):
-            raise RunEnded(f"session {self.run_id} has ended ({self._at.status}): it only answers what it recorded")
+            how = "it only answers what it recorded; what is new needs a session with another id"
+            raise RunEnded(f"session {self.run_id} has ended ({self._at.status}): {how}")
         return self._at
 
     @property

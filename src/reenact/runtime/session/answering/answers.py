@@ -165,8 +165,9 @@ class LaneRecord:
 class Answers:
     """The record of a session, as far as the program has asked for it again. Threads may share it."""
 
-    def __init__(self, redactor: Redactor, *, in_test: bool = False) -> None:
+    def __init__(self, redactor: Redactor, *, in_test: bool = False, has_ended: bool = False) -> None:
         self.lanes = Lanes()
+        self.advice = ENDED_ADVICE if has_ended else ADVICE
         self.in_test = in_test
         """All of the record is to be asked for, and nothing else."""
         self._redactor = redactor
@@ -319,7 +320,7 @@ class Answers:
         if names:
             raise Diverged(
                 f"{asked.step_id} is new, and {listed(names)} of the record was not asked for before it: it has taken "
-                f"effect, and this program seems not to know. Nothing was sent. {ADVICE}",
+                f"effect, and this program seems not to know. Nothing was sent. {self.advice}",
                 kind="unaccounted_write",
                 lane=here,
                 place=asked.place,
@@ -345,7 +346,7 @@ class Answers:
         also = f"; most like it was {nearest.name}" if nearest is not None and nearest is not call else ""
         return Diverged(
             f"{call.name} is recorded for something else: {what}{also}"
-            + ("" if self.in_test else f". Nothing was sent. {ADVICE}"),
+            + ("" if self.in_test else f". Nothing was sent. {self.advice}"),
             kind=kind,
             lane=asked.path,
             place=asked.place,
@@ -414,7 +415,7 @@ class Answers:
         if left:
             raise Diverged(
                 f"the program has ended, and did not ask for {self.listed(left)} of the record"
-                + ("" if self.in_test else f", which may have taken effect. The session stays open. {ADVICE}"),
+                + ("" if self.in_test else f", which may have taken effect. {self.advice}"),
                 kind="not_asked",
                 lane=left[0].lane,
                 recorded=self._shown_call(left[0]),
@@ -458,8 +459,10 @@ class Answers:
 
 
 ADVICE: Final = (
-    'Bring back what this session began with and start it again, or let it go on as a new run with on_divergence="fork"'
+    "The session stays open: bring back what it began with and start it again, or let it go on as a new run with "
+    'on_divergence="fork"'
 )
+ENDED_ADVICE: Final = "The session has ended, and only answers what it recorded: what is new needs another id"
 
 
 def said_by(event: Event, payloads: Payloads) -> Document:
