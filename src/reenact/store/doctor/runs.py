@@ -64,7 +64,8 @@ def open_run(row: OpenRun, *, now: int, store: str | None) -> Finding:
         return Finding(subject, "warning", HELD, f"`{command(store, 'resume', row.run_id)}` says what it needs")
     if row.kind == "session":
         cancel = command(store, "cancel", row.run_id, "--reason", "…")
-        do = f"{row.how_to_go_on}; to end it where there is none: `{cancel}`"
+        go_on = f"start its program again where the session has an id, else session(resume={row.run_id!r})"
+        do = f"{go_on}; to end it where there is none: `{cancel}`"
         return Finding(subject, "warning", HOSTLESS, do)
     resume, recover = command(store, "resume", row.run_id), command(store, "recover")
     return Finding(subject, "warning", ABANDONED, f"`{resume}`, or `{recover}`, with the --skills that it needs")
