@@ -259,7 +259,7 @@ def test_a_served_answer_that_cannot_be_opened_says_so_and_nothing_is_called(tmp
         shut = again.call("ask", parameters, idempotency_key="k")
         raise ZeroDivisionError
     assert (shut.code, shut.output, made(str(tmp_path))) == ("ERR_SECRET_UNAVAILABLE", None, 1)
-    assert str(file) in shut.message
+    assert str(file) in str((shut.details or {})["reason"])
     (recorded, *_) = RunReader(bench.store, session.run_id).steps()
     with pytest.raises(SecretError, match="the recorded answer of step c1 is encrypted: set REENACT_SEAL_KEY"):
         Redactor(Secrets(), (), bench.store.encryption_file).answer(recorded.outcome())

@@ -79,7 +79,13 @@ def told_by(call: Call, record: KeyRecord, wanted: KeyReservation) -> Answered |
     if record.state != "completed":
         return Refusal("key", "IDEMPOTENCY_IN_FLIGHT", "another run is executing a call with this key")
     outcome, output = recorded_outcome(call.run.store, record.run_id, record.trace_id)
-    return Answered(outcome, call.run.journal.book.redactor.decrypt(output), record.trace_id)
+    redactor = call.run.journal.book.redactor
+    opened = redactor.decrypt(output)
+    shut = redactor.why_shut(opened)
+    if shut is not None:
+        message = f"what the call under this key returned is encrypted: {shut}"
+        return Refusal("key", "ERR_SECRET_UNAVAILABLE", message)
+    return Answered(outcome, opened, record.trace_id)
 
 
 def conflict(pointer: str | None) -> Refusal:
