@@ -6,21 +6,25 @@ the doubt, and a program that is started again, or a replay, gets the same.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Final
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Attempt
 from reenact.record.outcomes import lost_outcome
 from reenact.record.reader import RecordedStep
 
+PLACE: Final = re.compile(r"(?P<lane>main(?:\.[A-Za-z0-9_-]+)*):[1-9][0-9]*\Z")
+"""The name of a call in a session with an id."""
 Position = tuple[int, str]
 """Of an artifact in its run: its commit, and its id, since those of a commit grow as they were made."""
 
 
 def lane_of(step: RecordedStep) -> str:
     """As its request says, or what stands before the last `:` of its name; nothing for the whole run."""
-    lane = step.trace.meta("lane")
-    return lane if isinstance(lane, str) else step.step_id.rpartition(":")[0]
+    lane, named = step.trace.meta("lane"), PLACE.match(step.step_id)
+    return lane if isinstance(lane, str) else "" if named is None else named["lane"]
 
 
 def next_requests(steps: Iterable[RecordedStep]) -> dict[str, Position]:
@@ -29,7 +33,8 @@ def next_requests(steps: Iterable[RecordedStep]) -> dict[str, Position]:
     before: dict[str, list[str]] = {}
     for step in sorted(steps, key=begun):
         lane, here = lane_of(step), begun(step)
-        for waiting in {lane, ""}:  # whoever has no lane is followed by any request of the run
+        # Whoever has no lane is followed by any request of the run, a lane also by those that were opened under it.
+        for waiting in {lane, *(each for each in before if not each or lane.startswith(f"{each}."))}:
             found.update(dict.fromkeys(before.pop(waiting, ()), here))
         before.setdefault(lane, []).append(step.trace.trace_id)
     return found

@@ -100,7 +100,7 @@ def form_problem(record: Attempt) -> Problem | None:
             return Problem("LINE_MALFORMED", f"a record of kind {record.kind} has {name}")
     if record.kind == "attempt" and len(given) != 4:
         return Problem("LINE_MALFORMED", "an attempt without facts, code, started_at or ended_at")
-    if record.kind == "lost" and (given < {"facts", "code", "ended_at"} or record.response is None):
+    if record.kind == "lost" and (not given >= {"facts", "code", "ended_at"} or record.response is None):
         return Problem("LINE_MALFORMED", "a lost record without facts, code, ended_at or response")
     if record.kind == "lost" and (record.code, record.cost_exact) != ("ERR_IN_DOUBT", "0"):
         return Problem("LINE_MALFORMED", "a lost record with another code than ERR_IN_DOUBT, or with a cost")

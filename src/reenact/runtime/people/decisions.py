@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 from typing import Literal
 
-from reenact.contracts.records import ENDED, Event
+from reenact.contracts.records import ENDED, Event, RunStatus
 from reenact.errors import LockAcquireFailed, RunNotFound, UsageError
 from reenact.journal.fold import TraceFold
 from reenact.record.state import load_fold
@@ -16,7 +16,7 @@ from reenact.runtime.listeners import Notice
 from reenact.runtime.opening import reopen
 from reenact.runtime.people import votes
 from reenact.runtime.run import Run
-from reenact.runtime.session import closing, history
+from reenact.runtime.session import closing, history, settling
 from reenact.runtime.session.reopening import reopen_session
 from reenact.runtime.writing.redaction import Redactor
 from reenact.store.base import RunRow
@@ -67,7 +67,7 @@ async def vote(
         said = votes.new_vote(trace, approve=approve, reason=reason, ts=run.clock.timestamp(), who=whoami(who))
         votes.enter(run, trace.trace_id, said)
         await run.journal.flush()
-        hold.leave("waiting" if votes.asked(fold, run.store) else "pending")
+        hold.leave("waiting" if votes.asked(fold, run.store) else left_as(run))
     return trace.step_id
 
 
@@ -130,7 +130,12 @@ async def resolve(
             ending.end_by_person(open_call(run, trace), succeeded=resolution == "succeeded", output=output)
         await journal.flush()
         left = [each for each in journal.fold.open.values() if each.state == "EXECUTING" and each is not trace]
-        hold.leave("held" if left and row.status == "held" else "pending")
+        hold.leave("held" if left and row.status == "held" else left_as(run))
+
+
+def left_as(run: Run) -> RunStatus:
+    """The status of a run that somebody may go on with: held while an answer is lost, so that its money counts."""
+    return "held" if any(settling.is_lost(trace) for trace in run.journal.fold.open.values()) else "pending"
 
 
 def open_call(run: Run, trace: TraceFold) -> Call:

@@ -59,9 +59,8 @@ class ForeignTools(ABC):
     ) -> Asked:
         """What is asked for: the function goes with it, since another one of the same name may come meanwhile."""
         skill, parameters = function_call(function, args, kwargs, declared)
-        self._plan.take(skill)
         asked = self.ask(skill.skill_id, parameters, declared.get("version"), step_id, key, {})
-        return asked._replace(skill=skill)
+        return asked._replace(skill=skill, hints=skill.metadata.redact)
 
     def add(self, skill: Skill) -> None:
         """A skill more for this session alone. It is pinned when it is first called."""

@@ -149,18 +149,27 @@ class SessionOpening:
     async def _fork(self, session: Session, answers: Answers, diverged: Diverged) -> None:
         """Go on as a new run: what was asked for so far is carried over, and the run before it ends."""
         async with self._forking:
-            accepted = forking.refuse_unaccepted(answers, self._accept, diverged)
-            await session.quiet()
-            assert self._hold is not None
-            old, hold = self._hold.run, self._hold
-            run = await forking.continued(self._engine, old, answers, accepted, diverged)
-            self._hold = await self._engine.held(run).__aenter__()
-            session.go_on_in(run)
+            if not answers.unasked():
+                return  # another task has forked meanwhile
+            session.no_fork.clear()
             try:
-                await forking.end_parent(old, str(diverged))
-                hold.leave("cancelled")
+                await self._forked(session, answers, diverged)
             finally:
-                await hold.__aexit__(None, None, None)
+                session.no_fork.set()
+
+    async def _forked(self, session: Session, answers: Answers, diverged: Diverged) -> None:
+        accepted = forking.refuse_unaccepted(answers, self._accept, diverged)
+        await session.quiet()
+        assert self._hold is not None
+        old, hold = self._hold.run, self._hold
+        run = await forking.continued(self._engine, old, answers, accepted, diverged)
+        self._hold = await self._engine.held(run).__aenter__()
+        session.go_on_in(run)
+        try:
+            await forking.end_parent(old, str(diverged))
+            hold.leave("cancelled")
+        finally:
+            await hold.__aexit__(None, None, None)
 
     async def _until_quiet(self, session: Session, error: BaseException | None) -> None:
         """The lease is not given back while a call is under way: whoever took it would send that call again.

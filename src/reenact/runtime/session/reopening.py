@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from reenact.contracts.references import secret_names
@@ -41,7 +42,8 @@ def reopen_with_past(engine: Engine, run_id: str, read_state: Callable[[Store, s
         return Interrupted(past.recovered.fold, plan, live_source(engine, plan), str(past.recovered))
 
     run = reopen(engine, run_id, read_session)
-    run.gates.duplicates = remembered_gate(run, run.journal.fold.turn, read[0])
+    with released_on_error(engine, run):
+        run.gates.duplicates = remembered_gate(run, run.journal.fold.turn, read[0])
     keep_beside(run)
     run.listeners.tell_now(Notice(kind="recovered", run_id=run_id, message=run.read_from))
     return run, read[0]
@@ -51,9 +53,21 @@ def reopen_to_answer(engine: Engine, run_id: str) -> tuple[Run, Answers]:
     """A session with an id that was left open, and all of its record."""
     run, past = reopen_with_past(engine, run_id, partial(read_whole, ahead=True))
     answers = Answers(run.journal.book.redactor)
-    keep_parents(engine.store, run_id, answers)
-    answers.keep(past.recovered.fold, past.steps, StoredPayloads(engine.store, run_id))
+    with released_on_error(engine, run):
+        keep_parents(engine.store, run_id, answers)
+        answers.keep(past.recovered.fold, past.steps, StoredPayloads(engine.store, run_id))
     return run, answers
+
+
+@contextmanager
+def released_on_error(engine: Engine, run: Run) -> Iterator[None]:
+    """A lease that nobody works under is given back at once."""
+    try:
+        yield
+    except BaseException:
+        if run.journal.lease is not None:
+            engine.store.release(run.journal.lease)
+        raise
 
 
 def keep_parents(store: Store, run_id: str, answers: Answers) -> None:

@@ -48,6 +48,9 @@ class Session(ForeignTools):
         self._plan = run.plan if isinstance(run, Ended) else history.session_plan(run)
         self.fork: Callable[[Diverged], Awaitable[None]] | None = None
         """Goes on as another run, where the host wants that; else a program that diverged is stopped."""
+        self.no_fork = asyncio.Event()
+        """Cleared while it goes on as another run: no call begins meanwhile."""
+        self.no_fork.set()
         self._diverged: Diverged | None = None
         self.by_threads = False
         """Whether threads call it, through its synchronous front."""
@@ -153,7 +156,7 @@ class Session(ForeignTools):
     def _placed(self, asked: Asked, answers: Answers) -> Asked:
         if asked.name is not None:
             refuse_place(asked.name)
-        skill = asked.skill or self._plan.find(asked.skill_id, asked.version)
+        skill = self._plan.find(asked.skill_id, asked.version)
         hints = () if skill is None else skill.metadata.redact
         with self._placing:
             lane = answers.lanes.current
@@ -195,18 +198,22 @@ class Session(ForeignTools):
 
     async def _find(self, answers: Answers, asked: Asked) -> RecordedCall | None:
         """In the record. A program that goes another way is stopped, or goes on as another run."""
-        try:
-            found = await answers.find(asked, by_threads=self.by_threads)
-        except Diverged as diverged:
-            if self.fork is None:
-                self._diverged = diverged
-                raise
-            await self.fork(diverged)
-            return answers.find_now(asked)
-        if found is None and answers.in_test:
-            self._diverged = answers.refuse_new(asked)
-            raise self._diverged
-        return found
+        while True:
+            await self.no_fork.wait()
+            try:
+                found = await answers.find(asked, by_threads=self.by_threads)
+            except Diverged as diverged:
+                if self.fork is None:
+                    self._diverged = diverged
+                    raise
+                await self.fork(diverged)
+                continue
+            if found is None and answers.in_test:
+                self._diverged = answers.refuse_new(asked)
+            if found is None and self._diverged is not None:
+                raise self._diverged  # also where the program has swallowed it: nothing new is made any more
+            if found is not None or self.no_fork.is_set():
+                return found
 
     async def _recorded_answer(self, found: RecordedCall, asked: Asked) -> StructuredOutcome:
         """What its first caller got; in a test, if today's tool is still the one that was recorded."""
@@ -226,6 +233,13 @@ class Session(ForeignTools):
 
     async def _open_call(self, found: RecordedCall) -> StructuredOutcome:
         """A call that an earlier process left open is driven on, as its skill says."""
+        trace_id = found.trace.trace_id
+        while trace_id in self._in_flight:  # somebody settles it
+            await asyncio.shield(self._in_flight[trace_id][0])
+        if found.is_finished:
+            return found.answer()
+        if trace_id not in self._run.journal.fold.open:
+            return found.left_behind()
         settling.hear(self._run)
         return await settling.answer_open(self._run, found.trace, self._driven)
 
@@ -275,7 +289,7 @@ class Session(ForeignTools):
         if asked.name is not None:
             self._names.take(name)
         if self._answers is not None:
-            self._answers.made.append(name)
+            self._answers.made[name] = None
         return call
 
     def _given_name(self, step_id: str, index: int) -> str:

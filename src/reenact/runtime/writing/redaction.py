@@ -149,7 +149,7 @@ class Redactor:
         shut = self.why_shut(found.details)
         if shut is not None:
             raise SecretError(f"the recorded answer of step {outcome.step_id} is encrypted: {shut}")
-        return self.hide_known(found)
+        return found  # what was known as a secret then was hidden, and is not in the record
 
     def why_shut(self, value: object) -> str | None:
         """What to do for a value of which something is still encrypted; None where nothing is."""

@@ -11,155 +11,29 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from itertools import islice
-from typing import Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final
 
-from reenact.contracts.outcome import StructuredOutcome
-from reenact.contracts.records import Attempt, Event, EventType, RunStatus
+from reenact.contracts.records import Event, EventType
 from reenact.errors import Diverged, SecretError, UsageError
-from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
-from reenact.record.outcomes import Payloads, with_output
+from reenact.record.outcomes import Payloads
 from reenact.record.reader import RecordedStep
-from reenact.record.told import loss_outcome, next_requests, told_loss
-from reenact.runtime.session.answering.lanes import MAIN, NUMBERED, Lane, Lanes, is_under, lane_of, lane_of_step
+from reenact.record.told import next_requests, told_loss
+from reenact.runtime.session.answering.calls import Asked, Ended, LaneRecord, RecordedCall, recorded_call
+from reenact.runtime.session.answering.lanes import MAIN, NUMBERED, Lanes, is_under, lane_of
 from reenact.runtime.session.answering.telling import is_as_recorded, listed, on_a_line, shown_call
-from reenact.runtime.session.plan import Document, SessionPlan
+from reenact.runtime.session.plan import Document
 from reenact.runtime.writing.redaction import Redactor
-from reenact.skills.skill import Skill
 from reenact.values.difference import first_difference
+
+__all__ = ["Answers", "Asked", "Ended", "RecordedCall"]
 
 PATIENCE_S: Final = 10.0
 """How long a call that the record does not expect yet waits for others to ask for what it does."""
 POLL_S: Final = 0.02
 TOLD: Final = ("turn", "verify", "now")
 """Events that answer the program."""
-LATER: Final = 1 << 62
-"""The commit of a call that has not returned."""
-
-
-class Asked(NamedTuple):
-    """A call that a program asks for."""
-
-    lane: Lane | None
-    """None in a session without an id, whose calls are numbered as they are made."""
-    place: int
-    name: str | None
-    """What its host calls it; None for one that is named by its place."""
-    skill_id: str
-    version: str | None
-    parameters: Document
-    """As they would be recorded, before secrets are taken out."""
-    key: str | None = None
-    """The caller's idempotency key."""
-    skill: Skill | None = None
-    """Of a function that is handed over with the call, what is called."""
-    hints: tuple[str, ...] = ()
-    """The fields that its skill marks secret."""
-
-    @property
-    def path(self) -> str:
-        assert self.lane is not None
-        return self.lane.path
-
-    @property
-    def step_id(self) -> str:
-        return self.name or f"{self.path}:{self.place}"
-
-
-@dataclass(slots=True, eq=False)
-class RecordedCall:
-    """A call that an earlier start has made."""
-
-    step: RecordedStep
-    redactor: Redactor
-    lane: str
-    begun: int
-    """The commit that holds its request."""
-    returned: int
-    """The commit after which its caller had an answer."""
-    loss: Attempt | None = None
-    """Where its caller was told that the answer is lost, and went on: the record of that."""
-    is_asked: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.step.step_id
-
-    @property
-    def trace(self) -> TraceFold:
-        return self.step.trace
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether its caller had an answer that will not change."""
-        return self.step.finished or self.loss is not None
-
-    @property
-    def skill_id(self) -> str:
-        return str(self.trace.meta("skill_id"))
-
-    @property
-    def is_write(self) -> bool:
-        """Whether it did, or may yet do, more than read. What a gate refused did nothing."""
-        request = self.trace.request
-        return request is not None and request.risk_level != "READ" and self.trace.state != "DENIED"
-
-    def answer(self) -> StructuredOutcome:
-        """What its caller got, as its caller got it; a value that was erased says so.
-
-        SecretError where what was encrypted in it cannot be decrypted here.
-        """
-        outcome = self.step.outcome() if self.loss is None else loss_outcome(self.step, self.loss)
-        if outcome.ok and outcome.output is None and self._is_erased():
-            outcome = with_output(outcome, {"$erased": True})
-        return self.redactor.answer(outcome)
-
-    def _is_erased(self) -> bool:
-        effect = self.trace.effect
-        if effect is None:
-            return False
-        try:
-            self.step.payloads.get(str(effect.commitment("/output")), near=self.step.commits.get("tool_effect"))
-        except LookupError:
-            return True
-        return False
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A session that has ended, and is only asked."""
-
-    run_id: str
-    status: RunStatus
-    plan: SessionPlan
-    redactor: Redactor
-    spent_exact: int
-    check: Callable[[RecordedCall, Asked], Awaitable[None]] | None = None
-    """In a test: Diverged where today's tool is not the one that was recorded."""
-
-
-@dataclass(slots=True)
-class LaneRecord:
-    """The calls of one lane that were named by their place, in the order in which they were made."""
-
-    calls: list[RecordedCall] = field(default_factory=list)
-    first: int = 0
-    """Before this one all were asked for."""
-
-    def next(self) -> Iterator[RecordedCall]:
-        """Those that may be asked for now: nothing that was not asked for had returned before they were made."""
-        while self.first < len(self.calls) and self.calls[self.first].is_asked:
-            self.first += 1
-        earliest = LATER
-        for call in islice(self.calls, self.first, None):
-            if call.begun > earliest:
-                return
-            if not call.is_asked:
-                earliest = min(earliest, call.returned)
-                yield call
 
 
 class Answers:
@@ -180,8 +54,8 @@ class Answers:
         """By kind and lane, what events say."""
         self._asked_told: dict[tuple[str, str], int] = {}
         """By kind and lane, how many of them were asked for."""
-        self.made: list[str] = []
-        """Names of the calls that were made in this process."""
+        self.made: dict[str, None] = {}
+        """Names of the calls that were made in this process, in their order."""
         self._commits = 0
         """Of the runs whose record this is."""
 
@@ -315,7 +189,8 @@ class Answers:
         names = [
             call.name
             for call in self.unasked_writes()
-            if is_under(call.lane, here) and (call.lane == here or call.lane not in open_lanes)
+            if (is_under(call.lane, here) and (call.lane == here or call.lane not in open_lanes))
+            or self._is_same(call, asked)  # in a lane that is called otherwise now
         ]
         if names:
             raise Diverged(
@@ -378,7 +253,7 @@ class Answers:
         """Of a call that is made: its place, or the next that no recorded call has."""
         assert asked.lane is not None
         number = asked.place
-        while f"{asked.path}:{number}" in self._by_name:
+        while (name := f"{asked.path}:{number}") in self._by_name or name in self.made:
             number += 1
         asked.lane.calls = max(asked.lane.calls, number)
         return f"{asked.path}:{number}"
@@ -432,8 +307,9 @@ class Answers:
     # -- going on as another run --------------------------------------------------------------------------------------
 
     def asked_names(self) -> list[str]:
-        """Of all calls that the program has asked for, answered or made."""
-        return [*(call.name for call in self.asked()), *self.made]
+        """Of all calls that the program has asked for, answered or made; not of one that was never sent."""
+        sent = (call for call in self.asked() if call.is_finished or call.trace.state == "EXECUTING")
+        return [*(call.name for call in sent), *self.made]
 
     def told_so_far(self) -> list[list[object]]:
         """[kind, lane, how often], of what the lanes were told."""
@@ -481,17 +357,3 @@ def others_may_ask(*, by_threads: bool) -> bool:
     if by_threads:
         return sum(not thread.name.startswith("reenact-") for thread in threading.enumerate()) > 1
     return len(asyncio.all_tasks()) > 1
-
-
-def recorded_call(step: RecordedStep, redactor: Redactor, before: int, loss: Attempt | None) -> RecordedCall:
-    """`before` is how many commits the runs had that this one continues; `loss` is what the caller was told of one."""
-    trace, commits = step.trace, step.commits
-    ended = commits.get("tool_effect") or (commits.get("supervisor_decision") if trace.state == "DENIED" else None)
-    return RecordedCall(
-        step=step,
-        redactor=redactor,
-        lane=lane_of_step(step),
-        begun=before + commits.get("action_request", 0),
-        returned=before + min([*step.losses.values(), ended if step.finished and ended is not None else LATER]),
-        loss=loss,
-    )

@@ -66,6 +66,7 @@ async def continued(engine: Engine, old: Run, answers: Answers, accepted: list[s
 async def end_parent(run: Run, reason: str) -> None:
     """Seal the run that is not gone on with; a call that is open stays so, and its key in doubt."""
     run.note_cancel(reason, None)
+    await run.journal.flush()  # the plan is assembled from what is durable
     ending.leave_keys_in_doubt(run)
     closing.seal(run, "cancelled")
     run.listeners.tell(Notice(kind="run_ended", run_id=run.run_id, status="cancelled"))
