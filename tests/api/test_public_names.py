@@ -166,7 +166,16 @@ def test_a_sync_session_can_do_what_an_async_one_can() -> None:
     def public(value: type) -> set[str]:
         return {name for name in vars(value) if not name.startswith("_")}
 
-    done_by_the_block = {"cancel_calls", "close", "go_on_in", "leave", "quiet", "refuse_not_asked", "settle_voted"}
+    done_by_the_block = {
+        "cancel_calls",
+        "close",
+        "explain_failure",
+        "go_on_in",
+        "leave",
+        "quiet",
+        "refuse_not_asked",
+        "settle_voted",
+    }
     asked_by_the_front = {"answer", "answer_at_once", "answers", "ask", "told_now"}
     assert public(Session) - public(SyncSession) == done_by_the_block | asked_by_the_front
     for name in public(SyncSession) - {"run_id", "spent_exact", "waiting"}:

@@ -178,7 +178,7 @@ def test_a_registry_from_a_file_is_in_force_in_plans_and_sessions(
 ) -> None:
     runtime = Runtime(":memory:", skills=SKILLS, tool_registries=[registry_file])
     result = runtime.run({"plan_id": "p", "agent_id": "a", "steps": [{"step_id": "s", "skill_id": name, **call}]})
-    with runtime.session() as session:
+    with runtime.session(agent_id="a") as session:
         outcome = session.call(name, **call)
     assert (result.outcomes[0].code, outcome.code) == (code, code)
     replays(runtime.store, result.run_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,9 @@ def answers(store: Store, run_id: str) -> dict[str, str]:
     return {recorded.step_id: text_of(redactor.answer(recorded.outcome())) for recorded in steps}
 
 
+KEYS = count()
+
+
 @pytest.fixture(scope="module")
 def runtime() -> Iterator[Runtime]:
     made = Runtime("sqlite:///:memory:", skills=SKILLS)
@@ -99,13 +103,14 @@ def runtime() -> Iterator[Runtime]:
 @given(value=json_values)
 def test_whatever_a_tool_says_is_given_back_as_it_was(runtime: Runtime, value: Any) -> None:
     SAID[0] = value
+    key = f"k{next(KEYS)}"  # a key is one per store
     with runtime.session(duplicate_output=True) as session:
         made = [
             session.call("give"),
             session.call("give_once"),
             session.call("give_once"),  # a duplicate, with the output of the first
-            session.call("give", idempotency_key="k"),
-            session.call("give", idempotency_key="k"),  # served
+            session.call("give", idempotency_key=key),
+            session.call("give", idempotency_key=key),  # served
             session.call("fail"),
             session.call("take", {"value": value}),  # for the most part refused by the first gate
             session.call("nobody", {"value": value}),
