@@ -13,6 +13,7 @@ from reenact.contracts.references import SCALARS, escape
 from reenact.errors import CanonicalizationError, SkillError, UsageError
 from reenact.runtime.session.answering.lanes import NUMBERED, lane_of
 from reenact.runtime.session.plan import Document
+from reenact.skills.context import CURRENT
 from reenact.skills.plain import to_plain
 from reenact.values.canonical import MAX_DEPTH, as_recorded, canonicalize
 
@@ -48,6 +49,16 @@ class StepNames:
         """A call of this name has begun."""
         if self._given is not None and not NUMBERED.match(name):
             self._given.add(name)
+
+
+def refuse_in_tool(run_id: str) -> None:
+    """A tool's body is not run when its call is answered from the record, so what it would ask for is never asked."""
+    ctx = CURRENT.get()
+    if ctx is not None and ctx.run_id == run_id:
+        raise UsageError(
+            "a tool's body cannot call the session that called it: a program that is started again would not ask for "
+            "that. Call from the program, in a lane, or give the tool a session with an id of its own"
+        )
 
 
 def refuse_place(step_id: str) -> None:

@@ -28,6 +28,7 @@ from reenact.runtime.session.arguments import (
     check_commands,
     is_recordable,
     no_tool,
+    refuse_in_tool,
     refuse_place,
     spoken_parameters,
 )
@@ -140,6 +141,8 @@ class Session(ForeignTools):
         """What is asked for, as it would be recorded, with its place; where this raises, nothing has happened."""
         self._check_open()
         check_arguments(version, step_id, key, secrets)
+        if self._answers is not None:
+            refuse_in_tool(self.run_id)
         if secrets:
             self._engine.secrets.learn(secrets.values())
             self._plan.secret_names.update(secrets.values())

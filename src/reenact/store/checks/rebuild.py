@@ -23,6 +23,7 @@ class KeyedCall:
     agent_id: str
     skill_id: str
     args: str | None
+    is_write: bool
     status: str | None = None
     dispatched: bool = True
 
@@ -150,7 +151,8 @@ class Rebuilt:
             call = self.keyed[trace_id]
             call.status = str(part(artifact, "outcome").get("status"))
             # A person who says that it failed is not in doubt: that effect is a FAILURE.
-            call.in_doubt = call.status == "ERROR" and meta.get("code") == "ERR_IN_DOUBT"
+            unheard = meta.get("code") in ("ERR_SERIALIZATION_FAILED", "ERR_SCHEMA_MISMATCH") and call.is_write
+            call.in_doubt = call.status == "ERROR" and (meta.get("code") == "ERR_IN_DOUBT" or unheard)
             if call.status == "DENIED":
                 call.dispatched = False
 
@@ -168,4 +170,5 @@ def keyed_call(
         agent_id=str(request.get("agent_id")),
         skill_id=str(meta.get("skill_id")),
         args=args if isinstance(args, str) else None,
+        is_write=call.get("tool_class") != "read",
     )

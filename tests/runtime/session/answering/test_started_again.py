@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -432,3 +433,83 @@ def test_a_bumped_version_is_another_tool(tmp_path: Path) -> None:
     changed = Runtime(str(tmp_path / "store.db"), skills=[newer])
     with pytest.raises(Diverged, match=r"1\.0\.0 → 1\.1\.0"), changed.session(replay="order-42") as session:
         session.call("look", {"what": "a"})
+
+
+# -- where parts meet ------------------------------------------------------------------------------------------------
+
+
+def test_calls_that_wait_for_one_recorded_call_get_names_of_their_own(tmp_path: Path) -> None:
+    async def program(order: list[tuple[str, float]], *, dies: bool) -> list[str]:
+        async with runtime(tmp_path).session(id="order-42") as session:
+
+            async def one(what: str, after: float) -> str:
+                await asyncio.sleep(after)
+                outcome = await session.call("pay", {"amount": int(what)})
+                if dies:
+                    raise Stop
+                return outcome.step_id
+
+            return await asyncio.gather(*(one(*each) for each in order))
+
+    with pytest.raises(Stop):
+        asyncio.run(program([("2", 0), ("1", 0.5)], dies=True))
+    names = asyncio.run(program([("1", 0), ("1", 0.05), ("2", 0.2)], dies=False))
+    assert sorted(names) == ["main:1", "main:2", "main:3"]
+    assert runtime(tmp_path).replay("order-42").verdict == "matched"
+
+
+@pytest.mark.parametrize("now", ["renamed", "wrapped"])
+def test_a_write_in_a_lane_that_is_called_otherwise_is_not_made_again(tmp_path: Path, now: str) -> None:
+    def program(session: SyncSession, lane: str | None) -> None:
+        with nullcontext() if lane is None else session.lane(lane):
+            session.call("pay", {"amount": 1})
+
+    stopped(tmp_path, lambda session: program(session, "researcher" if now == "renamed" else None))
+    with pytest.raises(Diverged) as found:
+        start(tmp_path, lambda session: program(session, "payments"))
+    assert found.value.kind == "unaccounted_write"
+    assert MADE == [("pay", 1)]
+
+
+def test_after_a_swallowed_divergence_nothing_new_is_made(tmp_path: Path) -> None:
+    def program(session: SyncSession) -> None:
+        with pytest.raises(Diverged):
+            session.call("look", {"what": "other"})
+        with session.lane("elsewhere"), pytest.raises(Diverged):
+            session.call("pay", {"amount": 77})
+
+    assert diverging(tmp_path, program).kind == "other_arguments"
+
+
+def test_a_tool_cannot_use_the_session_that_called_it(tmp_path: Path) -> None:
+    with runtime(tmp_path).session(id="order-42") as session:
+        outcome = session.step(lambda: session.call("pay", {"amount": 1}).code, skill_id="sub")
+    assert "cannot call the session that called it" in outcome.message
+    assert MADE == []
+
+
+def test_a_key_whose_result_could_not_be_recorded_does_not_run_again(tmp_path: Path) -> None:
+    @skill("image", version="1.0.0", tool_class="write", in_doubt="hold")
+    def image() -> Any:
+        MADE.append(("image", 1))
+        return b"raw"
+
+    codes = []
+    for name in ("a", "b"):
+        with Runtime(str(tmp_path / "store.db"), skills=[image]).session(id=name) as session:
+            codes.append(session.call("image", idempotency_key="K").code)
+    assert codes == ["ERR_SERIALIZATION_FAILED", "ERR_IN_DOUBT"]
+    assert MADE == [("image", 1)]
+
+
+def test_a_session_whose_record_cannot_be_read_gives_its_lease_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise Stop
+
+    stopped(tmp_path, recorded)
+    with monkeypatch.context() as patch, pytest.raises(Stop):
+        patch.setattr("reenact.runtime.session.reopening.keep_parents", broken)
+        start(tmp_path, recorded)
+    start(tmp_path, recorded)
