@@ -79,8 +79,8 @@ def complete_key(call: Call, outcome: StructuredOutcome) -> None:
     trace, step = call.trace, call.step
     assert trace.call is not None
     assert trace.effect is not None
-    # A person who says that it failed knows: that effect is a FAILURE. A result that cannot be recorded is that of a body
-    # that ran to its end: what it did is done, and the key must not do it again.
+    # A person who says that it failed knows: that effect is a FAILURE. A result that cannot be recorded is that of a
+    # body that ran to its end: what it did is done, and the key must not do it again.
     unheard = outcome.code in ("ERR_SERIALIZATION_FAILED", "ERR_SCHEMA_MISMATCH") and trace.call.tool_class != "read"
     nobody_knows = trace.effect.outcome.status == "ERROR" and (outcome.code == "ERR_IN_DOUBT" or unheard)
     state: KeyState = "completed" if outcome.ok else "in_doubt" if nobody_knows else "released"
