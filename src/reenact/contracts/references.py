@@ -9,7 +9,7 @@ and it stays shut where its key is not there.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from reenact.values.canonical import canonicalize
 
@@ -74,10 +74,15 @@ def first_encrypted(value: object) -> str | None:
     if isinstance(value, dict):
         if is_encrypted(value):
             return str(value["$sealed"])
-        value = list(value.values())
-    if not isinstance(value, list):
+        items: Iterable[object] = value.values()
+    elif isinstance(value, list):
+        items = value
+    else:
         return None
-    return next((found for found in map(first_encrypted, value) if found is not None), None)
+    for item in items:
+        if type(item) not in SCALARS and (found := first_encrypted(item)) is not None:
+            return found
+    return None
 
 
 def has_encrypted(value: object) -> bool:

@@ -145,11 +145,13 @@ class Redactor:
 
     def answer(self, outcome: StructuredOutcome) -> StructuredOutcome:
         """A recorded outcome as its first caller got it; SecretError where a key is not here."""
+        if not has_encrypted(outcome.details):
+            return outcome  # what was known as a secret then was hidden, and is not in the record
         found = self.decrypt_outcome(outcome)
         shut = self.why_shut(found.details)
         if shut is not None:
             raise SecretError(f"the recorded answer of step {outcome.step_id} is encrypted: {shut}")
-        return found  # what was known as a secret then was hidden, and is not in the record
+        return found
 
     def why_shut(self, value: object) -> str | None:
         """What to do for a value of which something is still encrypted; None where nothing is."""

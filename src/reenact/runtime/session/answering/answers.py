@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from reenact.contracts.records import Event, EventType
+from reenact.contracts.references import has_encrypted
 from reenact.errors import Diverged, SecretError, UsageError
 from reenact.journal.run_fold import RunFold
 from reenact.record.outcomes import Payloads
@@ -161,10 +162,12 @@ class Answers:
         recorded = call.step.parameters()
         if recorded is None:
             return True  # they were erased: its place and its skill are all that is known of it
-        opened = self._redactor.decrypt(recorded)
-        shut = self._redactor.why_shut(opened)
-        if shut is not None:
-            raise SecretError(f"what step {call.name} was called with is encrypted: {shut}")
+        opened = recorded
+        if has_encrypted(recorded):
+            opened = self._redactor.decrypt(recorded)
+            shut = self._redactor.why_shut(opened)
+            if shut is not None:
+                raise SecretError(f"what step {call.name} was called with is encrypted: {shut}")
         return is_as_recorded(self._redactor, opened, asked.parameters, asked.hints)
 
     def refuse_new(self, asked: Asked) -> Diverged:
