@@ -27,6 +27,8 @@ from reenact.values.digest import sha256_hex
 Cents = Annotated[int, Meta(ge=0, le=9_007_199_254_740_991)]
 Name128 = Annotated[str, Meta(min_length=1, max_length=128)]
 STEP_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}\Z")
+PLACE = re.compile(r"(?P<lane>main(?:\.[A-Za-z0-9_-]{1,36})*):[1-9][0-9]*\Z")
+"""The id of a step in a session with an id: its lane, and its place there."""
 SUPERVISOR = re.compile(r"(?:auto|ask|[^\s:.]+(?:\.[^\s:.]+)*:[^\s:.]+)\Z")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)?\Z", re.ASCII)
 PIN_AGAIN = "pins are written by `reenact pin`: take context.pins out and pin the plan again"

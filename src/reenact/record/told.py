@@ -6,17 +6,14 @@ the doubt, and a program that is started again, or a replay, gets the same.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from typing import Final
 
 from reenact.contracts.outcome import StructuredOutcome
+from reenact.contracts.plan import PLACE
 from reenact.contracts.records import Attempt
 from reenact.record.outcomes import lost_outcome
 from reenact.record.reader import RecordedStep
 
-PLACE: Final = re.compile(r"(?P<lane>main(?:\.[A-Za-z0-9_-]+)*):[1-9][0-9]*\Z")
-"""The name of a call in a session with an id."""
 Position = tuple[int, str]
 """Of an artifact in its run: its commit, and its id, since those of a commit grow as they were made."""
 

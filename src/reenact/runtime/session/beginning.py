@@ -83,9 +83,23 @@ def opened(engine: Engine, wanted: Wanted) -> Run:
         clock=engine.clock,
         session=None if wanted.id is None else {"id": wanted.id},
     )
-    plan = SessionPlan(document, engine.registry.freeze())
+    return begun_with(engine, document)
+
+
+def begun_with(engine: Engine, document: Document, *, parent: Run | None = None) -> Run:
+    """A new run of a session with this opening, which is staged; `parent` is the run that it continues."""
+    plan, own = SessionPlan(document, engine.registry.freeze()), document.get("session")
     check_registries(plan.plan.context.tool_registries, source="session")
-    run = begin(engine, plan, live_source(engine, plan), kind="session", run_id=run_id, session=wanted.id)
+    run = begin(
+        engine,
+        plan,
+        live_source(engine, plan),
+        kind="session",
+        run_id=str(document["plan_id"]),
+        parent_run=None if parent is None else parent.run_id,
+        key_run=None if parent is None else parent.key_run,
+        session=str(own["id"]) if isinstance(own, dict) else None,
+    )
     record = run.journal.fold.record
     assert record is not None
     data = run.journal.book.put_as_it_is(document)[0]

@@ -241,10 +241,14 @@ class Session(ForeignTools):
             await asyncio.shield(self._in_flight[trace_id][0])
         if found.is_finished:
             return found.answer()
-        if trace_id not in self._run.journal.fold.open:
+        if found.trace.state == "EXECUTING" and not self._is_ours(trace_id):
             return found.left_behind()
         settling.hear(self._run)
         return await settling.answer_open(self._run, found.trace, self._driven)
+
+    def _is_ours(self, trace_id: str) -> bool:
+        """Whether an open call may still be ended here: not one of a run that has ended, or that another continues."""
+        return not isinstance(self._at, Ended) and trace_id in self._at.journal.fold.open
 
     async def _driven(self, call: Call) -> StructuredOutcome:
         """The outcome of a call, durable. While this goes on the call is nobody else's."""

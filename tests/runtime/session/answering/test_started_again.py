@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,57 +15,16 @@ from reenact.errors import Diverged, LockAcquireFailed, RunEnded, UsageError, Wa
 from reenact.record.reader import RunReader
 from reenact.runtime.session.sync import SyncSession
 from reenact.store.checks.verification import verify_run
-
-MADE: list[tuple[str, object]] = []
-"""What reached the world."""
-
-
-@pytest.fixture(autouse=True)
-def _nothing_made() -> Iterator[None]:
-    MADE.clear()
-    yield
-    MADE.clear()
-
-
-@skill("look", version="1.0.0", tool_class="read")
-def look(what: str) -> dict[str, Any]:
-    MADE.append(("look", what))
-    return {"zebra": what, "apple": [1, {"z": 1, "a": 2}]}
-
-
-@skill("pay", version="1.0.0", tool_class="write", idempotent=False)
-def pay(amount: int) -> dict[str, Any]:
-    MADE.append(("pay", amount))
-    if amount == 13:
-        raise ValueError("no luck")
-    return {"paid": amount}
-
-
-class Stop(Exception):
-    """Stands for the end of a process: the block is left, and nothing is sealed."""
-
-
-def runtime(path: Path) -> Runtime:
-    return Runtime(str(path / "store.db"), skills=[look, pay])
-
-
-Program = Callable[[SyncSession], object]
-
-
-def start(path: Path, program: Program, **wanted: object) -> object:
-    with runtime(path).session(id="order-42", **wanted) as session:  # type: ignore[arg-type]
-        return program(session)
-
-
-def stopped(path: Path, program: Program) -> None:
-    """The program, which dies when it has done what it does."""
-
-    def dies(session: SyncSession) -> None:
-        program(session)
-        raise Stop
-
-    with pytest.raises(Stop):
-        start(path, dies)
+from tests.runtime.session.answering.programs import (
+    MADE,
+    Program,
+    Stop,
+    diverging,
+    recorded,
+    runtime,
+    start,
+    stopped,
+)
 
 
 def outcomes(session: SyncSession, calls: int) -> list[str]:
@@ -246,22 +203,6 @@ def test_a_host_that_does_not_start_over_goes_on_after_the_record(tmp_path: Path
 # -- another way -----------------------------------------------------------------------------------------------------
 
 
-def recorded(session: SyncSession) -> None:
-    session.call("look", {"what": "a"})
-    session.call("pay", {"amount": 1})
-    session.call("look", {"what": "b"})
-
-
-def diverging(path: Path, program: Program, **wanted: object) -> Diverged:
-    stopped(path, recorded)
-    made = list(MADE)
-    with pytest.raises(Diverged) as found:
-        start(path, program, **wanted)
-    assert made == MADE, "nothing is sent"
-    assert runtime(path).store.find_run("order-42").status not in ("completed", "failed", "cancelled")
-    return found.value
-
-
 def test_other_arguments(tmp_path: Path) -> None:
     def program(session: SyncSession) -> None:
         session.call("look", {"what": "a"})
@@ -433,83 +374,3 @@ def test_a_bumped_version_is_another_tool(tmp_path: Path) -> None:
     changed = Runtime(str(tmp_path / "store.db"), skills=[newer])
     with pytest.raises(Diverged, match=r"1\.0\.0 → 1\.1\.0"), changed.session(replay="order-42") as session:
         session.call("look", {"what": "a"})
-
-
-# -- where parts meet ------------------------------------------------------------------------------------------------
-
-
-def test_calls_that_wait_for_one_recorded_call_get_names_of_their_own(tmp_path: Path) -> None:
-    async def program(order: list[tuple[str, float]], *, dies: bool) -> list[str]:
-        async with runtime(tmp_path).session(id="order-42") as session:
-
-            async def one(what: str, after: float) -> str:
-                await asyncio.sleep(after)
-                outcome = await session.call("pay", {"amount": int(what)})
-                if dies:
-                    raise Stop
-                return outcome.step_id
-
-            return await asyncio.gather(*(one(*each) for each in order))
-
-    with pytest.raises(Stop):
-        asyncio.run(program([("2", 0), ("1", 0.5)], dies=True))
-    names = asyncio.run(program([("1", 0), ("1", 0.05), ("2", 0.2)], dies=False))
-    assert sorted(names) == ["main:1", "main:2", "main:3"]
-    assert runtime(tmp_path).replay("order-42").verdict == "matched"
-
-
-@pytest.mark.parametrize("now", ["renamed", "wrapped"])
-def test_a_write_in_a_lane_that_is_called_otherwise_is_not_made_again(tmp_path: Path, now: str) -> None:
-    def program(session: SyncSession, lane: str | None) -> None:
-        with nullcontext() if lane is None else session.lane(lane):
-            session.call("pay", {"amount": 1})
-
-    stopped(tmp_path, lambda session: program(session, "researcher" if now == "renamed" else None))
-    with pytest.raises(Diverged) as found:
-        start(tmp_path, lambda session: program(session, "payments"))
-    assert found.value.kind == "unaccounted_write"
-    assert MADE == [("pay", 1)]
-
-
-def test_after_a_swallowed_divergence_nothing_new_is_made(tmp_path: Path) -> None:
-    def program(session: SyncSession) -> None:
-        with pytest.raises(Diverged):
-            session.call("look", {"what": "other"})
-        with session.lane("elsewhere"), pytest.raises(Diverged):
-            session.call("pay", {"amount": 77})
-
-    assert diverging(tmp_path, program).kind == "other_arguments"
-
-
-def test_a_tool_cannot_use_the_session_that_called_it(tmp_path: Path) -> None:
-    with runtime(tmp_path).session(id="order-42") as session:
-        outcome = session.step(lambda: session.call("pay", {"amount": 1}).code, skill_id="sub")
-    assert "cannot call the session that called it" in outcome.message
-    assert MADE == []
-
-
-def test_a_key_whose_result_could_not_be_recorded_does_not_run_again(tmp_path: Path) -> None:
-    @skill("image", version="1.0.0", tool_class="write", in_doubt="hold")
-    def image() -> Any:
-        MADE.append(("image", 1))
-        return b"raw"
-
-    codes = []
-    for name in ("a", "b"):
-        with Runtime(str(tmp_path / "store.db"), skills=[image]).session(id=name) as session:
-            codes.append(session.call("image", idempotency_key="K").code)
-    assert codes == ["ERR_SERIALIZATION_FAILED", "ERR_IN_DOUBT"]
-    assert MADE == [("image", 1)]
-
-
-def test_a_session_whose_record_cannot_be_read_gives_its_lease_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object) -> None:
-        raise Stop
-
-    stopped(tmp_path, recorded)
-    with monkeypatch.context() as patch, pytest.raises(Stop):
-        patch.setattr("reenact.runtime.session.reopening.keep_parents", broken)
-        start(tmp_path, recorded)
-    start(tmp_path, recorded)

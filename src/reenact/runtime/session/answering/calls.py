@@ -100,8 +100,8 @@ class RecordedCall:
         return self.redactor.answer(outcome)
 
     def left_behind(self) -> StructuredOutcome:
-        """Of a call that was open when its run was ended and another went on: nothing more will be known of it here."""
-        message = "it was open when the session went on as another run; whether it took effect is not known"
+        """Of a call that was open when its run was ended: nothing more will be known of it here."""
+        message = "it was open when its run was ended; whether it took effect is not known"
         now = self.trace.request.ts if self.trace.request is not None else ""
         return build_outcome(self.trace, "failure", "ERR_IN_DOUBT", message, now)
 

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from reenact.contracts.records import ENDED, Event
+from reenact.contracts.records import ENDED
 from reenact.errors import Diverged
 from reenact.runtime.call import ending
 from reenact.runtime.engine import Engine
-from reenact.runtime.lending import live_source
 from reenact.runtime.listeners import Notice
-from reenact.runtime.opening import begin
 from reenact.runtime.run import Run
 from reenact.runtime.session import closing
 from reenact.runtime.session.answering.answers import Answers
-from reenact.runtime.session.plan import Document, SessionPlan
-from reenact.runtime.session.reopening import keep_beside, reopen_session, session_document
-from reenact.runtime.writing.checkpoint_state import fresh_gate
+from reenact.runtime.session.beginning import begun_with
+from reenact.runtime.session.plan import Document
+from reenact.runtime.session.reopening import reopen_session, session_document
 
 
 def refuse_unaccepted(answers: Answers, accept: Iterable[str], diverged: Diverged) -> list[str]:
@@ -46,18 +44,7 @@ async def continued(engine: Engine, old: Run, answers: Answers, accepted: list[s
         "reason": str(diverged),
     }
     document = {**began, "plan_id": run_id, "session": {"id": own["id"], "continues": continues}}
-    plan = SessionPlan(document, engine.registry.freeze())
-    source = live_source(engine, plan)
-    run = begin(
-        engine, plan, source, kind="session", run_id=run_id, parent_run=old.run_id, key_run=old.key_run,
-        session=str(own["id"]),
-    )  # fmt: skip
-    record = run.journal.fold.record
-    assert record is not None
-    data = run.journal.book.put_as_it_is(document)[0]
-    run.journal.event(Event(data=data, reason=None, trace_id=None, ts=record.started_at, type="turn", who=None))
-    run.gates.duplicates = fresh_gate(run)
-    keep_beside(run)
+    run = begun_with(engine, document, parent=old)
     await run.journal.flush()
     answers.forget_unasked()
     return run

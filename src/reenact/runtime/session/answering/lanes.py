@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
+from reenact.contracts.plan import PLACE
 from reenact.errors import UsageError
 from reenact.record.reader import RecordedStep
 from reenact.values.keyed import KeyedRandom
@@ -22,10 +23,8 @@ MAIN: Final = "main"
 LONGEST_PATH: Final = 100
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")
 REPEATED: Final = re.compile(r".*-r[0-9]+\Z")
-AUTOMATIC: Final = re.compile(r"(?P<lane>main(?:\.[A-Za-z0-9_-]{1,36})*):[1-9][0-9]*\Z")
-"""What a session with an id calls its calls."""
 NUMBERED: Final = re.compile(r"c[1-9][0-9]*\Z")
-"""What a session without one does."""
+"""What a session without an id calls its calls."""
 
 _tokens = count()
 _current: ContextVar[Mapping[int, Lane]] = ContextVar("reenact_lanes")
@@ -97,7 +96,7 @@ class Lanes:
 
 def lane_of(step_id: str) -> str | None:
     """The lane that the name of a call says; None for a name that its host gave."""
-    found = AUTOMATIC.match(step_id)
+    found = PLACE.match(step_id)
     return None if found is None else found["lane"]
 
 
