@@ -345,7 +345,7 @@ def checkpoint_ahead(run: Run, trace: Trace) -> None:
 
 def late_result(run: Run, trace: Trace) -> None:
     run.event("resolve", trace_id=trace.trace_id, who="kim@example.com")
-    trace.attempt("ERR_HTTP_TIMEOUT")
+    trace.attempt("ERR_HTTP_TIMEOUT", facts={"exceptions": [{"type": "builtins.TimeoutError", "errno": None}]})
     trace.effect("OK_HTTP_CALL", output=CHANGES)
     run.seal()
 

@@ -190,10 +190,17 @@ class Trace:
     ) -> Trace:
         read_only = self.artifacts["action_request"]["risk_level"] == "READ"
         minted = capability or mint(self.run.key, changed(self.claims(read_only=read_only), claims))
-        meta = {"gate": "supervisor", "code": "OK", "vote": vote}
+        meta = {"gate": "supervisor", "code": "OK", "vote": vote, **self._amounts()}
         artifact = self._decide("APPROVE", f"Approved by {by}", meta, {"minted_capability": minted})
         self._append("supervisor_decision", changed(artifact, change), "AUTHORIZED", entry)
         return self
+
+    def _amounts(self) -> Json:
+        """What the budget was asked: nothing more than was spent before, out of the run's limit."""
+        cents = self.run.plan["context"].get("budget_cents")
+        spent = sum(trace.cost_exact for trace in self.run.traces)
+        limited = {"limit_exact": f"{cents}0000000000", "spent_exact": str(spent), "required_exact": "0"}
+        return {} if cents is None else limited
 
     def answer_by_key(
         self, *, claims: Mapping[str, Any] | None = None, change: Mapping[str, Any] | None = None, **meta: Any

@@ -28,6 +28,7 @@ from reenact.verify.order import CommitOrder
 from reenact.verify.payloads import PayloadCheck, Value
 from reenact.verify.plan import CallsMade, aborts, check_accepted, check_parent, check_run_plan, plan_hash, read_plan
 from reenact.verify.report import Findings, Problem, Where, first_difference
+from reenact.verify.rules import RunRules
 from reenact.verify.shapes import (
     ActionRequest,
     AnyArtifact,
@@ -85,6 +86,7 @@ class JournalCheck:
         self._ended = Tree()
         self._later: deque[Trace] = deque()
         self._calls = CallsMade()
+        self._rules = RunRules()
 
     @property
     def head(self) -> str | None:
@@ -309,15 +311,21 @@ class JournalCheck:
             turns=self._turns,
             where=self._where(trace),
         )
+        sound = True
         for problem in trace.entry(line, value, scene):
+            sound = False
             self._report(problem, trace)
+        self._rules.time(trace.trace_id, scene.where, line.entry.ts)
         if opens and isinstance(line.artifact, ActionRequest):
             self._calls.add(line.artifact)
+        elif isinstance(line.artifact, SupervisorDecision) and sound and not trace.damaged:
+            self._report(self._rules.decision(line.artifact, self.run, self.plan, self._spent), trace)
         if trace.chain.terminal:
             self._end_trace(trace, line.artifact)
 
     def _end_trace(self, trace: Trace, last: AnyArtifact) -> None:
         self._open.pop(trace.trace_id, None)
+        self._rules.ended(trace.trace_id)
         is_duplicate = isinstance(last, SupervisorDecision) and last.meta.code == "DENIED_DUPLICATE"
         if trace.chain.state != "COMPLETED" and not is_duplicate:
             self._not_completed.append(trace.index)
@@ -339,6 +347,8 @@ class JournalCheck:
         self._report(self._order.unit(trace.trace_id, trace.index, opens=False), trace)
         for problem in trace.attempt(record, value):
             self._report(problem, trace)
+        if not trace.damaged:
+            self._report(self._rules.attempt(record, trace.step_id, trace.index, self._where(trace)), trace)
         self.payloads.see(record.response, self._where(trace))
         told = self.payloads.value(record.response, self._where(trace)) if record.kind == "lost" else None
         if told is not None:
@@ -465,6 +475,9 @@ class JournalCheck:
         self._close_commit()
         if self.run is None and self.lines == 1:
             self._report(Problem("RUN_MISPLACED", "the journal has no run record"))
+        for problem, where in self._rules.retries(self.run, self.plan):
+            self.findings.add(problem, where)
+        self._rules.note_times(self.findings)
 
 
 def feed_bodies(check: JournalCheck, bodies: Iterable[bytes]) -> None:

@@ -404,6 +404,30 @@ class Outcome(Shape):
 OnError = Literal["abort", "continue"]
 
 
+WaitMs = Annotated[int, Meta(ge=0, le=7 * 24 * 3600 * 1000)]
+
+
+class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
+    """How a failed attempt is retried, as far as it says so."""
+
+    max_retries: Annotated[int, Meta(ge=0, le=10_000)] | UnsetType = UNSET
+    backoff_base_ms: WaitMs | UnsetType = UNSET
+    backoff_multiplier: Annotated[float, Meta(ge=1, le=1000)] | UnsetType = UNSET
+    max_backoff_ms: WaitMs | None | UnsetType = UNSET
+    jitter_enabled: bool | UnsetType = UNSET
+    jitter_max_ms: WaitMs | UnsetType = UNSET
+    retryable_codes: list[Code] | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        if self.backoff_multiplier is not UNSET and 1 < self.backoff_multiplier < 1.001:
+            raise ValueError("backoff_multiplier is 1, or a number from 1.001 to 1000")
+
+
+class Budget(msgspec.Struct, frozen=True):
+    mode: Literal["hard", "soft"] = "hard"
+    per_run_cents: Count | None = None
+
+
 class PlanStep(msgspec.Struct, frozen=True):
     step_id: StepId
     skill_id: SkillId
@@ -411,16 +435,29 @@ class PlanStep(msgspec.Struct, frozen=True):
     on_error: OnError | None = None
     parameters: Any = None
     idempotency_key: Any = None
+    retry: RetryRules | None = None
 
 
 class Pins(msgspec.Struct, frozen=True):
     salt: Hex64
     skills: dict[str, Hex64]
+    retry: dict[str, RetryRules] = {}
 
 
 class PlanContext(msgspec.Struct, frozen=True):
     pins: Pins
     on_error: OnError | None = None
+    retry: RetryRules | None = None
+    budget_cents: Count | None = None
+    budget: Budget | None = None
+
+    @property
+    def per_run_cents(self) -> int | None:
+        return self.budget_cents if self.budget_cents is not None else self.budget and self.budget.per_run_cents
+
+    @property
+    def is_soft(self) -> bool:
+        return self.budget is not None and self.budget.mode == "soft"
 
 
 class Plan(msgspec.Struct, frozen=True):
