@@ -13,7 +13,7 @@ from reenact.journal.fold import TraceFold
 from reenact.record.reader import RecordedStep, RunReader, in_order
 from reenact.store.base import RunRow, Store
 from reenact.verify.render import place
-from reenact.verify.report import Finding, Report
+from reenact.verify.report import RULE_CODES, Finding, Report
 from reenact.verify.verifier import verify_lines
 from reenact.version import __version__
 
@@ -142,8 +142,13 @@ def refuse_open(report: Report, row: RunRow) -> None:
 
 
 def refuse_broken(report: Report, what: str, *, wish: str = "replayed") -> None:
-    """An error with the verifier's first break; the kinds of break stay apart."""
-    first = report.first_break
+    """An error with the verifier's first break; the kinds of break stay apart.
+
+    What contradicts only the run's own rules can be read: to hold it against them, step by step, is what a replay does.
+    """
+    first = next((finding for finding in report.findings if finding.code not in RULE_CODES), None)
+    if report.broken_in_total > len(report.findings):
+        first = first or report.first_break
     if first is None:
         return
     message = f"{what} cannot be {wish}: {place(first.where)}: {explain(first)}"

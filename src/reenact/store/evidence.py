@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, Self, TypeVar
 
-from reenact.errors import RunNotFound
+from reenact.errors import ChecksumMismatch, RunNotFound
 from reenact.store.base import PAYLOAD_BITS
 from reenact.store.damage import NO_BLOB
 from reenact.store.naming import read_lines
@@ -264,8 +264,12 @@ class Evidence(Protocol):
 
     def keyed_call(self, server: str, tool: str, key: str) -> KeyCells | None: ...
 
-    def missing_guards(self) -> list[str]:
-        """What refuses changes of evidence, and is not in the database; by name."""
+    def altered_tables(self) -> list[tuple[str, str]]:
+        """Tables that are missing, views, or another than reenact makes, and how: then nothing is read."""
+
+    def altered_guards(self) -> list[str]:
+        """What else of the database is missing, changed or none of reenact's: what refuses changes of evidence, above
+        all."""
 
 
 # -- which run -------------------------------------------------------------------------------------------------------
@@ -273,6 +277,8 @@ class Evidence(Protocol):
 
 def find_run(evidence: Evidence, prefix: str) -> tuple[RunEvidence, str]:
     """The run whose id begins with `prefix` or the session of that id, and the run id; `last` is the newest one."""
+    for _, says in evidence.altered_tables():
+        raise ChecksumMismatch(f"{says}; see `reenact doctor`")
     candidates = evidence.named_runs(prefix)
     if len(candidates) != 1 or said_id(evidence.run(candidates[0][0])) != candidates[0][1]:
         candidates = by_commits(evidence, prefix) or candidates

@@ -73,6 +73,10 @@ CODES: Final[dict[str, tuple[Aspect, str]]] = {
 }
 
 
+RULE_CODES: Final = frozenset({"CODE_MISMATCH", "RETRY_MISMATCH", "BUDGET_MISMATCH"})
+"""What is whole and signed, and contradicts the run's own rules."""
+
+
 def shown(value: object) -> str:
     """Evidence as it may be printed: one line, bounded, nothing that moves a cursor or turns text around."""
     text = value if isinstance(value, str) else str(value)
@@ -150,6 +154,26 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         if "broken" in verdicts:
             return 1
         return 4 if self.completeness == "open" else 0
+
+
+def unread(findings: tuple[Finding, ...], note: str) -> Report:
+    """Of evidence that was not read, since what stands around it is broken."""
+    return Report(
+        run_id=None,
+        integrity="broken",
+        completeness="open",
+        authenticity="absent",
+        anchoring="absent",
+        first_break=findings[0],
+        findings=findings,
+        broken_in_total=len(findings),
+        notes=(note,),
+        counts=Counts(),
+        status=None,
+        head=None,
+        seal_digest=None,
+        prev_store_seal=None,
+    )
 
 
 class Problem(msgspec.Struct, frozen=True):

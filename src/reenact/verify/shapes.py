@@ -413,7 +413,7 @@ class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
     max_retries: Annotated[int, Meta(ge=0, le=10_000)] | UnsetType = UNSET
     backoff_base_ms: WaitMs | UnsetType = UNSET
     backoff_multiplier: Annotated[float, Meta(ge=1, le=1000)] | UnsetType = UNSET
-    max_backoff_ms: WaitMs | None | UnsetType = UNSET
+    max_backoff_ms: WaitMs | UnsetType | None = UNSET
     jitter_enabled: bool | UnsetType = UNSET
     jitter_max_ms: WaitMs | UnsetType = UNSET
     retryable_codes: list[Code] | UnsetType = UNSET
@@ -453,7 +453,8 @@ class PlanContext(msgspec.Struct, frozen=True):
 
     @property
     def per_run_cents(self) -> int | None:
-        return self.budget_cents if self.budget_cents is not None else self.budget and self.budget.per_run_cents
+        of_budget = None if self.budget is None else self.budget.per_run_cents
+        return of_budget if self.budget_cents is None else self.budget_cents
 
     @property
     def is_soft(self) -> bool:

@@ -18,7 +18,7 @@ from reenact.store.envelopes import StoredEnvelopes
 from reenact.store.evidence import Evidence, PayloadPlace, RunEvidence, find_run, said_id
 from reenact.store.naming import read_lines
 from reenact.store.open import open_evidence
-from reenact.verify.report import Aspect, Finding, Report, Where, shown
+from reenact.verify.report import Aspect, Finding, Report, Where, shown, unread
 from reenact.verify.verifier import verify_lines
 
 TABLE_OF = {"journal.jsonl": "commits", "erasures.jsonl": "erasures", "keys.json": "keys", "seal.json": "seals"}
@@ -45,8 +45,27 @@ def verify_run(url: str | None, run: str) -> RunVerification:
 
 def verify_evidence(evidence: Evidence, run: str) -> RunVerification:
     """Verify the run whose id begins with `run`."""
+    altered = evidence.altered_tables()
+    if altered:
+        return RunVerification(nothing_read(altered), ())
     found, _ = find_run(evidence, run)
     return _RunCheck(evidence, found).verify()
+
+
+def nothing_read(altered: list[tuple[str, str]]) -> Report:
+    """A view in the place of a table says whatever its maker likes, and may never come to an end."""
+    findings = tuple(
+        Finding(
+            code="EVIDENCE_DAMAGED",
+            breaks="integrity",
+            what=shown(says),
+            expected=None,
+            got=None,
+            where=Where(file=table),
+        )
+        for table, says in altered
+    )
+    return unread(findings, "nothing was read: tables of the store are not those that reenact made")
 
 
 class _RunCheck:
@@ -223,9 +242,8 @@ class _RunCheck:
         self.notes += late.notes()
 
     def check_guards(self) -> None:
-        """Nothing is broken when a trigger is gone; but somebody took it off."""
-        for name in self.evidence.missing_guards():
-            self.notes.append(f"the guard {name} is not in the database: something took it off")
+        """Nothing is broken when a trigger is gone or does nothing; but somebody did that."""
+        self.notes += [shown(says) for says in self.evidence.altered_guards()]
 
     def note_repacked(self) -> None:
         """Compression has more than one way to say the same; whoever stored another one changed no content."""

@@ -6,7 +6,6 @@ A store of a newer schema is refused, and so is a database of something else.
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 import stat
 from contextlib import closing
@@ -17,7 +16,6 @@ from reenact.errors import StoreUnavailable, StoreVersionError
 
 APPLICATION_ID = 0x5265656E
 """By which a file says that it is a store."""
-_TRIGGER = re.compile(r"CREATE TRIGGER (\w+)")
 
 
 def migrations() -> list[tuple[int, str]]:
@@ -32,11 +30,6 @@ def migrations() -> list[tuple[int, str]]:
 
 def latest() -> int:
     return migrations()[-1][0]
-
-
-def guards() -> set[str]:
-    """The triggers that refuse changes of evidence, by name."""
-    return {name for _, script in migrations() for name in _TRIGGER.findall(script)}
 
 
 def version_of(db: sqlite3.Connection) -> int:
@@ -77,16 +70,22 @@ def migrate(db: sqlite3.Connection, path: str) -> None:
         version = version_of(db)  # another process may have been faster
         if 0 < version < newest:
             back_up(path, Path(f"{path}.schema-{version}.backup"))
-        for number, script in migrations():
-            if number > version:
-                for statement in statements(script):
-                    db.execute(statement)
-                db.execute(f"PRAGMA user_version = {number}")
+        apply_scripts(db)
         db.execute("COMMIT")
     except BaseException:
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+
+
+def apply_scripts(db: sqlite3.Connection) -> None:
+    """Those that the schema has not seen yet."""
+    version = version_of(db)
+    for number, script in migrations():
+        if number > version:
+            for statement in statements(script):
+                db.execute(statement)
+            db.execute(f"PRAGMA user_version = {number}")
 
 
 def refuse_ancient(version: int, path: str) -> None:

@@ -11,10 +11,19 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from reenact.errors import StoreUnavailable, StoreVersionError
-from reenact.store.sqlite.connection import BUSY_TIMEOUT_S, DATABASE_ERRORS, Connection, size_of, translate
-from reenact.store.sqlite.migrations import latest, refuse_ancient, refuse_foreign, version_of
+from reenact.errors import ChecksumMismatch, StoreUnavailable, StoreVersionError
+from reenact.store.sqlite.connection import (
+    BUSY_TIMEOUT_S,
+    DATABASE_ERRORS,
+    Connection,
+    refuse_lone_log,
+    size_of,
+    translate,
+)
+from reenact.store.sqlite.migrations import apply_scripts, latest, refuse_ancient, refuse_foreign, version_of
+from reenact.store.sqlite.schema import Alteration, alterations
 
+LARGEST_IN_MEMORY = 64_000_000
 UNWRITABLE = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")
 
 
@@ -49,6 +58,53 @@ def open_to_read(path: str) -> Connection:
         db.close()
         raise
     return StillConnection(path, db) if is_still else Connection(path, db)
+
+
+def open_untouched(path: str) -> tuple[Connection, tuple[Alteration, ...]]:
+    """A connection with which nothing can be written, whoever may; and what is not as reenact made it.
+
+    No migration, no trigger and no view of the file runs: a store of an earlier schema is copied, and the copy brought
+    up to date.
+    """
+    refuse_lone_log(path)
+    db, is_still = open_read_only(path)
+    try:
+        db.execute("PRAGMA query_only = ON")
+        db.execute("PRAGMA trusted_schema = OFF")
+        version = refuse_unreadable(db, path)
+        altered = tuple(alterations(db, version))
+        if version < latest():
+            refuse_altered(altered, path, version)
+            db, is_still = brought_up_to_date(db, path), False
+    except DATABASE_ERRORS as error:
+        db.close()
+        raise translate(error, path) from error
+    except BaseException:
+        db.close()
+        raise
+    return StillConnection(path, db) if is_still else Connection(path, db), altered
+
+
+def refuse_altered(altered: tuple[Alteration, ...], path: str, version: int) -> None:
+    changed = next((alteration for alteration in altered if alteration.found is not None), None)
+    if changed is not None or any(alteration.is_of_table for alteration in altered):
+        what = altered[0].says if changed is None else changed.says
+        raise ChecksumMismatch(f"{path} has schema {version}, and is not as reenact made it: {what}")
+
+
+def brought_up_to_date(db: sqlite3.Connection, path: str) -> sqlite3.Connection:
+    """A copy in memory, or in a file without a name where it is large."""
+    copy = sqlite3.connect(
+        ":memory:" if size_of(path) < LARGEST_IN_MEMORY else "", isolation_level=None, check_same_thread=False
+    )
+    try:
+        db.backup(copy)
+        apply_scripts(copy)
+    except BaseException:
+        copy.close()
+        raise
+    db.close()
+    return copy
 
 
 def open_read_only(path: str) -> tuple[sqlite3.Connection, bool]:
@@ -86,7 +142,8 @@ def probed(path: str, mode: str) -> sqlite3.Connection:
     return db
 
 
-def refuse_other_schema(db: sqlite3.Connection, path: str) -> None:
+def refuse_unreadable(db: sqlite3.Connection, path: str) -> int:
+    """The schema's version, provided that this version of reenact can read it, if only after a migration."""
     refuse_foreign(db, path)
     version, newest = version_of(db), latest()
     if version > newest:
@@ -96,6 +153,11 @@ def refuse_other_schema(db: sqlite3.Connection, path: str) -> None:
     if version == 0:
         raise StoreUnavailable(f"{path} is no store of reenact; name another file with --store")
     refuse_ancient(version, path)
+    return version
+
+
+def refuse_other_schema(db: sqlite3.Connection, path: str) -> None:
+    version, newest = refuse_unreadable(db, path), latest()
     if version < newest:
         raise StoreVersionError(
             f"{path} has schema {version} and cannot be brought to {newest} where nothing can be written: copy it into "

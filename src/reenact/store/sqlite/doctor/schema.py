@@ -1,58 +1,33 @@
-"""Tables, indexes and triggers of a store file, held against those that reenact makes."""
+"""What a doctor says of tables, indexes and triggers that are not as reenact made them."""
 
 from __future__ import annotations
 
+import re
 import shlex
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from reenact.store.doctor.findings import Finding
-from reenact.store.sqlite.migrations import migrations, statements
+from reenact.store.doctor.findings import Finding, Verdict, flat
+from reenact.store.sqlite.schema import Alteration, alterations
 
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A table, an index or a trigger."""
-
-    kind: str
-    name: str
-    sql: str
+PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 def look_at_schema(db: sqlite3.Connection, path: str, version: int) -> Iterator[Finding]:
     """What is missing, changed or added in comparison with what the migrations up to `version` make."""
-    wanted, there = parts_of(as_made(version)), parts_of(db)
-    for name, part in wanted.items():
-        found = there.get(name)
-        if found == part:
-            continue
-        how = "is not there: somebody took it off" if found is None else "is another than reenact made"
-        says = f"the {part.kind} {name} {how}"
-        if part.kind == "table":
-            yield Finding("schema", "trouble", says, f"copy {path} away, then restore a backup")
-        elif found is None:
-            again = shlex.join(["sqlite3", path, part.sql])
-            yield Finding(
-                "schema", "warning", says, f"`reenact verify` the runs that matter, then put it back: {again}"
-            )
-        else:
-            yield Finding("schema", "warning", says, "`reenact verify` the runs that matter, then restore a backup")
-    for name, part in there.items():
-        if name not in wanted:
-            drop = shlex.join(["sqlite3", path, f"DROP {part.kind} {name}"])
-            yield Finding("schema", "warning", f"the {part.kind} {name} is none of reenact's", f"take it out: {drop}")
+    for alteration in alterations(db, version):
+        verdict: Verdict = "trouble" if alteration.is_of_table else "warning"
+        yield Finding("schema", verdict, flat(alteration.says), advice(alteration, path))
 
 
-def as_made(version: int) -> sqlite3.Connection:
-    db = sqlite3.connect(":memory:", isolation_level=None)
-    for number, script in migrations():
-        if number <= version:
-            for statement in statements(script):
-                db.execute(statement)
-    return db
-
-
-def parts_of(db: sqlite3.Connection) -> dict[str, Part]:
-    rows = db.execute("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!'")
-    return {name: Part(kind, name, " ".join(str(sql).split())) for kind, name, sql in rows}
+def advice(alteration: Alteration, path: str) -> str:
+    made, found = alteration.made, alteration.found
+    if alteration.is_of_table:
+        return f"copy {path} away, then restore a backup"
+    if made is not None and found is None:
+        again = shlex.join(["sqlite3", path, made.sql])
+        return f"`reenact verify` the runs that matter, then put it back: {again}"
+    if made is None and found is not None and PLAIN_NAME.fullmatch(found.name):
+        # The name is somebody else's word: one that could be more than a name is put into no command.
+        return f"take it out: {shlex.join(['sqlite3', path, f'DROP {found.kind} {found.name}'])}"
+    return "`reenact verify` the runs that matter, then restore a backup"

@@ -8,8 +8,9 @@ from typing import Any, Self
 from reenact.store.evidence import DamagedCells, ErasureRow, KeyCells, LateRow
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.evidence.run_evidence import KEY_COLUMNS, SqliteRunEvidence
-from reenact.store.sqlite.migrations import guards
-from reenact.store.sqlite.read_only import open_to_read
+from reenact.store.sqlite.migrations import version_of
+from reenact.store.sqlite.read_only import open_untouched
+from reenact.store.sqlite.schema import Alteration, alterations
 
 NAMED = "session = ? AND run_no IN (SELECT max(run_no) FROM runs WHERE session = ? GROUP BY agent_id) ORDER BY run_no"
 """The newest run of each agent that has a session of this id."""
@@ -18,8 +19,9 @@ NAMED = "session = ? AND run_no IN (SELECT max(run_no) FROM runs WHERE session =
 class SqliteEvidence:
     """`reenact.store.evidence.Evidence` on one connection, in a transaction that whoever opened it began."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, altered: tuple[Alteration, ...] = ()) -> None:
         self.connection = connection
+        self._altered = altered
         self.damaged = DamagedCells()
 
     def __enter__(self) -> Self:
@@ -104,28 +106,30 @@ class SqliteEvidence:
         )
         return KeyCells(*rows[0]) if rows else None
 
-    def missing_guards(self) -> list[str]:
-        there = {row[0] for row in self._query("SELECT name FROM sqlite_master WHERE type = 'trigger'")}
-        return sorted(guards() - there)
+    def altered_tables(self) -> list[tuple[str, str]]:
+        return [(made.name, part.says) for part in self._altered if part.is_of_table and (made := part.made)]
+
+    def altered_guards(self) -> list[str]:
+        return [part.says for part in self._altered if not part.is_of_table]
 
 
 def open_evidence(path: str) -> SqliteEvidence:
-    """What lies in a store file, also where nothing can be written."""
-    return snapshot(open_to_read(path))
+    """What lies in a store file. Nothing of it is run, and nothing written."""
+    return snapshot(*open_untouched(path))
 
 
 def copy_of(db: sqlite3.Connection) -> SqliteEvidence:
     """What lies in a store in memory, which nobody else can open."""
     copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     db.backup(copy)
-    return snapshot(Connection(":memory:", copy))
+    return snapshot(Connection(":memory:", copy), tuple(alterations(copy, version_of(copy))))
 
 
-def snapshot(connection: Connection) -> SqliteEvidence:
+def snapshot(connection: Connection, altered: tuple[Alteration, ...] = ()) -> SqliteEvidence:
     # Text that is none stays text, whatever its bytes: a cell is told from a blob, and never refuses to be read.
     connection.db.text_factory = as_text
     connection.query("BEGIN")  # however long the reading takes
-    return SqliteEvidence(connection)
+    return SqliteEvidence(connection, altered)
 
 
 def as_text(raw: bytes) -> str:
