@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from hashlib import sha256
 from pathlib import Path
 
@@ -113,12 +112,6 @@ def test_a_bundle_appears_whole_or_not_at_all(original: StoreFile, tmp_path: Pat
     with pytest.raises(StoreUnavailable):
         export_run(str(path), original.last, tmp_path / "copy.db" / "bundle")
     assert list(target.iterdir()) == []
-
-
-def test_the_folder_has_the_mode_of_any_new_folder(original: StoreFile, tmp_path: Path) -> None:
-    (tmp_path / "plain").mkdir()
-    export_run(str(original.path), original.first, tmp_path / "bundle")
-    assert os.stat(tmp_path / "bundle").st_mode == os.stat(tmp_path / "plain").st_mode  # noqa: PTH116
 
 
 def test_two_exports_of_a_run_are_the_same_bytes(original: StoreFile, tmp_path: Path) -> None:

@@ -86,7 +86,9 @@ def log_listener() -> tuple[Listener, ...]:
     from reenact.runtime.structured_log import StructuredLog
 
     try:
-        return (StructuredLog(Path(path).open("ab")),)
+        # A new one is its owner's alone: it tells what was called, when, and how it went.
+        log = open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115
+        return (StructuredLog(log),)
     except OSError as error:
         raise UsageError(f"REENACT_LOG={path}: {error.strerror}") from None
 

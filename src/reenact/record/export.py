@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from reenact.store.envelopes import StoredEnvelopes
 from reenact.store.evidence import Evidence, RunEvidence, find_run
 from reenact.store.naming import named_by, part, read_lines
 from reenact.store.open import open_evidence
+from reenact.store.private_file import new_private
 from reenact.values.canonical import canonicalize, parse_canonical
 from reenact.values.digest import digest
 from reenact.verify.folder import MAX_FILE_BYTES
@@ -57,8 +57,7 @@ def export_evidence(evidence: Evidence, run: str, folder: Path, *, payloads: Pay
         draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
         try:
             exported = _Bundle(evidence, found, run_id, draft, payloads).write(folder)
-            draft.chmod(0o777 & ~current_umask())
-            draft.replace(folder)
+            draft.replace(folder)  # its owner's alone, as mkdtemp makes folders: it holds what tools said
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise
@@ -76,13 +75,6 @@ def check_target(folder: Path) -> None:
             raise UsageError(f"{folder} is not empty; nothing is overwritten: name a new or empty folder with --to")
     except OSError as error:
         raise StoreUnavailable(f"{folder}: {error.strerror}") from None
-
-
-def current_umask() -> int:
-    """mkdtemp makes folders for their owner alone; the bundle gets the mode that any new folder has."""
-    umask = os.umask(0o077)
-    os.umask(umask)
-    return umask
 
 
 class _Bundle:
@@ -119,7 +111,8 @@ class _Bundle:
             "files": self.files,
         }
         manifest["digest"] = digest(manifest)
-        (self.folder / "manifest.json").write_bytes(canonicalize(manifest) + b"\n")
+        with new_private(self.folder / "manifest.json") as file:
+            file.write(canonicalize(manifest) + b"\n")
         return Exported(
             run_id=self.run_id,
             folder=target,
@@ -131,12 +124,13 @@ class _Bundle:
         )
 
     def put(self, name: str, data: bytes) -> None:
-        (self.folder / name).write_bytes(data)
+        with new_private(self.folder / name) as file:
+            file.write(data)
         self.files[name] = sha256(data).hexdigest()
 
     def write_journal(self) -> None:
         whole = sha256()
-        with (self.folder / "journal.jsonl").open("wb") as file:
+        with new_private(self.folder / "journal.jsonl") as file:
             for row in self.run.commits():
                 if row.body is None:
                     raise DamagedRecord(
@@ -162,7 +156,7 @@ class _Bundle:
 
     def write_payloads(self) -> None:
         folder = self.folder / "payloads"
-        folder.mkdir()
+        folder.mkdir(mode=0o700)
         for commitment in self.named:
             envelope = self.envelopes.get(commitment)
             if envelope is None:

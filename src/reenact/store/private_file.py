@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from tempfile import mkstemp
+from typing import BinaryIO
 
 from reenact.errors import StoreUnavailable
 
@@ -27,6 +28,11 @@ def make_private_file(path: Path, content: bytes, what: str) -> bool:
     except OSError as error:
         raise StoreUnavailable(f"{what} {path} cannot be written: {error.strerror}") from None
     return True
+
+
+def new_private(path: Path) -> BinaryIO:
+    """A new file to write, which is its owner's alone."""
+    return open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
 def sync_folder(folder: Path) -> None:

@@ -226,7 +226,7 @@ def prepare_folder(path: str) -> None:
     if target.is_dir():
         raise StoreUnavailable(f"{path} is a folder; name a file, such as {path.rstrip('/')}/reenact.db")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # a new one: it is for stores and their keys
     except OSError as error:
         raise StoreUnavailable(f"{target.parent} cannot be made: {error.strerror}") from None
 
@@ -322,8 +322,9 @@ class Turnstile:
     def _open(self) -> None:
         self._is_open = True
         if fcntl is not None and self._path != ":memory:":
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW  # a link is somebody else's file
             with suppress(OSError):
-                self._descriptor = os.open(f"{self._path}-turn", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                self._descriptor = os.open(f"{self._path}-turn", flags, 0o600)
 
     def close(self) -> None:
         if self._descriptor is not None:
