@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from reenact.policy.replay_control import ReplayControl, ToolDenied, ToolSpec
     from reenact.policy.retry import RetryPolicy, calculate_backoff_ms, should_retry
     from reenact.record.result import RunResult
+    from reenact.record.tga.state_store import TgaStateStore
     from reenact.replay.runtime import Runtime
     from reenact.skills.context import SkillContext, current
     from reenact.skills.declare import skill
@@ -36,6 +37,7 @@ _HOME = {
     "SkillContext": "reenact.skills.context",
     "SkillError": "reenact.errors",
     "StructuredOutcome": "reenact.contracts.outcome",
+    "TgaStateStore": "reenact.record.tga.state_store",
     "ToolDenied": "reenact.policy.replay_control",
     "ToolSpec": "reenact.policy.replay_control",
     "calculate_backoff_ms": "reenact.policy.retry",
@@ -58,6 +60,7 @@ __all__ = [
     "SkillContext",
     "SkillError",
     "StructuredOutcome",
+    "TgaStateStore",
     "ToolDenied",
     "ToolSpec",
     "__version__",

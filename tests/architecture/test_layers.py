@@ -31,6 +31,7 @@ ROOMS: dict[str, set[str]] = {
     "cli": {"commands", "commands/evidence", "commands/people", "commands/plans", "commands/reports", "commands/runs",
             "demo", "screens"},
     "provenance": {"capture", "sidecar", "verify", "yaml"},
+    "record": {"tga"},
     "replay": {"compare", "forecast", "modes", "sources"},
     "runtime": {"call", "effects", "gates", "people", "plans", "session", "session/answering", "session/models",
                 "writing"},

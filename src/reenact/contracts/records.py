@@ -12,7 +12,8 @@ from msgspec import UNSET, Struct, UnsetType
 from reenact.contracts.artifacts import Record
 from reenact.contracts.facts import Facts
 
-RunKind = Literal["plan", "session"]
+RunKind = Literal["plan", "session", "trace"]
+"""`trace`: one that another runtime writes through the log's own interface."""
 RunMode = Literal["live", "full_replay", "mock_replay", "dry_run", "fork"]
 RunStatus = Literal["pending", "running", "waiting", "held", "completed", "failed", "cancelled"]
 UNFINISHED: Final[tuple[RunStatus, ...]] = ("pending", "running", "waiting", "held")

@@ -70,6 +70,10 @@ async def resume(engine: Engine, run_id: str, accepted: Accepted = NOTHING_ACCEP
     if row.status not in UNFINISHED:
         refuse_unsealed(engine.store, row)
         return RunResult(row.run_id, row.status, engine.store)
+    if row.kind == "trace":
+        return RunResult(
+            row.run_id, row.status, engine.store, reason="the runtime that wrote this trace goes on with it"
+        )
     try:
         if row.kind == "session":
             return await settle_session(engine, row, accepted)

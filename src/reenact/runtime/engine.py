@@ -18,10 +18,10 @@ from reenact.runtime.mode import Mode
 from reenact.runtime.plans.tool_registries import load_registries
 from reenact.runtime.run import Run
 from reenact.runtime.writing.committer import Committer
-from reenact.runtime.writing.heartbeat import Heartbeat
 from reenact.skills.registry import Registry, default_registry, register_all
 from reenact.skills.skill import Skill
 from reenact.store.base import Store
+from reenact.store.heartbeat import Heartbeat
 from reenact.store.open import open_store
 from reenact.store.owner import owner_name
 from reenact.values.clock import Clock, SystemClock

@@ -10,7 +10,7 @@ from reenact.runtime.call.doubt import keep_late
 from reenact.runtime.listeners import Notice
 from reenact.runtime.run import Run
 from reenact.runtime.writing.committer import Committer
-from reenact.runtime.writing.heartbeat import Heartbeat
+from reenact.store.heartbeat import Heartbeat
 
 
 class Hold:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import Any, Final
 
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, digest
 from reenact.verify.capability import KeyRing
+from reenact.verify.foreign import ForeignLine, ForeignTrace
 from reenact.verify.lines import (
     COMMIT_START,
     MAX_LINE_BYTES,
@@ -94,6 +94,10 @@ class JournalCheck:
         return self._body.hexdigest() if self.lines else None
 
     @property
+    def _is_foreign(self) -> bool:
+        return self.run is not None and self.run.kind == "trace"
+
+    @property
     def gave_up(self) -> bool:
         return self.findings.total > GIVE_UP_AFTER
 
@@ -133,7 +137,7 @@ class JournalCheck:
         if starts_body and not begins:  # told once the count stands at the body that lacks it
             self._report(Problem("COMMIT_MISPLACED", "a body has no commit line"))
         # Step 3.1: canonical bytes of a known form.
-        read = read_line(raw)
+        read = read_line(raw, ForeignLine if self._is_foreign else None)
         if isinstance(read, Problem):
             self._body.update(raw)
             if begins:
@@ -283,7 +287,8 @@ class JournalCheck:
     def _trace(self, trace_id: str) -> Trace:
         trace = self.traces.get(trace_id)
         if trace is None:
-            trace = self.traces[trace_id] = Trace(trace_id, len(self.traces))
+            kind = ForeignTrace if self._is_foreign else Trace
+            trace = self.traces[trace_id] = kind(trace_id, len(self.traces))
             self._open[trace_id] = trace
             self._later.append(trace)
         return trace
@@ -316,7 +321,9 @@ class JournalCheck:
             sound = False
             self._report(problem, trace)
         self._rules.time(trace.trace_id, scene.where, line.entry.ts)
-        if opens and isinstance(line.artifact, ActionRequest):
+        if self._is_foreign:
+            pass  # no plan, no budget
+        elif opens and isinstance(line.artifact, ActionRequest):
             self._calls.add(line.artifact)
         elif isinstance(line.artifact, SupervisorDecision) and sound and not trace.damaged:
             self._report(self._rules.decision(line.artifact, self.run, self.plan, self._spent), trace)
@@ -326,7 +333,9 @@ class JournalCheck:
     def _end_trace(self, trace: Trace, last: AnyArtifact) -> None:
         self._open.pop(trace.trace_id, None)
         self._rules.ended(trace.trace_id)
-        is_duplicate = isinstance(last, SupervisorDecision) and last.meta.code == "DENIED_DUPLICATE"
+        is_duplicate = (
+            isinstance(last, SupervisorDecision) and not self._is_foreign and last.meta.code == "DENIED_DUPLICATE"
+        )
         if trace.chain.state != "COMPLETED" and not is_duplicate:
             self._not_completed.append(trace.index)
         while self._later and self._later[0].chain.terminal and not self._later[0].damaged:
@@ -399,7 +408,7 @@ class JournalCheck:
         self.seal_is_sound = (seal.seal_digest, seal.run_head) == (recomputed, self.head)
         if seal.run_id != self.run_id:
             self._report(Problem("RUN_MISMATCH", "the seal's run_id", self.run_id, seal.run_id))
-        session = self.run is not None and self.run.kind == "session"
+        session = self.run is not None and self.run.kind != "plan"
         planned = None if self.run is None or session else self.run.steps_planned
         self._report(
             first_difference(
@@ -443,6 +452,8 @@ class JournalCheck:
     def _expected_status(self, *, session: bool) -> tuple[str, ...]:
         if self._cancelled:
             return ("cancelled",)
+        if self._is_foreign:
+            return ("failed",) if self._not_completed else ("completed",)
         if session:
             return ("completed",)  # its calls fail, and it goes on
         if self.plan is None and self._not_completed:
@@ -451,7 +462,7 @@ class JournalCheck:
         return ("failed",) if ended else ("completed",)
 
     def _seal_plan(self, seal: Seal, *, session: bool) -> Problem | None:
-        if not session:
+        if not session or self._is_foreign:
             named = None if self.run is None else self.run.plan_hash
             return first_difference("PLAN_MISMATCH", (("the seal's plan_hash", named, seal.plan_hash),))
         if self._assembled != self.commits:
@@ -478,23 +489,3 @@ class JournalCheck:
         for problem, where in self._rules.retries(self.run, self.plan):
             self.findings.add(problem, where)
         self._rules.note_times(self.findings)
-
-
-def feed_bodies(check: JournalCheck, bodies: Iterable[bytes]) -> None:
-    """Give the lines of each commit's body to `check`, until it has seen enough."""
-    for body in bodies:
-        starts = True
-        for raw in lines_of(body):
-            if not check.line(raw, starts_body=starts):
-                return
-            starts = False
-
-
-def lines_of(body: bytes) -> Iterator[bytes]:
-    """The lines of `body` with their newlines; the last one without, if it was cut. An empty body is one line."""
-    start = 0
-    while (end := body.find(b"\n", start)) >= 0:
-        yield body[start : end + 1]
-        start = end + 1
-    if start < len(body) or not body:
-        yield body[start:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -84,14 +85,18 @@ Line = (
 )
 
 
-def read_line(raw: bytes) -> tuple[Line, dict[str, Any]] | Problem:
-    """The line as a record and as the plain value that its digests are computed over."""
+def read_line(raw: bytes, entries: Any = None) -> tuple[Any, dict[str, Any]] | Problem:
+    """The line as a record and as the plain value that its digests are computed over.
+
+    `entries` is the form of entry lines, where it is not Reenact's own.
+    """
     if not raw.endswith(b"\n"):
         return Problem("EVIDENCE_TORN_TAIL", "the last line does not end with a newline: its end was cut")
     value = read_canonical(raw[:-1], "the line")
     if isinstance(value, Problem):
         return value
-    record = fit(value.value, Line, "LINE_MALFORMED")
+    is_other = entries is not None and isinstance(value.value, dict) and value.value.get("kind") == "entry"
+    record = fit(value.value, entries if is_other else Line, "LINE_MALFORMED")
     if isinstance(record, Problem):
         return record
     return record, value.value
@@ -137,3 +142,13 @@ def _unknown_version(value: object) -> Problem | None:
         if match is not None and match[2] != "1":
             return Problem("EVIDENCE_VERSION_UNKNOWN", "a record of another version", f"{match[1]}.v1", schema)
     return None
+
+
+def lines_of(body: bytes) -> Iterator[bytes]:
+    """The lines of `body` with their newlines; the last one without, if it was cut. An empty body is one line."""
+    start = 0
+    while (end := body.find(b"\n", start)) >= 0:
+        yield body[start : end + 1]
+        start = end + 1
+    if start < len(body) or not body:
+        yield body[start:]

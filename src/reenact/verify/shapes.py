@@ -71,7 +71,7 @@ class RequestMeta(Shape):
     lane: Lane | UnsetType = UNSET
 
 
-class ActionRequest(Artifact, tag="talos.tga.action_request"):
+class ActionRequest(Artifact, tag="talos.tga.action_request", kw_only=True):
     action_request_id: Uuid7
     agent_id: Uuid7
     risk_level: Literal["READ", "WRITE", "HIGH_RISK"]
@@ -94,7 +94,7 @@ class DecisionMeta(Shape):
     model_spent_exact: Exact | None
 
 
-class SupervisorDecision(Artifact, tag="talos.tga.supervisor_decision"):
+class SupervisorDecision(Artifact, tag="talos.tga.supervisor_decision", kw_only=True):
     supervisor_decision_id: Uuid7
     action_request_id: Uuid7
     action_request_digest: Hex64
@@ -104,7 +104,7 @@ class SupervisorDecision(Artifact, tag="talos.tga.supervisor_decision"):
     minted_capability: str | UnsetType = UNSET
 
 
-class ToolCall(Artifact, tag="talos.tga.tool_call"):
+class ToolCall(Artifact, tag="talos.tga.tool_call", kw_only=True):
     tool_call_id: Uuid7
     supervisor_decision_id: Uuid7
     supervisor_decision_digest: Hex64
@@ -144,7 +144,7 @@ class EffectMeta(Shape):
     side_effects: Hex64
 
 
-class ToolEffect(Artifact, tag="talos.tga.tool_effect"):
+class ToolEffect(Artifact, tag="talos.tga.tool_effect", kw_only=True):
     tool_effect_id: Uuid7
     tool_call_id: Uuid7
     tool_call_digest: Hex64
@@ -177,7 +177,7 @@ class Entry(Shape):
 class Run(Shape):
     schema: Literal["reenact.run.v1"]
     run_id: Uuid7
-    kind: Literal["plan", "session"]
+    kind: Literal["plan", "session", "trace"]
     mode: Literal["live", "full_replay", "mock_replay", "dry_run", "fork"]
     parent_run: Uuid7 | None
     plan_id: Uuid7

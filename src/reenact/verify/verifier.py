@@ -11,8 +11,8 @@ from reenact.values.canonical import canonicalize
 from reenact.values.digest import digest
 from reenact.verify.capability import KeyRing
 from reenact.verify.folder import PAYLOADS, Folder, FolderPayloads
-from reenact.verify.journal import GIVE_UP_AFTER, JournalCheck, feed_bodies
-from reenact.verify.lines import MAX_LINE_BYTES, fit, read_canonical
+from reenact.verify.journal import GIVE_UP_AFTER, JournalCheck
+from reenact.verify.lines import MAX_LINE_BYTES, fit, lines_of, read_canonical
 from reenact.verify.payloads import PayloadCheck, PayloadSource, check_erasures
 from reenact.verify.plan import is_whole
 from reenact.verify.report import Counts, Findings, Problem, Report, Verdict, Where, shown
@@ -53,6 +53,16 @@ def verify_lines(
     if expect_seal is not None:
         _compare_seal(expect_seal.removesuffix(b"\n"), check, findings, "the kept seal")
     return _conclude(check, findings)
+
+
+def feed_bodies(check: JournalCheck, bodies: Iterable[bytes]) -> None:
+    """Give the lines of each commit's body to `check`, until it has seen enough."""
+    for body in bodies:
+        starts = True
+        for raw in lines_of(body):
+            if not check.line(raw, starts_body=starts):
+                return
+            starts = False
 
 
 def verify_bundle(path: Path, *, keys: Mapping[str, str] | None = None) -> Report:

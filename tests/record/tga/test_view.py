@@ -15,7 +15,7 @@ from reenact import Runtime
 from reenact.contracts.artifacts import ActionRequest, LogEntry, Proposal, Resource
 from reenact.errors import ConcurrentExecution, LockAcquireFailed, StateError, UsageError
 from reenact.journal import chain
-from reenact.record.tga_view import TgaStateStore
+from reenact.record.tga.state_store import TgaStateStore
 from reenact.store.base import LEASE_MS
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedClock

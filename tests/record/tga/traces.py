@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from reenact.contracts.artifacts import (
@@ -77,6 +78,7 @@ def artifact_of(kind: str, index: int, given: dict[str, Any], before: dict[str, 
         made = SupervisorDecision(
             action_request_digest=digest_of(request), action_request_id=getattr(request, "action_request_id", TRACE),
             decision="DENY" if given["to_state"] == "DENIED" else "APPROVE", rationale="for the test",
+            minted_capability=UNSET if given["to_state"] == "DENIED" else "a.capability.jws",
             supervisor_decision_id=own, **common,
         )  # fmt: skip
     elif kind == "tool_call":

@@ -203,7 +203,10 @@ def idempotency(
     """Keys that callers gave. A key whose call failed or is in doubt may by now belong to another call."""
     found: list[Difference] = []
     owned: set[tuple[object, object, object]] = set()
+    secret = evidence.key_secret()
     for call in rebuilt.keyed.values():
+        if call.request is not None:
+            call.key = foreign_key(call, secret)
         name = key_row(call.server, call.tool, call.key)
         row = evidence.keyed_call(call.server, call.tool, call.key)
         if not call.dispatched and not (row is not None and row.trace_id == call.trace_id):
@@ -220,7 +223,7 @@ def idempotency(
             [
                 (
                     "request_digest",
-                    request_digest(call, rebuilt, envelopes, plan, evidence.key_secret())
+                    request_digest(call, rebuilt, envelopes, plan, secret)
                     or some_digest(row.request_digest, erased=is_gone(call.args, rebuilt, envelopes)),
                     row.request_digest,
                 ),
@@ -245,6 +248,8 @@ def request_digest(
     call: KeyedCall, rebuilt: Rebuilt, envelopes: StoredEnvelopes, plan: dict[str, Any], secret: bytes | None
 ) -> str | None:
     """None where what it covers was erased or encrypted, or where there is no secret to compute it with."""
+    if call.request is not None and secret is not None:
+        return hmac_hex(secret, canonicalize(["request", call.server, call.tool, call.request.get("args")]))
     arguments = envelopes.value(call.args)
     if not isinstance(arguments, dict) or has_encrypted(arguments):
         return None
@@ -258,6 +263,11 @@ def request_digest(
         return hmac_hex(bytes.fromhex(str(salt)), canonicalize([call.skill_id, arguments]))
     except ValueError:
         return None
+
+
+def foreign_key(call: KeyedCall, secret: bytes | None) -> str:
+    """The key that a trace of another runtime names, as it stands in the store."""
+    return "k:" + hmac_hex(secret or b"", canonicalize(["caller", call.server, call.tool, call.key]))
 
 
 def is_gone(commitment: str | None, rebuilt: Rebuilt, envelopes: StoredEnvelopes) -> bool:

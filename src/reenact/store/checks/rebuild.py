@@ -24,6 +24,8 @@ class KeyedCall:
     skill_id: str
     args: str | None
     is_write: bool
+    request: Mapping[str, Any] | None = None
+    """Of a trace that another runtime wrote: its proposal, with arguments and key as they were given."""
     status: str | None = None
     dispatched: bool = True
 
@@ -36,6 +38,8 @@ class KeyedCall:
             return "in_doubt"
         if self.status is None:
             return "reserved"
+        if self.request is not None:
+            return "released" if self.status == "DENIED" else "completed"
         return "completed" if self.status == "SUCCESS" else "released"
 
 
@@ -120,6 +124,11 @@ class Rebuilt:
             self.opening = self.opening or event.get("data")
 
     @property
+    def is_foreign(self) -> bool:
+        """Written by another runtime through the log's own interface."""
+        return self.run is not None and self.run.get("kind") == "trace"
+
+    @property
     def is_session(self) -> bool:
         """Calls of a session run side by side, so that their payloads have no order that the lines would show."""
         return self.run is not None and self.run.get("kind") == "session"
@@ -139,14 +148,18 @@ class Rebuilt:
         trace_id = str(entry.get("trace_id"))
         kind = entry.get("artifact_type")
         meta = part(artifact, "meta")
-        if kind == "action_request":
+        if self.is_foreign and kind == "action_request":
+            self.traces[len(self.traces)] = (trace_id, "call", n)
+            self._requests[trace_id] = (artifact, {})
+        elif kind == "action_request":
             index = meta.get("step_index")
             if isinstance(index, int):
                 self.traces[index] = (trace_id, str(meta.get("step_id")), n)
             if meta.get("idempotency_source") == "caller":
                 self._requests[trace_id] = (artifact, meta)
         elif kind == "tool_call" and trace_id in self._requests:
-            self.keyed[trace_id] = keyed_call(trace_id, artifact, *self._requests.pop(trace_id))
+            call = self.keyed[trace_id] = keyed_call(trace_id, artifact, *self._requests.pop(trace_id))
+            call.request = part(artifact, "call") if self.is_foreign else None
         elif kind == "tool_effect" and trace_id in self.keyed:
             call = self.keyed[trace_id]
             call.status = str(part(artifact, "outcome").get("status"))

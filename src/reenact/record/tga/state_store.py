@@ -1,17 +1,20 @@
 """The state store of the log's specification, as a view over a `Store`: traces and entries, without runs.
 
 A thin view: an entry and its artifact become lines of a commit, appended under the lease of the trace's run. So they
-stand in the run chain like all others, and an entry without its artifact is refused, since both commit together.
-A trace that no run of the store has begun gets a run of its own, which bears its id; only this view goes on with it.
+stand in the run chain like all others, and an entry without its artifact is refused, since both commit together. A
+tool_call reserves its key in that commit, and the entry that ends a trace seals it. A trace that no run of the store
+has begun gets a run of its own, which bears its id; only this view goes on with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from reenact.contracts.artifacts import (
     Artifact,
@@ -20,17 +23,33 @@ from reenact.contracts.artifacts import (
     ExecutionState,
     LogEntry,
     Record,
+    SupervisorDecision,
+    ToolCall,
+    ToolEffect,
 )
-from reenact.contracts.records import RunRecord
-from reenact.errors import ConcurrentExecution, RunNotFound, UsageError
+from reenact.contracts.records import RunRecord, Seal
+from reenact.errors import (
+    ConcurrentExecution,
+    EvidenceError,
+    LockAcquireFailed,
+    RecoveryFailed,
+    RunNotFound,
+    StateError,
+    UsageError,
+)
 from reenact.journal import chain
+from reenact.journal.chain import MerkleTree
 from reenact.journal.fold import TraceFold, check_checkpoint
 from reenact.journal.lines import Line, decode_artifact, decode_line, split_body
-from reenact.journal.run_fold import RunFold
+from reenact.journal.run_fold import RunFold, state_after, trace_leaf
+from reenact.record.tga import keys
 from reenact.store.base import Lease, NewRun, NewTrace, Store, Unit
+from reenact.store.heartbeat import Heartbeat
+from reenact.store.open import open_store
 from reenact.store.owner import owner_name
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import Clock, SystemClock
+from reenact.values.digest import ZERO_DIGEST
 from reenact.version import __version__
 
 R = TypeVar("R", bound=Record)
@@ -44,15 +63,24 @@ class Held:
     fold: RunFold
     traces: set[str] = field(default_factory=set)
 
+    @property
+    def is_foreign(self) -> bool:
+        """Begun here, and not by a run of Reenact's own."""
+        return self.fold.record is not None and self.fold.record.kind == "trace"
+
 
 class TgaStateStore:
-    """The verbs of the log's specification on a `Store`. A refused append changes nothing and keeps the lock."""
+    """The verbs of the log's specification on a store, given as one or by its URL.
 
-    def __init__(self, store: Store, *, clock: Clock | None = None) -> None:
-        self._store = store
+    A refused append changes nothing and keeps the lock. A lock is renewed until it is released, or the process ends.
+    """
+
+    def __init__(self, store: Store | str | None = None, *, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
+        self._store = open_store(store, clock=self._clock) if store is None or isinstance(store, str) else store
         self._owner = owner_name(self._clock.random_bytes(8).hex())
         self._held: dict[str, Held] = {}
+        self._heartbeat = Heartbeat(self._store)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -109,6 +137,7 @@ class TgaStateStore:
         held = self._held.get(run_id)
         if held is None:
             held = self._held[run_id] = self._take(run_id)
+            self._heartbeat.keep(run_id, lambda: held.lease)
         held.traces.add(trace_id)
         return held.lease
 
@@ -120,8 +149,12 @@ class TgaStateStore:
             return
         held.traces.discard(trace_id)
         if not held.traces:
-            del self._held[run_id]
+            self._let_go(run_id)
             self._store.release(held.lease)
+
+    def _let_go(self, run_id: str) -> None:
+        self._held.pop(run_id, None)
+        self._heartbeat.drop(run_id)
 
     def _run_of(self, trace_id: str) -> str:
         row = self._store.trace(trace_id)
@@ -144,7 +177,7 @@ class TgaStateStore:
         record = RunRecord(
             agent_id=run_id,
             capability_key=self._store.signing_key.kid,
-            kind="session",
+            kind="trace",
             mode="live",
             parent_run=None,
             plan=None,
@@ -157,11 +190,12 @@ class TgaStateStore:
         )
         fold.apply_run(record)
         new_run = NewRun(
-            kind="session", mode="live", parent_run=None, plan_id=run_id, agent_id=run_id, started_at=started_at,
+            kind="trace", mode="live", parent_run=None, plan_id=run_id, agent_id=run_id, started_at=started_at,
             dedupe_key=self._clock.random_bytes(32),
         )  # fmt: skip
         try:
-            lease = self._append(None, fold, chain.run_line(record), new_run=new_run)
+            unit = Unit(run_id=run_id, n=0, body=chain.run_line(record), new_run=new_run)
+            lease = self._append(None, fold, unit)
         except UsageError:
             # Somebody began it a moment ago: then the lock is theirs.
             lease = self._store.acquire(run_id, self._owner)
@@ -181,14 +215,24 @@ class TgaStateStore:
             raise UsageError("an entry is appended together with its artifact; give both")
         logged = as_record(entry, LogEntry)
         made = as_artifact(artifact, logged.artifact_type)
+        if isinstance(made, SupervisorDecision) and (made.decision == "APPROVE") != (
+            made.minted_capability is not UNSET
+        ):
+            raise UsageError("a decision has minted_capability where it approves, and only there")
         trace = self._trace(logged.trace_id) or TraceFold(logged.trace_id)
         trace.apply(logged, made)
         held = self._held.get(self._run_of(logged.trace_id))
         if held is None:
             raise ConcurrentExecution(f"trace {logged.trace_id}: take its lock first, then append")
-        line = canonicalize({"artifact": made, "entry": logged, "kind": "entry"}) + b"\n"
-        new = [NewTrace(trace.trace_id, trace.step_index, "call")] if logged.sequence_number == 1 else []
-        self._commit(held, line, traces=new)
+        unit = Unit(run_id=held.fold.run_id, n=0, body=entry_line(logged, made))
+        if logged.sequence_number == 1:
+            unit.traces = [NewTrace(trace.trace_id, trace.step_index, "call")]
+        if held.is_foreign:
+            unit.reservations = keys.reserved(self._store, trace, made)
+            unit.completions = keys.completed(self._store, trace, made)
+            unit.seal = self._seal(held.fold, trace) if trace.terminal else None
+            unit.status = None if unit.seal is None else unit.seal.status
+        self._commit(held, unit)
         held.fold.apply_entry(logged, made, recompute=False)
         return state_of(trace)
 
@@ -200,35 +244,98 @@ class TgaStateStore:
         held = self._held.get(self._run_of(record.trace_id))
         if held is None:
             raise ConcurrentExecution(f"trace {record.trace_id}: take its lock first, then write its checkpoint")
-        self._commit(held, chain.checkpoint_line(record))
+        self._commit(held, Unit(run_id=held.fold.run_id, n=0, body=chain.checkpoint_line(record)))
 
-    def _commit(self, held: Held, line: bytes, traces: list[NewTrace] | None = None) -> None:
+    def _seal(self, fold: RunFold, trace: TraceFold) -> Seal:
+        """With the entry that ends its one trace a run ends."""
+        root = MerkleTree()
+        root.append(trace_leaf(trace))
+        return Seal(
+            attempts_root=MerkleTree().root(),
+            commits=fold.commits + 1,
+            plan_hash=None,
+            prev_store_seal=ZERO_DIGEST,
+            root=root.root(),
+            run_head="",
+            run_id=fold.run_id,
+            sealed_at=self._clock.timestamp(),
+            status="completed" if trace.state == "COMPLETED" else "failed",
+            steps_planned=1,
+            traces=1,
+        )
+
+    def _commit(self, held: Held, unit: Unit) -> None:
         try:
-            held.lease = self._append(held.lease, held.fold, line, traces=traces)
+            held.lease = self._append(held.lease, held.fold, unit)
         except ConcurrentExecution:
-            self._held.pop(held.fold.run_id, None)
+            self._let_go(held.fold.run_id)
             raise
 
-    def _append(
-        self,
-        lease: Lease | None,
-        fold: RunFold,
-        line: bytes,
-        *,
-        new_run: NewRun | None = None,
-        traces: list[NewTrace] | None = None,
-    ) -> Lease:
-        body = chain.commit_line(fold.commits + 1, fold.head, fold.run_id) + line
-        unit = Unit(
-            run_id=fold.run_id,
-            n=fold.commits + 1,
-            body=body,
-            traces=traces or [],
-            new_run=new_run,
-        )
+    def _append(self, lease: Lease | None, fold: RunFold, unit: Unit) -> Lease:
+        unit.n = fold.commits + 1
+        unit.body = chain.commit_line(unit.n, fold.head, fold.run_id) + unit.body
         taken = self._store.append(unit, lease, owner=self._owner)
         fold.commits, fold.head = unit.n, taken.head
         return taken.lease
+
+    # -- recovery --------------------------------------------------------------------------------------------------
+
+    async def load_effect(self, server: str, tool: str, key: str) -> ToolEffect | None:
+        """What came of the call under this key; None while there was none, or nobody knows yet."""
+        record = self._store.key_record(server, tool, keys.key_of(self._store.key_secret, server, tool, key))
+        trace = None if record is None or record.state != "completed" else self._trace(record.trace_id)
+        return None if trace is None else trace.effect
+
+    async def recover_trace(self, trace_id: str, dispatch: Dispatch) -> ExecutionState:
+        """Go on with a trace whose executor died: what was sent without an effect is sent again, as it stands.
+
+        `dispatch` is given the same ToolCall, with its id and key, and gives the ToolEffect, whose digest is made here.
+        A trace that has ended, or was not sent yet, is left as it is. STATE_RECOVERY_FAILED where its log is damaged.
+        """
+        try:
+            await self.acquire_trace_lock(trace_id)
+            await self.load_latest_checkpoint(trace_id)
+            trace = self._trace(trace_id)
+        except LockAcquireFailed:
+            raise
+        except (StateError, EvidenceError) as error:
+            await self.release_trace_lock(trace_id)
+            raise RecoveryFailed(f"trace {trace_id} cannot be recovered: {error}") from error
+        try:
+            if trace is None:
+                raise RunNotFound(f"trace {trace_id} has no entry")
+            if trace.state != "EXECUTING" or trace.call is None:
+                return state_of(trace)
+            effect = as_artifact(await dispatch(trace.call), "tool_effect")
+            assert isinstance(effect, ToolEffect)
+            return await self.append_log_entry(*next_entry(trace, effect))
+        finally:
+            await self.release_trace_lock(trace_id)
+
+
+Dispatch = Callable[[ToolCall], Awaitable[ToolEffect | Mapping[str, object]]]
+
+
+def next_entry(trace: TraceFold, effect: ToolEffect) -> tuple[LogEntry, ToolEffect]:
+    """The entry that records what came of a trace's call, and the effect with its digest."""
+    assert trace.call is not None
+    logged = chain.log(
+        replace(effect, digest=UNSET),
+        "tool_effect",
+        effect.tool_effect_id,
+        sequence=trace.sequence + 1,
+        prev=trace.head,
+        from_state=trace.state,
+        to_state=state_after(effect),
+        tool_call_id=trace.call.tool_call_id,
+        idempotency_key=trace.call.idempotency_key,
+    )
+    assert isinstance(logged.artifact, ToolEffect)
+    return logged.entry, logged.artifact
+
+
+def entry_line(entry: LogEntry, artifact: Artifact) -> bytes:
+    return canonicalize({"artifact": artifact, "entry": entry, "kind": "entry"}) + b"\n"
 
 
 def state_of(trace: TraceFold) -> ExecutionState:
