@@ -12,7 +12,7 @@ import rfc8785
 from tools.vectors.pieces import b64, key_of, kid_of, public_bytes
 
 from reenact.verify import shapes, verify_lines
-from reenact.verify.attempts import AttemptChain
+from reenact.verify.calls.attempts import AttemptChain
 from reenact.verify.payloads import Value, check_erasures, open_envelope
 from reenact.verify.report import Findings, Problem
 from reenact.verify.tree import Tree

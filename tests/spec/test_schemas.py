@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from reenact.verify import shapes
-from reenact.verify.attempts import form_problem
+from reenact.verify.calls.attempts import form_problem
 from reenact.verify.lines import fit
 from reenact.verify.report import Problem
 from tests.conftest import ROOT

@@ -8,7 +8,7 @@ import pytest
 from tools.vectors.scenarios import BUSY, CHANGES
 
 from reenact.verify import Report
-from reenact.verify.rules import grown_wait
+from reenact.verify.calls.rules import grown_wait
 from tests.verify.test_contradictions import judge, new_run, one_step
 
 TIMED_OUT = {"exceptions": [{"type": "builtins.TimeoutError", "errno": None}]}

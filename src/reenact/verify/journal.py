@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, digest
+from reenact.verify.calls.foreign import ForeignLine, ForeignTrace
+from reenact.verify.calls.rules import RunRules
 from reenact.verify.capability import KeyRing
-from reenact.verify.foreign import ForeignLine, ForeignTrace
 from reenact.verify.lines import (
     COMMIT_START,
     MAX_LINE_BYTES,
@@ -28,7 +29,6 @@ from reenact.verify.order import CommitOrder
 from reenact.verify.payloads import PayloadCheck, Value
 from reenact.verify.plan import CallsMade, aborts, check_accepted, check_parent, check_run_plan, plan_hash, read_plan
 from reenact.verify.report import Findings, Problem, Where, first_difference
-from reenact.verify.rules import RunRules
 from reenact.verify.shapes import (
     ActionRequest,
     AnyArtifact,

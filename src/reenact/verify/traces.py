@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import digest, hmac_hex, sha256_hex
-from reenact.verify.attempts import AttemptChain
+from reenact.verify.calls.attempts import AttemptChain
 from reenact.verify.capability import KeyRing, Token, check_capability, milliseconds
 from reenact.verify.entries import EntryChain, artifact_problem, link_problem
 from reenact.verify.lines import EntryLine, fit
@@ -131,7 +131,7 @@ class Trace:
             }
         )
 
-    def entry(self, line: EntryLine, value: Mapping[str, Any], scene: Scene) -> Iterator[Problem]:
+    def entry(self, line: EntryLine, value: Mapping[str, Any], scene: Scene, /) -> Iterator[Problem]:
         """Append an entry with its artifact; yields what is wrong, the most telling first."""
         broken = self.damaged
         if self.step_id is None and isinstance(line.artifact, ActionRequest):
@@ -284,7 +284,7 @@ class Trace:
         """By its key: nothing is sent for such a call."""
         return self.decision is not None and self.decision.meta.gate == "key"
 
-    def attempt(self, record: Attempt, value: Mapping[str, Any]) -> Iterator[Problem]:
+    def attempt(self, record: Attempt, value: Mapping[str, Any], /) -> Iterator[Problem]:
         """Append an attempt record."""
         if self.damaged:
             return

@@ -97,7 +97,7 @@ class ForeignTrace(Trace):
         super().__init__(trace_id, index)
         self._plan_id: str | None = None
 
-    def entry(self, line: EntryLine, value: Mapping[str, Any], scene: Scene) -> Iterator[Problem]:  # noqa: ARG002
+    def entry(self, line: EntryLine, value: Mapping[str, Any], _scene: Scene, /) -> Iterator[Problem]:
         broken = self.damaged
         artifact, entry = line.artifact, line.entry
         self._plan_id = self._plan_id or artifact.plan_id
@@ -157,7 +157,7 @@ class ForeignTrace(Trace):
             ]
         return first_difference("ARTIFACT_LINK", pairs)
 
-    def attempt(self, record: Attempt, value: Mapping[str, Any]) -> Iterator[Problem]:  # noqa: ARG002
+    def attempt(self, _record: Attempt, _value: Mapping[str, Any], /) -> Iterator[Problem]:
         yield Problem("ATTEMPT_CHAIN", "an attempt in a trace of another runtime, which records none")
 
     def checkpoint(self, record: Checkpoint, plan_id: str) -> Problem | None:
