@@ -20,7 +20,9 @@ UNFINISHED: Final[tuple[RunStatus, ...]] = ("pending", "running", "waiting", "he
 ENDED: Final[tuple[RunStatus, ...]] = ("completed", "failed", "cancelled")
 """Each with a seal: nothing is appended to such a run any more."""
 AttemptKind = Literal["attempt", "lost", "redispatch", "served"]
-EventType = Literal["turn", "verify", "now", "finish", "resolve", "cancel", "synthesized", "late", "accept_changed"]
+EventType = Literal[
+    "turn", "verify", "now", "finish", "resolve", "cancel", "synthesized", "late", "accept_changed", "went_on"
+]
 
 
 class CommitLine(Record, frozen=True, kw_only=True):

@@ -65,6 +65,8 @@ class RunFold:
         self.events: list[Event] = []
         self.freed: dict[str, int] = {}
         """Open traces in doubt that a person said to send again, and how many attempt records they had by then."""
+        self.went_on: dict[str, tuple[int, Event]] = {}
+        """By trace, the last word on a caller that went on without its answer, and its commit."""
         self.votes: dict[str, Vote] = {}
         self.parked: dict[str, int] = {}
         """Open traces that left a checkpoint, and at which entry."""
@@ -215,6 +217,8 @@ class RunFold:
             self.turn, self.turns = self.turns, self.turns + 1
         elif event.type == "resolve" and event.reason is not None and event.trace_id in self.open:
             self.freed[event.trace_id] = len(self.open[event.trace_id].attempts)
+        elif event.type == "went_on" and event.trace_id is not None:
+            self.went_on[event.trace_id] = (self.commits + 1, event)
         self.events.append(event)
 
     def apply_run_checkpoint(self, checkpoint: RunCheckpoint, run_head: str) -> None:

@@ -27,7 +27,16 @@ from reenact.verify.lines import (
 )
 from reenact.verify.order import CommitOrder
 from reenact.verify.payloads import PayloadCheck, Value
-from reenact.verify.plan import CallsMade, aborts, check_accepted, check_parent, check_run_plan, plan_hash, read_plan
+from reenact.verify.plan import (
+    CallsMade,
+    aborts,
+    check_accepted,
+    check_parent,
+    check_run_plan,
+    check_went_on,
+    plan_hash,
+    read_plan,
+)
 from reenact.verify.report import Findings, Problem, Where, first_difference
 from reenact.verify.shapes import (
     ActionRequest,
@@ -46,7 +55,7 @@ from reenact.verify.traces import KeyCheck, Scene, Trace
 from reenact.verify.tree import Tree
 
 GIVE_UP_AFTER: Final = 1000
-ABOUT_A_CALL: Final = frozenset({"resolve", "synthesized", "late"})
+ABOUT_A_CALL: Final = frozenset({"resolve", "synthesized", "late", "went_on"})
 
 
 class JournalCheck:
@@ -249,9 +258,10 @@ class JournalCheck:
             self.findings.add(Problem("RUN_MISMATCH", what), where)
         self.payloads.see(event.reason, where)
         self.payloads.see(event.data, where)
-        if event.type == "accept_changed":
+        if event.type in ("accept_changed", "went_on"):
             said = None if event.data is None else self.payloads.value(event.data, where)
-            self._report(check_accepted(event, said, self.plan))
+            accepted = event.type == "accept_changed"
+            self._report(check_accepted(event, said, self.plan) if accepted else check_went_on(event, said, self.run))
         if event.type == "finish" and event.data and self.run is not None and self.run.kind == "session":
             self._assembled = self.commits
             self._report(self._load_plan(event.data))

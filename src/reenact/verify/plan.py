@@ -14,7 +14,7 @@ from reenact.values.ids import project_uuid7
 from reenact.verify.lines import fit
 from reenact.verify.payloads import Value
 from reenact.verify.report import Problem, first_difference
-from reenact.verify.shapes import AcceptedSkill, ActionRequest, Event, Plan, RequestMeta, Run
+from reenact.verify.shapes import AcceptedSkill, ActionRequest, Event, Plan, RequestMeta, Run, WentOn
 
 
 def plan_hash(document: Any) -> str:
@@ -73,6 +73,20 @@ def check_accepted(event: Event, said: Value | None, plan: Plan | None) -> Probl
         return skill if isinstance(skill, Problem) else None
     pinned = plan.context.pins.skills.get(skill.skill)
     return first_difference("PLAN_MISMATCH", (("the definition that the plan pins", pinned, skill.pinned),))
+
+
+def check_went_on(event: Event, said: Value | None, run: Run | None) -> Problem | None:
+    """A program went on without the answer to a call: only a session's does, and it says how that was."""
+    if (run is not None and run.kind != "session") or event.data is None:
+        return Problem("RUN_MISMATCH", "a caller went on without an answer, in a run of a plan or without saying how")
+    went: WentOn | Problem | None = None if said is None else fit(said.value, WentOn, "PAYLOAD_CONTENT")
+    if not isinstance(went, WentOn):
+        return went
+    given = {name for name in ("waited_ms", "open_ms", "status", "message") if getattr(went, name) is not UNSET}
+    of_why = {"cancelled": {"waited_ms", "open_ms"}, "waiting": {"status", "message"}, "answered": set[str]()}
+    if given == of_why[went.why]:
+        return None
+    return Problem("PAYLOAD_CONTENT", f"a caller went on ({went.why}) with what is said of another way")
 
 
 def aborts(plan: Plan, step_index: int) -> bool:

@@ -193,12 +193,25 @@ class Run(Shape):
 
 class Event(Shape):
     schema: Literal["reenact.event.v1"]
-    type: Literal["turn", "verify", "now", "finish", "resolve", "cancel", "synthesized", "late", "accept_changed"]
+    type: Literal[
+        "turn", "verify", "now", "finish", "resolve", "cancel", "synthesized", "late", "accept_changed", "went_on"
+    ]
     ts: Time
     who: Who | None
     reason: Hex64 | None
     trace_id: Uuid7 | None
     data: Hex64 | None
+
+
+class WentOn(Shape):
+    """The payload of a `went_on` event; `status` and `message` of a call that waits, the times of one that was cut."""
+
+    lane: str
+    why: Literal["cancelled", "waiting", "answered"]
+    waited_ms: Count | UnsetType = UNSET
+    open_ms: Count | UnsetType = UNSET
+    status: Literal["waiting", "held"] | UnsetType = UNSET
+    message: str | UnsetType = UNSET
 
 
 class AcceptedSkill(Shape):

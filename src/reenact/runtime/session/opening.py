@@ -160,6 +160,7 @@ class SessionOpening:
     async def _forked(self, session: Session, answers: Answers, diverged: Diverged) -> None:
         accepted = forking.refuse_unaccepted(answers, self._accept, diverged)
         await session.quiet()
+        await session.record_unanswered()
         assert self._hold is not None
         old, hold = self._hold.run, self._hold
         run = await forking.continued(self._engine, old, answers, accepted, diverged)
@@ -184,6 +185,8 @@ class SessionOpening:
             session.cancel_calls()
             await session.quiet()
             raise
+        if isinstance(error, Exception):
+            await session.record_unanswered(error)
 
     def _stopped_as(self, error: WaitingForPerson) -> RunStatus:
         """What was answered meanwhile no longer waits: somebody may go on with it."""

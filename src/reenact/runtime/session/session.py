@@ -10,7 +10,8 @@ from datetime import datetime
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import RunStatus
-from reenact.errors import ConcurrentExecution, Diverged, RunEnded, UsageError
+from reenact.errors import ConcurrentExecution, Diverged, RunEnded, UsageError, WaitingForPerson
+from reenact.journal.fold import TraceFold
 from reenact.runtime.call import begin, unrecorded
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.dispatch import make_durable
@@ -22,6 +23,7 @@ from reenact.runtime.run import Run
 from reenact.runtime.session import closing, history, models, settling
 from reenact.runtime.session.answering.answers import Answers, Asked, Ended, RecordedCall
 from reenact.runtime.session.answering.told import Told
+from reenact.runtime.session.answering.went_on import Unanswered
 from reenact.runtime.session.arguments import (
     StepNames,
     check_arguments,
@@ -63,6 +65,9 @@ class Session(ForeignTools):
         self._tools: dict[str, int] = {}
         """Names that can be recorded as they are, by what was known of secrets when that was looked at."""
         self._told = Told(lambda: self._run, self._plan, answers)
+        self._unsettled: dict[str, RecordedCall] = {}
+        """By name, calls of the record that the program went on without."""
+        self._unanswered = None if answers is None else Unanswered(answers.lanes, engine.clock)
         self._redactor = run.redactor if isinstance(run, Ended) else run.journal.book.redactor
         self._placing = threading.Lock()
         self._closing = False
@@ -171,7 +176,7 @@ class Session(ForeignTools):
         answers = self._answers
         found = None if answers is None else answers.find_now(asked)
         in_test = isinstance(self._at, Ended) and self._at.check is not None
-        return found.answer() if found is not None and found.is_finished and not in_test else found
+        return found.answer() if found is not None and found.answers_at_once and not in_test else found
 
     async def answer(
         self, asked: Asked, found: RecordedCall | None = None, *, on_progress: Callable[[str], None] | None = None
@@ -181,12 +186,11 @@ class Session(ForeignTools):
             found = await self._find(self._answers, asked)
         if asked.skill is not None:
             self._plan.take(asked.skill)
-        if found is None:
-            call = self._begun(asked)
-        elif found.is_finished:
-            return await self._recorded_answer(found, asked)
-        else:
-            return await self._open_call(found)
+        if found is not None:
+            return await self._found(found, asked)
+        if self._unanswered is not None and self._unanswered.calls:
+            await self._unanswered.record(self._run, asked.lane)
+        call = self._begun(asked)
         if on_progress is not None:
             self._engine.on_progress[call.run.run_id, call.step.step_id] = on_progress
         try:
@@ -194,10 +198,34 @@ class Session(ForeignTools):
         except Lost as lost:
             return self._handed_over(call, lost.outcome)
         except Parked as parked:
-            raise settling.as_waiting(parked, self.run_id, call.step.step_id) from None
+            told = settling.as_waiting(parked, self.run_id, call.step.step_id)
+            self._without_answer(call.trace, asked, told)
+            raise told from None
+        except asyncio.CancelledError as cancelled:
+            self._without_answer(call.trace, asked, cancelled)
+            raise
         finally:
             if on_progress is not None:
                 del self._engine.on_progress[call.run.run_id, call.step.step_id]
+
+    async def _found(self, found: RecordedCall, asked: Asked) -> StructuredOutcome:
+        """What the record has; where its caller went on without an answer, as it was then."""
+        if found.went_on is not None and self._unanswered is not None:
+            self._unsettled[found.name] = found
+            await self._unanswered.as_it_went(found.trace, found.went_on, asked.lane)
+            del self._unsettled[found.name]
+        if found.is_finished:
+            return await self._recorded_answer(found, asked)
+        try:
+            return await self._open_call(found)
+        except (asyncio.CancelledError, WaitingForPerson) as stopped:
+            self._without_answer(found.trace, asked, stopped)
+            raise
+
+    def _without_answer(self, trace: TraceFold, asked: Asked, why: BaseException) -> None:
+        """Its caller gave up on it, or is told to wait: should that one go on, it is recorded first."""
+        if self._unanswered is not None and not isinstance(self._at, Ended):
+            self._unanswered.keep(self.run_id, trace, asked.lane, why)
 
     async def _find(self, answers: Answers, asked: Asked) -> RecordedCall | None:
         """In the record. A program that goes another way is stopped, or goes on as another run."""
@@ -381,12 +409,19 @@ class Session(ForeignTools):
     async def settle(self) -> list[StructuredOutcome]:
         """Drive to their end the calls that an earlier process left open, and those that waited for a person.
 
+        In a session with an id also what came of those that the program went on without, and that have ended since.
         Raises WaitingForPerson, after all others, where one cannot go on yet.
         """
         self._check_inside()
-        settling.hear(self._run)
-        left_open = list(self._run.journal.fold.open.values())
-        return await settling.settle(self._run, left_open, self._driven, self._in_flight)
+        ended = [call for call in self._unsettled.values() if call.is_finished]
+        driven: list[StructuredOutcome] = []
+        if not isinstance(self._at, Ended):
+            settling.hear(self._at)
+            left_open = list(self._at.journal.fold.open.values())
+            driven = await settling.settle(self._at, left_open, self._driven, self._in_flight)
+        for call in ended:
+            del self._unsettled[call.name]
+        return [*(call.answer() for call in ended), *driven]
 
     async def settle_voted(self) -> list[StructuredOutcome]:
         """Drive the calls that a person has approved or denied meanwhile. One that was sent is no longer about that."""
@@ -424,6 +459,15 @@ class Session(ForeignTools):
         left = self._answers.unasked() if self._answers.in_test else []
         if left:
             error.add_note(f"until then the program did not ask for {self._answers.listed(left)} of the record")
+
+    async def record_unanswered(self, error: BaseException | None = None) -> None:
+        """Calls whose callers have no answer, before the program goes on as another run, or ends with `error`."""
+        if self._unanswered is None or isinstance(self._at, Ended):
+            return
+        if error is None:
+            await self._unanswered.record(self._at)
+        else:
+            await self._unanswered.ended_by(self._at, error)
 
     def cancel_calls(self) -> None:
         """Cancel what is under way in other tasks."""

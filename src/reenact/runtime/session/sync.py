@@ -35,7 +35,7 @@ class LoopThread:
             self._loop.run_forever()
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """What `work` gives. Ctrl-C cancels it, and comes through once it has ended."""
+        """What `work` gives. What breaks off the wait (Ctrl-C, an alarm) cancels it, and comes through at its end."""
         if self._ends:
             work.close()
             raise UsageError("the block of this session has ended; open another one, or this one again with resume=…")
@@ -50,9 +50,10 @@ class LoopThread:
         future = asyncio.run_coroutine_threadsafe(whole(), self._loop)
         try:
             return future.result()
-        except KeyboardInterrupt:
-            future.cancel()
-            ended.wait(GRACE_S)
+        except BaseException:
+            if not future.done():
+                future.cancel()
+                ended.wait(GRACE_S)
             raise
 
     def stop(self) -> None:

@@ -14,6 +14,7 @@ from reenact.record.outcomes import build_outcome, with_output
 from reenact.record.reader import RecordedStep
 from reenact.record.told import loss_outcome
 from reenact.runtime.session.answering.lanes import Lane, lane_of_step
+from reenact.runtime.session.answering.went_on import WentOn
 from reenact.runtime.session.plan import Document, SessionPlan
 from reenact.runtime.writing.redaction import Redactor
 from reenact.skills.skill import Skill
@@ -64,6 +65,8 @@ class RecordedCall:
     """The commit after which its caller had an answer."""
     loss: Attempt | None = None
     """Where its caller was told that the answer is lost, and went on: the record of that."""
+    went_on: WentOn | None = None
+    """Where its caller went on without any answer."""
     is_asked: bool = False
 
     @property
@@ -78,6 +81,10 @@ class RecordedCall:
     def is_finished(self) -> bool:
         """Whether its caller had an answer that will not change."""
         return self.step.finished or self.loss is not None
+
+    @property
+    def answers_at_once(self) -> bool:
+        return self.went_on is None and self.is_finished
 
     @property
     def skill_id(self) -> str:
@@ -150,15 +157,22 @@ class LaneRecord:
                 yield call
 
 
-def recorded_call(step: RecordedStep, redactor: Redactor, before: int, loss: Attempt | None) -> RecordedCall:
+def recorded_call(
+    step: RecordedStep, redactor: Redactor, before: int, loss: Attempt | None, went_on: WentOn | None = None
+) -> RecordedCall:
     """`before` is how many commits the runs had that this one continues; `loss` is what the caller was told of one."""
     trace, commits = step.trace, step.commits
     ended = commits.get("tool_effect") or (commits.get("supervisor_decision") if trace.state == "DENIED" else None)
+    returned = before + min([*step.losses.values(), ended if step.finished and ended is not None else LATER])
+    if went_on is not None:
+        returned = min(returned, went_on.commit - 1)  # that stands beside what was called next
+        loss = None if step.finished else loss
     return RecordedCall(
         step=step,
         redactor=redactor,
         lane=lane_of_step(step),
         begun=before + commits.get("action_request", 0),
-        returned=before + min([*step.losses.values(), ended if step.finished and ended is not None else LATER]),
+        returned=returned,
         loss=loss,
+        went_on=went_on,
     )
