@@ -82,7 +82,7 @@ class Trial:
             name = str(parameters.get("name"))
             if step.trace.state == "PENDING" and self.is_asked(engine, row.run_id, step.step_id):
                 self.counted.approvals += 1
-            elif step.trace.state == "EXECUTING" and step.trace.meta("skill_id") in ("charge", "sign"):
+            elif step.trace.state == "EXECUTING" and step.trace.meta("skill_id") in ("charge", "sign", "muse"):
                 happened = name in done
                 output = loops.result(name, int(str(parameters["value"]))) if happened else None
                 asyncio.run(

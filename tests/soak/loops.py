@@ -28,6 +28,8 @@ from reenact.runtime.session.sync import SyncSession
 FOLDER, SEED = "LOOP_FOLDER", "LOOP_SEED"
 SESSION = "loop"
 TIMEOUT_MS = 400
+PATIENCE_S = 0.3
+"""Of a caller with a limit of its own."""
 WRITES = ("charge", "post", "pay", "sign")
 
 
@@ -139,6 +141,14 @@ def sign(ctx: SkillContext, name: str, value: int) -> int:
     return act(ctx, "sign", name, value)
 
 
+@skill("muse", version="1.0.0", tool_class="write", idempotent=False, in_doubt="hold")
+def muse(ctx: SkillContext, name: str, value: int) -> int:
+    """Takes longer than its caller waits."""
+    answer = act(ctx, "muse", name, value)
+    time.sleep(PATIENCE_S + 0.5)
+    return answer
+
+
 def supervisor(proposal: Proposal) -> bool | str:
     return "ask" if proposal.skill_id == "sign" else True
 
@@ -148,6 +158,8 @@ def supervisor(proposal: Proposal) -> bool | str:
 
 class Loop:
     """A program of a given seed; `call` makes a call and gives its outcome."""
+
+    limited_writes: tuple[str, ...] = ()
 
     def __init__(self, seed: str) -> None:
         self.seed = seed
@@ -160,7 +172,7 @@ class Loop:
             kinds = ["call"] * 5 + ["gather"] + (["lanes"] * 2 if depth < 2 else [])
             kind = draw.choice(kinds)
             if kind == "call":
-                found.append((kind, draw.choice(("look", "look", *WRITES))))
+                found.append((kind, draw.choice(("look", "look", *WRITES, *self.limited_writes))))
             elif kind == "gather":
                 found.append(
                     (kind, [draw.choice(("look", "charge", "post", "pay")) for _ in range(draw.randint(2, 3))])
@@ -179,6 +191,8 @@ class Loop:
 
 
 class AsyncLoop(Loop):
+    limited_writes = ("muse",)
+
     async def run(self, session: Session) -> int:
         return await self.lane(session, "main", 0, 7)
 
@@ -199,9 +213,21 @@ class AsyncLoop(Loop):
             return await self.lane(session, f"{lane}.{name}", depth + 1, value)
 
     async def call(self, session: Session, skill_id: str, name: str, value: int) -> int:
+        if skill_id == "muse":
+            return await self.limited(session, name, value)
         key = f"{self.seed}/{name}" if skill_id == "pay" else None
         outcome = await session.call(skill_id, {"name": name, "value": value}, idempotency_key=key)
         return self.heard(skill_id, name, outcome)
+
+    async def limited(self, session: Session, name: str, value: int) -> int:
+        """Gives up on it, and says so to the next; where an earlier start died before that, it may be answered."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await session.call("muse", {"name": name, "value": value})
+            came = 1
+        except TimeoutError:
+            came = 0
+        return int((await session.call("look", {"name": f"{name}.after", "value": came})).ok)
 
 
 class ThreadLoop(Loop):
@@ -261,7 +287,7 @@ def side_by_side(works: list[Callable[[], int]]) -> list[int]:
 
 
 def runtime(folder: Path) -> Runtime:
-    skills = [look, charge, post, pay, sign]
+    skills = [look, charge, post, pay, sign, muse]
     return Runtime(str(folder / "store.db"), skills=skills, supervisor=supervisor)
 
 

@@ -436,6 +436,37 @@ def test_a_sealed_session_has_named_the_plan_that_it_assembled(named: str) -> No
     assert [finding.code for finding in judge(run).findings] == ["PLAN_MISMATCH"]
 
 
+WENT_ON = {"lane": "main", "why": "cancelled", "waited_ms": 1, "open_ms": 2}
+
+
+@pytest.mark.parametrize(
+    ("data", "codes"),
+    [
+        (WENT_ON, []),
+        ({"lane": "main", "why": "waiting", "status": "waiting", "message": "a person is asked"}, []),
+        ({"lane": "main", "why": "answered"}, []),
+        (None, ["RUN_MISMATCH"]),
+        ({**WENT_ON, "why": "bored"}, ["PAYLOAD_CONTENT"]),
+        ({**WENT_ON, "message": "more than it says"}, ["PAYLOAD_CONTENT"]),
+        ({"lane": "main", "why": "waiting"}, ["PAYLOAD_CONTENT"]),
+    ],
+)
+def test_a_caller_that_went_on_says_how_and_only_in_a_session(data: dict[str, Any] | None, codes: list[str]) -> None:
+    run = session(seal=False)
+    about = run.traces[0].trace_id
+    run.event("went_on", data=data, trace_id=about)
+    run.event("finish", data=run.plan)
+    run.seal()
+    assert [finding.code for finding in judge(run).findings] == codes
+    planned = new_run()
+    trace = planned.step(0).request(risk="READ", public=["method"]).approve().call()
+    planned.commit()
+    planned.event("went_on", data=data, trace_id=trace.trace_id)
+    finish(planned, trace)
+    planned.seal()
+    assert [finding.code for finding in judge(planned).findings] == ["RUN_MISMATCH"]
+
+
 @pytest.mark.parametrize("kind", ["resolve", "synthesized", "late"])
 @pytest.mark.parametrize("about", [None, uid(91)])
 def test_an_event_about_a_call_names_one_of_the_run(kind: str, about: str | None) -> None:

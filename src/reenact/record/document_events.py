@@ -18,6 +18,7 @@ TELLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "cancel": ("data", ("reason",)),
     "verify": ("data", ("commands", "exit_codes", "verification_delta")),
     "accept_changed": ("data", ("skill", "pinned", "found")),
+    "went_on": ("data", ("why", "lane")),
     "finish": ("reason", ("confidence",)),
 }
 """type → which of its payloads is opened, and what of it is shown. The others hold plans and values."""

@@ -11,7 +11,6 @@ from datetime import datetime
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import RunStatus
 from reenact.errors import ConcurrentExecution, Diverged, RunEnded, UsageError, WaitingForPerson
-from reenact.journal.fold import TraceFold
 from reenact.runtime.call import begin, unrecorded
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.dispatch import make_durable
@@ -21,9 +20,8 @@ from reenact.runtime.engine import Engine
 from reenact.runtime.parked import Lost, Parked
 from reenact.runtime.run import Run
 from reenact.runtime.session import closing, history, models, settling
-from reenact.runtime.session.answering.answers import Answers, Asked, Ended, RecordedCall
+from reenact.runtime.session.answering.answers import Answers, Asked, Ended, RecordedCall, Unanswered
 from reenact.runtime.session.answering.told import Told
-from reenact.runtime.session.answering.went_on import Unanswered
 from reenact.runtime.session.arguments import (
     StepNames,
     check_arguments,
@@ -199,10 +197,10 @@ class Session(ForeignTools):
             return self._handed_over(call, lost.outcome)
         except Parked as parked:
             told = settling.as_waiting(parked, self.run_id, call.step.step_id)
-            self._without_answer(call.trace, asked, told)
+            self._without_answer(call, asked, told)
             raise told from None
         except asyncio.CancelledError as cancelled:
-            self._without_answer(call.trace, asked, cancelled)
+            self._without_answer(call, asked, cancelled)
             raise
         finally:
             if on_progress is not None:
@@ -219,13 +217,13 @@ class Session(ForeignTools):
         try:
             return await self._open_call(found)
         except (asyncio.CancelledError, WaitingForPerson) as stopped:
-            self._without_answer(found.trace, asked, stopped)
+            self._without_answer(found, asked, stopped)
             raise
 
-    def _without_answer(self, trace: TraceFold, asked: Asked, why: BaseException) -> None:
+    def _without_answer(self, call: Call | RecordedCall, asked: Asked, why: BaseException) -> None:
         """Its caller gave up on it, or is told to wait: should that one go on, it is recorded first."""
         if self._unanswered is not None and not isinstance(self._at, Ended):
-            self._unanswered.keep(self.run_id, trace, asked.lane, why)
+            self._unanswered.keep(self.run_id, call.trace, asked.lane, why)
 
     async def _find(self, answers: Answers, asked: Asked) -> RecordedCall | None:
         """In the record. A program that goes another way is stopped, or goes on as another run."""

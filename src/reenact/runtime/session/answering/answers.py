@@ -25,11 +25,12 @@ from reenact.runtime.session.answering import went_on
 from reenact.runtime.session.answering.calls import Asked, Ended, LaneRecord, RecordedCall, recorded_call
 from reenact.runtime.session.answering.lanes import MAIN, NUMBERED, Lanes, is_under, lane_of
 from reenact.runtime.session.answering.telling import is_as_recorded, listed, on_a_line, shown_call
+from reenact.runtime.session.answering.went_on import Unanswered
 from reenact.runtime.session.plan import Document
 from reenact.runtime.writing.redaction import Redactor
 from reenact.values.difference import first_difference
 
-__all__ = ["Answers", "Asked", "Ended", "RecordedCall"]
+__all__ = ["Answers", "Asked", "Ended", "RecordedCall", "Unanswered"]
 
 PATIENCE_S: Final = 10.0
 """How long a call that the record does not expect yet waits for others to ask for what it does."""
@@ -68,7 +69,7 @@ class Answers:
         for step in found:
             went, then = unanswered.get(step.trace.trace_id), following.get(step.trace.trace_id)
             if went is not None and went.why == "answered":
-                went, then = None, (went.commit - self._commits, "")
+                then, went = (went.commit - self._commits, ""), None
             loss = told_loss(step, then, is_sealed=past.seal is not None)
             self._keep(recorded_call(step, self._redactor, self._commits, loss, went))
         turns = -1  # the first is the opening
