@@ -37,7 +37,7 @@ def facts_of(exception: BaseException) -> Facts:
     The type of a link is the nearest class among its bases that the rules know (a subclass of TimeoutError is a
     TimeoutError), or its own when they know none.
     """
-    chain = list(_chain(exception))
+    chain = list(cause_chain(exception))
     statuses = (_status(link) for link in chain)
     return Facts(
         exceptions=tuple(ExceptionFact(errno=_errno(link), type=_type_name(link)) for link in chain),
@@ -109,7 +109,7 @@ def _root_and_name(type_name: str) -> tuple[str, str]:
     return type_name.partition(".")[0], type_name.rpartition(".")[2] if "." in type_name else ""
 
 
-def _chain(exception: BaseException) -> Iterator[BaseException]:
+def cause_chain(exception: BaseException) -> Iterator[BaseException]:
     """`exception`, then what it was raised from or while handling, outermost first; members of groups in order."""
     seen: set[int] = set()
     ahead = [exception]

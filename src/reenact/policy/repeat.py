@@ -12,9 +12,22 @@ CHILD_DIED = "reenact.runtime.effects.reports.ChildDied"
 PROCESS_DIED = "reenact.runtime.ProcessDied"
 """Stands in the facts of a dispatch that was found open: whoever made it is gone."""
 NOTHING_SENT = frozenset(
-    {"ConnectTimeout", "ConnectTimeoutError", "ConnectionTimeoutError", "NothingSent", "PoolTimeout"}
+    {
+        *("ConnectTimeout", "ConnectTimeoutError", "ConnectionTimeoutError", "NothingSent", "PoolTimeout"),
+        *("ClientConnectorError", "ClientConnectorDNSError", "ClientConnectorSSLError", "EndpointConnectionError"),
+        *("NewConnectionError", "NameResolutionError", "NoCredentialsError", "SSLCertVerificationError"),
+        *("ClientConnectorCertificateError", "CertificateError", "InvalidURL", "UnsupportedProtocol"),
+    }
 )
 """Exceptions of those who never came to send anything; a time limit among them is no lost answer."""
+SENT = frozenset(
+    {
+        *("ReadTimeout", "ReadTimeoutError", "WriteTimeout", "ReadError", "WriteError", "RemoteProtocolError"),
+        *("RemoteDisconnected", "ServerDisconnectedError", "IncompleteRead", "ProtocolError", "ChunkedEncodingError"),
+        *("ConnectionResetError", "BrokenPipeError", "SocketTimeoutError"),
+    }
+)
+"""Exceptions of those who did; another of the same chain may tell of a try before it."""
 
 NEVER_SENT = frozenset(
     {
@@ -46,11 +59,18 @@ def fate_unknown(code: str, facts: Facts) -> bool:
     return code in FATE_UNKNOWN and not never_sent(code, facts)
 
 
-def answer_lost(code: str, facts: Facts) -> bool:
-    """True when something may have been sent, and no answer came back that would tell what became of it."""
-    if any(link.type.rpartition(".")[2] in NOTHING_SENT for link in facts.exceptions):
+def answer_lost(code: str, facts: Facts, *, unsure: bool = False) -> bool:
+    """True when something may have been sent, and no answer came back that would tell what became of it.
+
+    `unsure` of a skill that failed without a word of its own: whatever its exception is, it may have been sent.
+    """
+    names = {link.type.rpartition(".")[2] for link in facts.exceptions}
+    if names & NOTHING_SENT and not names & SENT:
         return False
-    return fate_unknown(code, facts) or any(link.type == CHILD_DIED for link in facts.exceptions)
+    if fate_unknown(code, facts) or any(link.type == CHILD_DIED for link in facts.exceptions):
+        return True
+    refused = facts.http_status is not None and facts.http_status >= 400
+    return unsure and not refused and not never_sent(code, facts)
 
 
 def may_repeat(*, tool_class: str, honours_key: bool, repeatable: bool, code: str, facts: Facts) -> bool:

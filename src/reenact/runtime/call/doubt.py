@@ -45,6 +45,7 @@ class Late(msgspec.Struct, frozen=True, kw_only=True):
     retry_after_ms: int | None = None
     message: str | None = None
     details: dict[str, object] | None = None
+    unsure: bool = False
 
 
 async def known_result(call: Call, number: int, *, wait: bool = True) -> AttemptResult | bool | None:
@@ -157,6 +158,7 @@ def late_result(run: Run, trace_id: str, number: int) -> AttemptResult | None:
                 retry_after_ms=late.retry_after_ms,
                 message=late.message,
                 details=late.details,
+                unsure=late.unsure,
             )
     return None
 
@@ -180,6 +182,7 @@ def keep_late(run: Run) -> int:
             retry_after_ms=result.retry_after_ms,
             message=result.message,
             details=result.details,
+            unsure=result.unsure,
         )
         value = redact(msgspec.to_builtins(late), hints)
         try:

@@ -48,7 +48,7 @@ async def settled(call: Call, result: AttemptResult, code: str, number: int) -> 
 
     Raises Lost where that tells nothing.
     """
-    if not (may_be_lost(call) and answer_lost(code, result.facts)):
+    if not (may_be_lost(call) and answer_lost(code, result.facts, unsure=result.unsure)):
         return result
     call.run.in_doubt.add(call.trace_id)
     try:

@@ -44,6 +44,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     facts: Facts | None = None
     message: str = ""
     details: dict[str, Any] | None = None
+    unsure: bool = False
+    """Whether nobody can tell what it had done when it failed."""
     report: dict[str, Any]
 
 
@@ -109,11 +111,11 @@ def attempt(skill: Skill, ctx: SkillContext, parameters: dict[str, Any]) -> Answ
     try:
         output = skill.call_sync(ctx, parameters)
     except BaseException as error:  # noqa: BLE001  # whatever a skill raises is an outcome
-        return failure(error, ctx.close())
+        return failure(error, ctx.close(), unsure=reports.is_unsure(error, skill.function))
     return Answer(output=output, report=described(ctx.close()))
 
 
-def failure(error: BaseException, report: Remarks) -> Answer:
+def failure(error: BaseException, report: Remarks, *, unsure: bool = False) -> Answer:
     found = facts_of(error)
     details = getattr(error, "details", None)
     return Answer(
@@ -122,6 +124,7 @@ def failure(error: BaseException, report: Remarks) -> Answer:
         details={reports.text(name): reports.plain(value) for name, value in details.items()}
         if isinstance(details, dict)
         else None,
+        unsure=unsure,
         report=described(report),
     )
 

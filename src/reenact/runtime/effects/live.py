@@ -142,6 +142,7 @@ class LiveSource(EffectSource):
             retry_after_ms=reports.whole(report.retry_after_ms),
             message=None if error is None else reports.describe(error, call.step.timeout_ms, latency_ms),
             details=reports.details_of(error),
+            unsure=call.step.skill is not None and reports.is_unsure(error, call.step.skill.function),
         )
 
     async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | str:

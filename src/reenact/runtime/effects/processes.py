@@ -126,7 +126,7 @@ async def call_in_process(skill: Skill, ctx: SkillContext, parameters: Mapping[s
     for name, value in answer.report.items():
         setattr(ctx.report, name, value)
     if answer.facts is not None:
-        raise ChildFailure(answer.message, answer.facts, answer.details)
+        raise ChildFailure(answer.message, answer.facts, answer.details, unsure=answer.unsure)
     return answer.output
 
 

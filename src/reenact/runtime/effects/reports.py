@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import dis
+import inspect
+import traceback
 from collections.abc import Callable, Iterable
+from types import CodeType, TracebackType
+from typing import Final
 
 from msgspec.structs import replace
 
 from reenact.contracts.facts import ExceptionFact, Facts, Usage
 from reenact.contracts.records import SideEffect
-from reenact.errors import SkillError
-from reenact.policy.classify import facts_of
+from reenact.errors import ReenactError, SkillError
+from reenact.policy.classify import cause_chain, facts_of
 from reenact.policy.repeat import STILL_RUNNING
 from reenact.skills.context import Remarks
 from reenact.skills.plain import to_plain
 from reenact.values.canonical import canonicalize
 
+RAISE: Final = dis.opmap["RAISE_VARARGS"]
 MOST = 2**53 - 1
 LONGEST_TEXT = 20_000
 # What the records of the chain may hold: docs/spec/attempts.md.
@@ -34,9 +40,10 @@ INVALID_STATUS = 599
 class ChildFailure(Exception):  # carries what happened elsewhere
     """A skill failed in its own process; the facts were taken there."""
 
-    def __init__(self, message: str, facts: Facts, details: dict[str, object] | None) -> None:
+    def __init__(self, message: str, facts: Facts, details: dict[str, object] | None, *, unsure: bool) -> None:
         super().__init__(message)
         self.facts = facts
+        self.unsure = unsure
         self.details = details or {}
 
 
@@ -59,6 +66,47 @@ def facts(report: Remarks, error: BaseException | None, *, still_running: bool) 
         ),
         finish_reason=None if report.finish_reason is None else text(report.finish_reason),
     )  # fmt: skip
+
+
+def is_unsure(error: BaseException | None, function: Callable[..., object]) -> bool:
+    """Whether nobody can tell what a skill had done when it failed.
+
+    Its own code knows: what it says with `raise` is its word, and so is a SkillError. What comes out of a library, or
+    of an expression that failed, is nobody's: something may have been sent before.
+    """
+    if error is None or isinstance(error, SkillError | ReenactError):
+        return False
+    if isinstance(error, ChildFailure):
+        return error.unsure
+    own, links = own_file(function), list(cause_chain(error))
+    if own is not None and not any(has_passed(link, own) for link in links):
+        return False  # it had not begun
+    if any(raised_in(link) not in (own, None) for link in links):
+        return True
+    last = last_of(error.__traceback__)
+    return last is None or last.tb_frame.f_code.co_code[last.tb_lasti] != RAISE
+
+
+def has_passed(error: BaseException, file: str) -> bool:
+    return any(frame.f_code.co_filename == file for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def own_file(function: Callable[..., object]) -> str | None:
+    """The file that a skill's code stands in; None where nobody can tell."""
+    found = inspect.unwrap(function)
+    code = getattr(found, "__code__", None) or getattr(type(found).__call__, "__code__", None)
+    return code.co_filename if isinstance(code, CodeType) else None
+
+
+def raised_in(error: BaseException) -> str | None:
+    last = last_of(error.__traceback__)
+    return None if last is None else last.tb_frame.f_code.co_filename
+
+
+def last_of(found: TracebackType | None) -> TracebackType | None:
+    while found is not None and found.tb_next is not None:
+        found = found.tb_next
+    return found
 
 
 def recordable(found: Facts) -> tuple[ExceptionFact, ...]:

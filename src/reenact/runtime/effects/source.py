@@ -54,6 +54,8 @@ class AttemptResult(Struct, frozen=True, kw_only=True):
     retry_after_ms: int | None = None
     message: str | None = None
     details: dict[str, object] | None = None
+    unsure: bool = False
+    """It failed, and its skill did not say so itself: what it had done by then is not known."""
     cost_exact: int | None = None
     """Only where the price cannot be computed again, because what it depends on was erased."""
 

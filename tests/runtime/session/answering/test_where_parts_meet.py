@@ -12,7 +12,7 @@ import pytest
 
 from reenact import Runtime, skill
 from reenact.errors import Diverged
-from reenact.runtime.session.answering import answers
+from reenact.runtime.session.answering import answers, went_on
 from reenact.runtime.session.sync import SyncSession
 from reenact.store.checks.verification import verify_run
 from reenact.store.sqlite.store import SqliteStore
@@ -115,13 +115,17 @@ def test_a_session_whose_record_cannot_be_read_gives_its_lease_back(
     start(tmp_path, recorded)
 
 
-def test_an_open_call_that_a_fork_carried_over_is_answered_as_unknown(tmp_path: Path) -> None:
+def test_an_open_call_that_a_fork_carried_over_is_answered_as_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(went_on, "GRACE_S", 0.1)
+
     async def program(*, dies: bool) -> list[str]:
         async with slow_runtime(tmp_path).session(id="order-42", on_divergence="fork") as session:
             found = []
             with session.lane("side"):
                 try:
-                    found.append((await asyncio.wait_for(session.call("slow", {"amount": 1}), 0.1)).code)
+                    found.append((await asyncio.wait_for(session.call("slow", {"amount": 1}), 0.1 if dies else 9)).code)
                 except TimeoutError:
                     found.append("given up")
             found.append((await session.call("look", {"what": "other"})).code)
