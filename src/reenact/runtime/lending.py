@@ -6,7 +6,10 @@ from contextlib import suppress
 from functools import partial
 
 from reenact.contracts.references import secret_names
+from reenact.errors import ReenactError
+from reenact.runtime.call.doubt import late_effect
 from reenact.runtime.effects.live import LiveSource
+from reenact.runtime.effects.source import AttemptCall, AttemptResult
 from reenact.runtime.engine import Engine
 from reenact.runtime.listeners import Notice, tell_all
 from reenact.runtime.plans.steps import RunPlan
@@ -20,7 +23,23 @@ def live_source(engine: Engine, plan: RunPlan) -> LiveSource:
     redactor = redactor_of(engine, plan)
     key_values = engine.store.key_values(plan.plan.agent_id, redactor.redact, redactor.opened)
     services = {**engine.services, KV_SERVICE: key_values}
-    return LiveSource(engine.clock, engine.secrets, services=services, on_progress=partial(tell_progress, engine))
+    return LiveSource(
+        engine.clock,
+        engine.secrets,
+        services=services,
+        on_progress=partial(tell_progress, engine),
+        keep_late=partial(keep_late, engine.store, redactor),
+    )
+
+
+def keep_late(store: Store, redactor: Redactor, call: AttemptCall, result: AttemptResult) -> bool:
+    """What a thread gave that its caller had left, for whoever goes on with the run, in any process; False if not."""
+    late = late_effect(redactor, call.trace_id, call.attempt, result, call.step.redact_hints)
+    try:
+        store.add_late_effect(call.run_id, late)
+    except (ReenactError, OSError):
+        return False
+    return True
 
 
 def redactor_of(engine: Engine, plan: RunPlan, recorded_in: Store | None = None) -> Redactor:

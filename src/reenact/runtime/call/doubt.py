@@ -22,6 +22,7 @@ from reenact.runtime.gates.answer import Refusal
 from reenact.runtime.money import reserved_by
 from reenact.runtime.parked import InDoubt, Parked
 from reenact.runtime.run import Run
+from reenact.runtime.writing.redaction import Redactor
 from reenact.store.base import LateEffect
 from reenact.values.canonical import canonicalize, parse_canonical
 
@@ -57,8 +58,8 @@ async def known_result(call: Call, number: int, *, wait: bool = True) -> Attempt
     run, trace_id = call.run, call.trace_id
     if trace_id not in run.in_doubt or not call.is_live:
         return None
-    late: AttemptResult | bool | None = late_result(run, trace_id, number)
-    late = late or await run.source.left_behind(artifacts.attempt_call(call, number), wait)
+    left = await run.source.left_behind(artifacts.attempt_call(call, number), wait)
+    late: AttemptResult | bool | None = late_result(run, trace_id, number) or left
     under_way = late is True
     if under_way and wait:
         raise held(call, UNDER_WAY)
@@ -165,29 +166,35 @@ def late_result(run: Run, trace_id: str, number: int) -> AttemptResult | None:
 
 def keep_late(run: Run) -> int:
     """Leave what this executor got but may no longer record, for whoever holds the lease now."""
-    kept, redact = 0, run.journal.book.redactor.redact
+    kept, redactor = 0, run.journal.book.redactor
     for trace_id, (number, result, hints) in list(run.unrecorded.results.items()):
-        late = Late(
-            trace_id=trace_id,
-            attempt=number,
-            facts=result.facts,
-            started_at=result.started_at,
-            ended_at=result.ended_at,
-            latency_ms=result.latency_ms,
-            output=redact(result.output, hints),
-            response=None if result.response is SAME else redact(result.response, hints),
-            same=result.response is SAME,
-            side_effects=result.side_effects,
-            request_id=result.request_id,
-            retry_after_ms=result.retry_after_ms,
-            message=result.message,
-            details=result.details,
-            unsure=result.unsure,
-        )
-        value = redact(msgspec.to_builtins(late), hints)
         try:
-            run.store.add_late_effect(run.run_id, LateEffect(trace_id, canonicalize(value)))
+            run.store.add_late_effect(run.run_id, late_effect(redactor, trace_id, number, result, hints))
         except StoreError:
             return kept
         kept += 1
     return kept
+
+
+def late_effect(
+    redactor: Redactor, trace_id: str, number: int, result: AttemptResult, hints: tuple[str, ...]
+) -> LateEffect:
+    redact = redactor.redact
+    late = Late(
+        trace_id=trace_id,
+        attempt=number,
+        facts=result.facts,
+        started_at=result.started_at,
+        ended_at=result.ended_at,
+        latency_ms=result.latency_ms,
+        output=redact(result.output, hints),
+        response=None if result.response is SAME else redact(result.response, hints),
+        same=result.response is SAME,
+        side_effects=result.side_effects,
+        request_id=result.request_id,
+        retry_after_ms=result.retry_after_ms,
+        message=result.message,
+        details=result.details,
+        unsure=result.unsure,
+    )
+    return LateEffect(trace_id, canonicalize(redact(msgspec.to_builtins(late), hints)))

@@ -6,10 +6,10 @@ import asyncio
 import inspect
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Final, NamedTuple
 
 from reenact.contracts.facts import Facts
 from reenact.contracts.references import SCALARS, escape_encrypted_marks, has_encrypted, secret_names, unescape
@@ -20,7 +20,7 @@ from reenact.runtime.effects.coroutines import within
 from reenact.runtime.effects.processes import call_in_process
 from reenact.runtime.effects.secrets import Secrets
 from reenact.runtime.effects.source import NO_FACTS, SAME, AttemptCall, AttemptResult, EffectSource
-from reenact.runtime.effects.threads import THREADS, as_exception, leave_if_forked
+from reenact.runtime.effects.threads import THREADS, leave_if_forked
 from reenact.runtime.gates.permission import refuse_hosts
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.skills.context import SILENT, SkillContext
@@ -28,6 +28,10 @@ from reenact.skills.plain import to_plain
 from reenact.skills.skill import Skill
 from reenact.store.encryption import KEY_VARIABLE
 from reenact.values.clock import Clock
+
+LOOK_S: Final = 0.01
+POLL_S: Final = 0.02
+"""How long a thread that was left is only looked at, and how often where its end is waited for."""
 
 
 class Begun(NamedTuple):
@@ -49,14 +53,15 @@ class LiveSource(EffectSource):
         *,
         services: Mapping[str, object] | None = None,
         on_progress: Callable[[str, str, str], None] | None = None,
+        keep_late: Callable[[AttemptCall, AttemptResult], bool] | None = None,
     ) -> None:
         self._clock = clock
         self._secrets = secrets
         self._services = dict(services or {})
         self._on_progress = on_progress
         self._threads = THREADS
-        self._left: dict[str, tuple[asyncio.Future[Any], Begun]] = {}
-        """Calls of a trace that their caller gave up on while their thread ran."""
+        self._keep_late = keep_late
+        """Makes durable what a thread gives that nobody waits for any more; whether that worked."""
 
     def is_live(self, _step: PlannedStep, /) -> bool:
         return True
@@ -104,19 +109,17 @@ class LiveSource(EffectSource):
 
     async def left_behind(self, call: AttemptCall, wait: bool, /) -> AttemptResult | bool:  # noqa: FBT001
         """What came in the end of a call whose thread was left; `wait` no longer than the step may take."""
-        future, begun = self._left.get(call.trace_id, (None, None))
-        if call.trace_id in THREADS_LEFT:
-            thread, begun = THREADS_LEFT[call.trace_id]
-            future = asyncio.wrap_future(thread)
-        if future is None or begun is None or future.get_loop() is not asyncio.get_running_loop():
+        live = DISPATCHES.get(call.trace_id)
+        if live is None:
             return False
-        done, _ = await asyncio.wait([future], timeout=call.step.timeout_ms / 1000 if wait else 0.01)
-        if not done:
-            return True
-        self._left.pop(call.trace_id, None)
-        THREADS_LEFT.pop(call.trace_id, None)
-        error = future.exception()
-        return self._result(call, begun, None if error else future.result(), error, still_running=False)
+        until = self._clock.monotonic() + (call.step.timeout_ms / 1000 if wait else LOOK_S)
+        while not live.is_over:
+            left = until - self._clock.monotonic()
+            if left <= 0:
+                return True
+            await asyncio.sleep(min(left, POLL_S))
+        DISPATCHES.pop(call.trace_id, None)
+        return live.result if live.result is not None else False
 
     def _result(
         self, call: AttemptCall, begun: Begun, output: object, error: BaseException | None, *, still_running: bool
@@ -214,43 +217,75 @@ class LiveSource(EffectSource):
             return await call_in_process(skill, ctx, parameters, limit_s), False
         if skill.is_async:
             return await within(skill.call_async(ctx, parameters), limit_s, skill.metadata.reference), False
-        if skill.metadata.in_doubt != "redispatch":
-            return await self._call_once(skill, call, begun, parameters)
-        future = self._threads.run(lambda: skill.call_sync(ctx, parameters))
+        live = DISPATCHES[call.trace_id] = Dispatch()
+        work = partial(self._work, live, skill, call, begun, parameters)
+        future = self._threads.run(work)
         try:
             done, _ = await asyncio.wait([future], timeout=limit_s)
         except asyncio.CancelledError:
-            self._left[call.trace_id] = (future, begun)
+            self._leave(live, call, begun)
             raise
-        if not done:
-            future.cancel()  # what it may still raise is nobody's, and no log's
-            return None, True
-        return future.result(), False
+        if not done and skill.metadata.in_doubt == "redispatch":
+            del DISPATCHES[call.trace_id]  # it has failed: what its thread may still say is nobody's
+            future.cancel()
+        elif not done:
+            self._leave(live, call, begun)
+        else:
+            del DISPATCHES[call.trace_id]
+            return future.result(), False
+        return None, True
 
-    async def _call_once(
-        self, skill: Skill, call: AttemptCall, begun: Begun, parameters: Mapping[str, object]
-    ) -> tuple[object, bool]:
-        """The same for what is not sent twice: what its thread gives in the end may settle the doubt."""
-        kept: Future[object] = Future()
+    def _work(
+        self, live: Dispatch, skill: Skill, call: AttemptCall, begun: Begun, parameters: Mapping[str, object]
+    ) -> object:
+        """In the thread. Of one that was left the result is made durable here."""
+        process = os.getpid()
+        try:
+            live.output = skill.call_sync(begun.ctx, parameters)
+        except BaseException as raised:  # noqa: BLE001  # as in every thread of a skill
+            live.error = raised
+        leave_if_forked(process)
+        with live.lock:
+            live.is_over = not live.is_left
+        if not live.is_over:
+            result = live.result = self._left_result(live, call, begun)
+            if self._keep_late is not None and self._keep_late(call, result):
+                DISPATCHES.pop(call.trace_id, None)
+            live.is_over = True
+        if live.error is not None:
+            raise live.error
+        return live.output
 
-        def work() -> None:
-            try:
-                kept.set_result(skill.call_sync(begun.ctx, parameters))
-            except BaseException as error:  # noqa: BLE001  # as in every thread of a skill
-                kept.set_exception(as_exception(error))
+    def _leave(self, live: Dispatch, call: AttemptCall, begun: Begun) -> None:
+        """Nobody waits for it here any more: whoever goes on with its run asks what came of it."""
+        with live.lock:
+            live.is_left = True
+        if live.is_over:
+            live.result = self._left_result(live, call, begun)
 
-        ended = self._threads.run(work)
-        THREADS_LEFT[call.trace_id] = (kept, begun)
-        done, _ = await asyncio.wait([ended], timeout=call.step.timeout_ms / 1000)
-        if not done:
-            return None, True
-        del THREADS_LEFT[call.trace_id]
-        return kept.result(), False
+    def _left_result(self, live: Dispatch, call: AttemptCall, begun: Begun) -> AttemptResult:
+        return self._result(call, begun, live.output, live.error, still_running=False)
 
 
-THREADS_LEFT: dict[str, tuple[Future[object], Begun]] = {}
-"""By trace, calls that are not sent twice, while their thread runs: their run may be left, and opened again here."""
-os.register_at_fork(after_in_child=THREADS_LEFT.clear)
+class Dispatch:
+    """A call that runs in a thread of this process."""
+
+    __slots__ = ("error", "is_left", "is_over", "lock", "output", "result")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.is_left = False
+        """Nobody waits for it any more."""
+        self.is_over = False
+        self.output: object = None
+        self.error: BaseException | None = None
+        self.result: AttemptResult | None = None
+        """Of one that was left, and is over."""
+
+
+DISPATCHES: dict[str, Dispatch] = {}
+"""By trace, the calls that threads of this process make: their run may be left, and opened again here."""
+os.register_at_fork(after_in_child=DISPATCHES.clear)
 
 
 def detach(error: BaseException | None, ambient: BaseException | None) -> None:

@@ -1,0 +1,136 @@
+"""A call that runs in a thread is not sent beside itself, whoever opens its run again; what it gives late is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reenact import Runtime, skill
+from reenact.record.reader import steps_of
+from reenact.runtime.effects import live
+from reenact.runtime.people import decisions as people
+from reenact.store.checks.verification import verify_run
+from tests.runtime.running import plan
+
+
+class World:
+    """A tool that answers when it is told to, and notices that it is called beside itself."""
+
+    def __init__(self, folder: Path, **declared: Any) -> None:
+        self.path = str(folder / "store.db")
+        self.calls = 0
+        self.at_once = 0
+        self.most = 0
+        self.goes_on = threading.Event()
+
+        @skill("send", version="1.0.0", tool_class="write", **declared)
+        def send(to: str) -> str:
+            self.calls += 1
+            self.at_once += 1
+            self.most = max(self.most, self.at_once)
+            self.goes_on.wait(20)
+            self.at_once -= 1
+            return f"sent to {to}, {self.calls}"
+
+        self.skill = send
+
+    def runtime(self) -> Runtime:
+        return Runtime(self.path, skills=[self.skill])
+
+    def answers_in(self, seconds: float) -> None:
+        threading.Timer(seconds, self.goes_on.set).start()
+
+    def is_left_alone(self) -> None:
+        """Until no thread runs any more."""
+        self.goes_on.set()
+        until = time.monotonic() + 10
+        while live.DISPATCHES and time.monotonic() < until:
+            time.sleep(0.01)
+
+    def sound(self, run_id: str) -> None:
+        found = verify_run(self.path, run_id)
+        assert found.exit_code == 0, found.report.first_break
+
+
+PLAN = plan({"step_id": "s", "skill_id": "send", "parameters": {"to": "kim"}})
+
+
+@pytest.mark.parametrize("declared", [{}, {"in_doubt": "hold"}], ids=["redispatch", "hold"])
+def test_a_run_that_was_cut_off_and_resumed_gets_what_its_thread_gives(
+    tmp_path: Path, declared: dict[str, Any]
+) -> None:
+    world = World(tmp_path, **declared)
+
+    async def cut_and_resume() -> Any:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await world.runtime().run_async(PLAN)
+        world.answers_in(0.5)
+        other = world.runtime()
+        return await other.resume_async(other.store.runs()[0].run_id)
+
+    result = asyncio.run(cut_and_resume())
+    assert (world.calls, world.most) == (1, 1), "it was sent again"
+    assert (result.status, result.get_step("s").outcome.output) == ("completed", "sent to kim, 1")
+    world.sound(result.run_id)
+    assert world.runtime().replay(result.run_id).matches
+
+
+def test_a_session_that_is_opened_again_in_its_process_does_not_send_beside_the_thread(tmp_path: Path) -> None:
+    world = World(tmp_path)
+
+    async def given_up() -> None:
+        async with world.runtime().session(id="order-42") as session:
+            async with asyncio.timeout(0.3):
+                await session.call("send", {"to": "kim"})
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(given_up())
+    world.answers_in(0.5)
+
+    async def again() -> str:
+        async with world.runtime().session(id="order-42") as session:
+            return str((await session.call("send", {"to": "kim"})).output)
+
+    assert asyncio.run(again()) == "sent to kim, 1"
+    assert (world.calls, world.most) == (1, 1)
+    world.sound("order-42")
+
+
+def test_what_a_thread_gives_late_is_there_after_its_process_has_died(tmp_path: Path) -> None:
+    world = World(tmp_path, in_doubt="hold", timeout_ms=300)
+    with world.runtime().session(id="order-42") as session:
+        assert session.call("send", {"to": "kim"}).code == "ERR_IN_DOUBT"
+    assert world.runtime().store.find_run("order-42").status == "held"
+    world.is_left_alone()
+    assert live.DISPATCHES == {}, "all that is known of it is in the store"
+    with world.runtime().session(id="order-42") as session:
+        session.call("send", {"to": "kim"})
+    row = world.runtime().store.find_run("order-42")
+    assert (row.status, world.calls) == ("completed", 1)
+    step = steps_of(world.runtime().store, row.run_id)["main:1"]
+    assert step.outcome().output == "sent to kim, 1"
+    assert [record.kind for record in step.trace.attempts] == ["lost", "attempt"]
+    world.sound("order-42")
+    assert world.runtime().replay("order-42").matches
+
+
+def test_what_is_learnt_after_a_cancel_is_kept_beside_the_sealed_run(tmp_path: Path) -> None:
+    world = World(tmp_path, in_doubt="hold", timeout_ms=300)
+    with world.runtime().session(id="order-42") as session:
+        session.call("send", {"to": "kim"})
+    assert asyncio.run(people.cancel(world.runtime(), "order-42", reason="enough"))
+    row = world.runtime().store.find_run("order-42")
+    commits = row.commits
+    world.is_left_alone()
+    store = world.runtime().store
+    (step,) = steps_of(store, row.run_id).values()
+    (late,) = store.late_effects(row.run_id, step.trace.trace_id)
+    assert b"sent to kim, 1" in late.body
+    assert (store.find_run("order-42").commits, store.find_run("order-42").status) == (commits, "cancelled")
+    world.sound("order-42")
