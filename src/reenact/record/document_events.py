@@ -77,7 +77,7 @@ def unheard(reader: RunReader, steps: Mapping[str, str], heard: set[str]) -> lis
         return []
     found: list[EventDocument] = []
     for trace_id, body in reader.store.pending_votes(reader.run_id).items():
-        if trace_id in heard or trace_id not in reader.fold.open:
+        if trace_id in heard or trace_id not in reader.fold.open or reader.fold.open[trace_id].state != "PENDING":
             continue
         vote = msgspec.convert(parse_canonical(body), PendingVote)
         found.append(

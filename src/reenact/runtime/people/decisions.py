@@ -5,18 +5,17 @@ from __future__ import annotations
 import getpass
 from typing import Literal
 
-from reenact.contracts.records import ENDED, Event, RunStatus
+from reenact.contracts.records import ENDED, RunStatus
 from reenact.errors import LockAcquireFailed, RunNotFound, UsageError
 from reenact.journal.fold import TraceFold
 from reenact.record.state import load_fold
 from reenact.runtime.call import ending
-from reenact.runtime.call.call import Call
 from reenact.runtime.engine import Engine
 from reenact.runtime.listeners import Notice
 from reenact.runtime.opening import reopen
-from reenact.runtime.people import votes
+from reenact.runtime.people import resolutions, votes
 from reenact.runtime.run import Run
-from reenact.runtime.session import closing, history, settling
+from reenact.runtime.session import closing
 from reenact.runtime.session.reopening import reopen_session
 from reenact.runtime.writing.redaction import Redactor
 from reenact.store.base import RunRow
@@ -110,41 +109,42 @@ async def resolve(
     reason: str,
     who: str | None = None,
     output: object = None,
-) -> None:
-    """A person's word about a call in doubt. It ends the call, or frees it to be sent again."""
+) -> bool:
+    """A person's word about a call in doubt. It ends the call, or frees it to be sent again.
+
+    False where somebody has the session open: it is left for that one, who hears it at the end of the block at the
+    latest, or for whoever comes next.
+    """
     if output is not None and resolution != "succeeded":
         raise UsageError(f"an output is what a call returned that succeeded; this one is said to be: {resolution}")
     row = engine.store.find_run(run_id)
-    run = reopen_any(engine, row)
+    said = resolutions.Resolution(
+        resolution=resolution, reason=reason, ts=engine.clock.timestamp(), who=whoami(who), output=output
+    )
+    try:
+        run = reopen_any(engine, row)
+    except LockAcquireFailed:
+        if row.kind != "session":
+            raise
+        fold = load_fold(engine.store, row.run_id).fold
+        redactor = Redactor(engine.secrets, (), engine.store.encryption_file)
+        resolutions.leave(engine.store, redactor, fold, resolutions.in_doubt(fold, step_id), said)
+        return False
     async with engine.held(run) as hold:
         hold.leave(row.status)
         journal = run.journal
-        trace = next((trace for trace in journal.fold.open.values() if trace.step_id == step_id), None)
-        if trace is None or trace.state != "EXECUTING":
-            raise UsageError(f"step {step_id} of run {run.run_id} is not in doubt")
-        data = journal.book.put({"resolution": resolution, "reason": reason})[0]
-        freed = data if resolution == "redispatch" else None
-        ts = run.clock.timestamp()
-        journal.event(Event(data=data, reason=freed, trace_id=trace.trace_id, ts=ts, type="resolve", who=whoami(who)))
-        if resolution != "redispatch":
-            ending.end_by_person(open_call(run, trace), succeeded=resolution == "succeeded", output=output)
+        resolutions.hear(run)
+        trace = resolutions.in_doubt(journal.fold, step_id)
+        resolutions.record(run, trace, said)
         await journal.flush()
         left = [each for each in journal.fold.open.values() if each.state == "EXECUTING" and each is not trace]
         hold.leave("held" if left and row.status == "held" else left_as(run))
+    return True
 
 
 def left_as(run: Run) -> RunStatus:
     """The status of a run that somebody may go on with: held while an answer is lost, so that its money counts."""
-    return "held" if any(settling.is_lost(trace) for trace in run.journal.fold.open.values()) else "pending"
-
-
-def open_call(run: Run, trace: TraceFold) -> Call:
-    """The call behind an open trace, of a plan or a session; it is not driven, so its values need not be there."""
-    if run.plan.is_session:
-        return history.reopen(run, trace)
-    call = Call(run, run.plan.step(trace.step_index), {}, is_live=True)
-    call.trace = trace
-    return call
+    return "held" if any(resolutions.is_lost(trace) for trace in run.journal.fold.open.values()) else "pending"
 
 
 # -- cancel ------------------------------------------------------------------------------------------------------------
@@ -170,6 +170,7 @@ async def cancel(engine: Engine, run_id: str, *, reason: str, who: str | None = 
         journal, record = run.journal, run.journal.fold.record
         if record is None:
             raise RunNotFound(f"run {row.run_id} has no run record")
+        resolutions.hear(run)
         run.note_cancel(reason, whoami(who))
         ending.leave_keys_in_doubt(run)
         if run.plan.is_session:

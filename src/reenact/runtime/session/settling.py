@@ -13,7 +13,7 @@ from reenact.journal.fold import TraceFold
 from reenact.runtime.call import begin
 from reenact.runtime.call.call import Call
 from reenact.runtime.parked import Lost, Parked
-from reenact.runtime.people import votes
+from reenact.runtime.people import resolutions, votes
 from reenact.runtime.run import Run
 from reenact.runtime.session import history
 
@@ -21,17 +21,16 @@ from reenact.runtime.session import history
 def hear(run: Run) -> None:
     """What people said meanwhile; the run no longer waits where they have answered all."""
     votes.hear(run)
+    resolutions.hear(run)
     if run.journal.has_staged and not waiting(run):
         goes_on(run)
 
 
 def goes_on(run: Run) -> None:
     """The status of a session that works, with the next commit: held as long as an answer is lost."""
-    run.journal.status("held" if any(is_lost(trace) for trace in run.journal.fold.open.values()) else "running")
-
-
-def is_lost(trace: TraceFold) -> bool:
-    return bool(trace.attempts) and trace.attempts[-1].kind == "lost"
+    run.journal.status(
+        "held" if any(resolutions.is_lost(trace) for trace in run.journal.fold.open.values()) else "running"
+    )
 
 
 def waiting(run: Run) -> list[str]:
@@ -62,7 +61,7 @@ async def settle(
     for trace in traces:
         if trace.trace_id in in_flight:
             continue
-        told = is_lost(trace)
+        told = resolutions.is_lost(trace)
         try:
             outcomes.append(await drive(reopened(run, trace)))
         except Parked as parked:

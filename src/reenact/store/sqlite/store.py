@@ -77,9 +77,14 @@ class SqliteStore(SqliteReader):
         with self._writer.transaction() as db:
             db.execute("UPDATE runs SET cancel = ? WHERE run_id = ?", (note, run_id))
 
-    def cast_vote(self, run_id: str, trace_id: str, body: bytes, *, settles: bool) -> bool:
-        """A vote for whoever holds the run; False when there is one about this call, or the run has ended."""
-        return votes.put_in(self._writer, run_id, trace_id, body, settles=settles)
+    def cast_vote(
+        self, run_id: str, trace_id: str, body: bytes, *, settles: bool, replaces: bytes | None = None
+    ) -> bool:
+        """A person's word for whoever holds the run; False when there is another about this call, or the run has ended.
+
+        `replaces` is one that was heard.
+        """
+        return votes.put_in(self._writer, run_id, trace_id, body, settles=settles, replaces=replaces)
 
     # -- beside the journal ----------------------------------------------------------------------------------------
 

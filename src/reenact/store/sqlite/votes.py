@@ -9,9 +9,11 @@ from reenact.errors import RunNotFound
 from reenact.store.sqlite.connection import Connection
 
 
-def put_in(writer: Connection, run_id: str, trace_id: str, body: bytes, *, settles: bool) -> bool:
-    """Keep a vote; False when there is one about this call, or the run has ended. With `settles` nobody is asked
-    anything more, and the run no longer counts as waiting."""
+def put_in(
+    writer: Connection, run_id: str, trace_id: str, body: bytes, *, settles: bool, replaces: bytes | None = None
+) -> bool:
+    """Keep a vote; False when there is one about this call, unless it `replaces` just that one, or the run has ended.
+    With `settles` nobody is asked anything more, and the run no longer counts as waiting."""
     with writer.transaction() as db:
         row = db.execute("SELECT run_no, status FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         if row is None:
@@ -19,6 +21,10 @@ def put_in(writer: Connection, run_id: str, trace_id: str, body: bytes, *, settl
         run_no, status = row
         if status in ENDED:
             return False
+        if replaces is not None:
+            db.execute(
+                "DELETE FROM ballots WHERE run_no = ? AND trace_id = ? AND body = ?", (run_no, trace_id, replaces)
+            )
         cursor = db.execute("INSERT OR IGNORE INTO ballots VALUES (?, ?, ?)", (run_no, trace_id, body))
         if cursor.rowcount == 1 and settles:
             db.execute("UPDATE runs SET status = 'pending' WHERE run_no = ? AND status = 'waiting'", (run_no,))

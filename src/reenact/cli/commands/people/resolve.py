@@ -45,11 +45,15 @@ def resolve(
     runtime = open_runtime(store, skills)
     row = runtime.store.find_run(run)
     run_id = row.run_id
-    asyncio.run(
+    recorded = asyncio.run(
         resolve_call(runtime, run_id, step, chosen[0], reason=reason, who=who, output=value)  # type: ignore[arg-type]  # one of the three words
     )
     if as_json:
-        print_json({"run_id": run_id, "step_id": step, "resolution": chosen[0]})
+        print_json({"run_id": run_id, "step_id": step, "resolution": chosen[0], "recorded": recorded})
+    elif not recorded:
+        typer.echo(
+            f"step {step} of run {run_id}: left for whoever has the session open, who hears it when the block ends"
+        )
     else:
         go_on = Advice(store, skills or ()).after_a_word(row)
         output_is = ", its output is null" if succeeded and output is None else ""
