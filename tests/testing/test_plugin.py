@@ -97,6 +97,23 @@ def test_a_changed_plan_is_told_and_nothing_is_overwritten(suite: pytest.Pyteste
     result.stdout.fnmatch_lines(["*was recorded of another plan: *steps?0?.parameters*"])
 
 
+@pytest.mark.parametrize(
+    ("was", "now", "told"),
+    [
+        ('version="1.0.0"', 'version="1.1.0"', "quote: version 1.0.0 → 1.1.0"),
+        ('tool_class="read"', 'tool_class="write"', "quote@1.0.0 declares something else now"),
+    ],
+)
+def test_another_version_of_a_tool_fails_the_test(suite: pytest.Pytester, was: str, now: str, told: str) -> None:
+    run(suite, "--reenact-record=missing").assert_outcomes(passed=1)
+    suite.makepyfile(test_quotes=SUITE.replace(was, now))
+
+    result = run(suite)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"*was recorded with other tools: {told}; record it again*"])
+
+
 def test_other_defaults_than_when_it_was_recorded_change_nothing(
     suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -436,6 +436,26 @@ def test_a_sealed_session_has_named_the_plan_that_it_assembled(named: str) -> No
     assert [finding.code for finding in judge(run).findings] == ["PLAN_MISMATCH"]
 
 
+@pytest.mark.parametrize(
+    ("change", "codes"),
+    [
+        ({}, []),
+        ({"facts": None}, ["LINE_MALFORMED"]),
+        ({"ended_at": None}, ["LINE_MALFORMED"]),
+        ({"code": "ERR_TIMEOUT"}, ["LINE_MALFORMED"]),
+        ({"cost_exact": "1"}, ["LINE_MALFORMED"]),
+    ],
+    ids=["as it is", "no facts", "no end", "another code", "a cost"],
+)
+def test_a_lost_answer_says_what_was_seen_of_it(change: dict[str, Any], codes: list[str]) -> None:
+    run = new_run(SUM_UP)
+    trace = run.step(0).request().approve().call()
+    run.commit()
+    trace.lost("no answer", "builtins.TimeoutError", change=change)
+    run.commit()
+    assert [finding.code for finding in judge(run).findings][:1] == codes
+
+
 WENT_ON = {"lane": "main", "why": "cancelled", "waited_ms": 1, "open_ms": 2}
 
 

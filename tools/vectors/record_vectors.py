@@ -144,6 +144,7 @@ def bad_attempts(base: Json) -> list[Json]:
         ("a redispatch with a result", [again(first, {"kind": "redispatch"})], 1, "LINE_MALFORMED"),
         ("something after a served record", [served, again(second, {"prev": served["digest"]})], 2, "ATTEMPT_CHAIN"),
         ("a served record with a cost", [again(served, {"cost_exact": "1"})], 1, "LINE_MALFORMED"),
+        ("a lost record without facts", [again(lost, {"facts": None})], 1, "LINE_MALFORMED"),
         ("a lost record with a cost", [again(lost, {"cost_exact": "1"})], 1, "LINE_MALFORMED"),
         ("a lost record with another code", [again(lost, {"code": "ERR_TIMEOUT"})], 1, "LINE_MALFORMED"),
         ("a lost record that says nothing to the caller", [again(lost, {"response": None})], 1, "LINE_MALFORMED"),

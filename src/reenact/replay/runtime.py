@@ -97,6 +97,7 @@ class Runtime(Engine):
         unrecorded_reads: bool | None = None,
         on_divergence: str = "raise",
         accept: Sequence[str] = (),
+        accept_changed: Sequence[str] = (),
         replay: str | Path | None = None,
     ) -> SessionOpening:
         """A session for an agent loop: `async with runtime.session(id="order-42") as s`, or plain `with`.
@@ -104,7 +105,8 @@ class Runtime(Engine):
         Run the program again, and a session of that `id` (the agent's own) goes on where it died: what it recorded is
         answered from the record, a call that was open is settled, what is new is made. One that has ended only answers.
         A program that asks for something else gets Diverged before anything is sent; `on_divergence="fork"` goes on as
-        a new run instead, and `accept` names the recorded writes that it may leave behind. `replay` runs the program
+        a new run instead, and `accept` names the recorded writes that it may leave behind. `accept_changed`
+        is as in `resume`. `replay` runs the program
         over a recording, a run of this store or an exported folder: all is answered, and nothing is made.
 
         `context` takes what a plan's context takes. `resume` goes on with a session of that id; calls that were
@@ -125,6 +127,7 @@ class Runtime(Engine):
             unrecorded_reads=unrecorded_reads,
             on_divergence=on_divergence,
             accept=accept,
+            accept_changed=accept_changed,
             replay=replay,
         )
 

@@ -40,7 +40,7 @@ class Money:
     # -- this run --------------------------------------------------------------------------------------------------
 
     def spent(self, besides: str | None = None) -> Spent:
-        return Spent(self._fold.spent_exact, self.reserved(besides))
+        return Spent(self._plan.carried_exact + self._fold.spent_exact, self.reserved(besides))
 
     def reserved(self, besides: str | None = None) -> int:
         """By calls that were approved and have not ended."""

@@ -76,6 +76,9 @@ class Recordings:
             raise RecordingDiffers(
                 f"{target} was recorded of another plan: {said}; record it again, or put the plan back"
             )
+        bumped = tool_changes(recording, plan, registry)
+        if bumped:
+            raise RecordingDiffers(f"{target} was recorded with other tools: {'; '.join(bumped)}; record it again")
         with shut_network():
             result = run_sync(mock_replay(recording, registry))
         if not result.matches:
@@ -119,6 +122,25 @@ class Recordings:
         if not target.exists():
             raise NoRecording(f"there is no recording {target}; make it with: pytest --reenact-record=missing")
         return False
+
+
+def tool_changes(recording: Recording, plan: Mapping[str, object], registry: Registry) -> list[str]:
+    """In what the tools of today, as far as they are here, are not the ones that the plan was recorded with."""
+    pins = recording.plan.context.pins
+    assert pins is not None
+    named = [as_mapping(step).get("skill_version") for step in as_list(plan.get("steps"))]
+    changed: dict[str, None] = {}
+    for step, version in zip(recording.plan.steps, named, strict=False):
+        today = registry.versions(step.skill_id)
+        if not today or (version is not None and version not in today):
+            continue  # it is served without its code
+        found = registry.highest(step.skill_id) if version is None else registry.resolve(step.skill_id, str(version))
+        pinned = pins.skills.get(f"{step.skill_id}@{step.skill_version}")
+        if found.version != step.skill_version:
+            changed[f"{step.skill_id}: version {step.skill_version} → {found.version}"] = None
+        elif pinned is not None and not found.is_defined_as(pinned):
+            changed[f"{found.reference} declares something else now"] = None
+    return list(changed)
 
 
 def record(

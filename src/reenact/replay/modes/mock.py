@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import RunStatus
+from reenact.errors import EvidenceError
 from reenact.record.recording import Recording
 from reenact.record.told import loss_outcome, next_requests, told_loss
 from reenact.replay.breakers import Breaker, find_breakers
@@ -17,6 +18,8 @@ from reenact.runtime.opening import begin
 from reenact.runtime.parked import Parked
 from reenact.runtime.plans.plan_run import run_plan
 from reenact.runtime.run import Run
+from reenact.runtime.session.plan import carried_exact
+from reenact.runtime.session.reopening import session_document
 from reenact.skills.registry import Registry
 from reenact.values.clock import Clock
 
@@ -41,6 +44,7 @@ async def mock_replay(
         engine, plan, source, mode="mock_replay", parent_run=recording.run_id, original_run_id=recording.seed_run_id
     )
     if recording.record.kind == "session":
+        plan.carried_exact = carried_by(recording)
         status, reason, stop = await session_to_the_end(run, recording, plan, source)
     else:
         status, reason, stop = await to_the_end(run)
@@ -65,6 +69,14 @@ async def mock_replay(
         told=told_losses(recording),
         breakers=breakers,
     )
+
+
+def carried_by(recording: Recording) -> int:
+    """What a session had spent already when it began; nothing is known of that where its opening was erased."""
+    try:
+        return carried_exact(session_document(recording.store, recording.run_id))
+    except EvidenceError:
+        return 0
 
 
 async def to_the_end(run: Run) -> tuple[RunStatus, str | None, NothingRecorded | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Literal
 
 from reenact.contracts.records import ENDED, RunStatus
@@ -14,6 +13,7 @@ from reenact.runtime.engine import Engine
 from reenact.runtime.listeners import Notice
 from reenact.runtime.opening import reopen
 from reenact.runtime.people import resolutions, votes
+from reenact.runtime.people.votes import whoami
 from reenact.runtime.run import Run
 from reenact.runtime.session import closing
 from reenact.runtime.session.reopening import reopen_session
@@ -22,20 +22,8 @@ from reenact.store.base import RunRow
 from reenact.values.canonical import canonicalize
 
 Resolution = Literal["succeeded", "failed", "redispatch"]
-LONGEST_NAME = 255
 MOST_WAITS = 20
 WAIT_S = 0.1
-
-
-def whoami(who: str | None) -> str:
-    if who and len(who) > LONGEST_NAME:
-        raise UsageError(f"who says so is a name of at most {LONGEST_NAME} characters; this one has {len(who)}")
-    if who:
-        return who
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown"
 
 
 def reopen_any(engine: Engine, row: RunRow) -> Run:

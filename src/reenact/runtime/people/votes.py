@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+
 import msgspec
 from msgspec import UNSET
 
@@ -12,6 +14,19 @@ from reenact.journal.run_fold import RunFold
 from reenact.runtime.run import Run
 from reenact.store.base import Store
 from reenact.values.canonical import canonicalize, parse_canonical
+
+LONGEST_NAME = 255
+
+
+def whoami(who: str | None) -> str:
+    if who and len(who) > LONGEST_NAME:
+        raise UsageError(f"who says so is a name of at most {LONGEST_NAME} characters; this one has {len(who)}")
+    if who:
+        return who
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
 
 
 def new_vote(trace: TraceFold, *, approve: bool, reason: str, ts: str, who: str) -> PendingVote:

@@ -151,6 +151,8 @@ class RunPlan:
         self.turn = 0
         self.accepted: Accepted = NOTHING_ACCEPTED
         """The changed skills with which somebody lets this run go on."""
+        self.carried_exact = 0
+        """Picodollars of its budget that the runs which it continues have spent, or may still have to."""
         self.literal = False
         """A session's calls are taken as they are: nothing in them refers to another step."""
 

@@ -13,6 +13,8 @@ from reenact.errors import Diverged, UsageError, WaitingForPerson
 from reenact.runtime.engine import Engine
 from reenact.runtime.hold import Hold
 from reenact.runtime.parked import Parked
+from reenact.runtime.people.votes import whoami
+from reenact.runtime.plans.accepted import NOTHING_ACCEPTED, Accepted
 from reenact.runtime.run import Run
 from reenact.runtime.session import history
 from reenact.runtime.session.answering import forking
@@ -42,6 +44,7 @@ class SessionOpening:
         unrecorded_reads: bool | None = None,
         on_divergence: str = "raise",
         accept: Sequence[str] = (),
+        accept_changed: Sequence[str] = (),
         replay: str | Path | None = None,
         execute: Collection[str] = (),
     ) -> None:
@@ -61,6 +64,7 @@ class SessionOpening:
         self._interrupted = interrupted
         self._forks = on_divergence == "fork"
         self._accept = tuple(accept)
+        self._accept_changed = Accepted(accept_changed, whoami(None)) if accept_changed else NOTHING_ACCEPTED
         self._forking = asyncio.Lock()
         self._duplicate_output = duplicate_output
         self._unrecorded_reads = unrecorded_reads
@@ -75,6 +79,7 @@ class SessionOpening:
         if isinstance(run, Ended):
             self._session = Session(self._engine, run, answers)
             return self._session
+        run.plan.accepted = self._accept_changed
         run.gates.duplicate_output = self._duplicate_output
         if self._unrecorded_reads is not None:
             run.unrecorded.reads_go_on = self._unrecorded_reads

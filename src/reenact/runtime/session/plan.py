@@ -56,12 +56,14 @@ class SessionPlan(RunPlan):
     """A plan that grows. What is pinned is pinned when a skill is first called, and stays."""
 
     def __init__(self, document: Document, registry: Registry) -> None:
+        carried = carried_exact(document)
         document = {name: value for name, value in document.items() if name != "session"}
         plan, _ = plan_from_document(document, source="session")
         super().__init__(plan, document, registry)
         if limits_external_calls(plan) and self.pins.side_effects is None:
             self.pins = replace(self.pins, side_effects=[])
         self.literal = self.is_session = True
+        self.carried_exact = carried
         self.secret_names: set[str] = set()
         """Of the secrets that its calls were bound to."""
         self.called: dict[tuple[str, str | None], Bound] = {}
@@ -198,6 +200,13 @@ class SessionPlan(RunPlan):
             pins["side_effects"] = sorted(self.pins.side_effects)
         document = {**self.document, "steps": steps, "context": {**context, "pins": pins}}
         return document, plan_hash(document)
+
+
+def carried_exact(document: Document) -> int:
+    """What a session that continues another had spent when it began; of those of earlier releases nobody knows."""
+    own = document.get("session")
+    continues = own.get("continues") if isinstance(own, dict) else None
+    return int(str(continues.get("spent_exact", 0))) if isinstance(continues, dict) else 0
 
 
 def meta_of(request: ActionRequest) -> Meta:

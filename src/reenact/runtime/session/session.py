@@ -85,8 +85,9 @@ class Session(ForeignTools):
 
     @property
     def spent_exact(self) -> int:
-        """Picodollars charged so far."""
-        return self._at.spent_exact if isinstance(self._at, Ended) else self._at.journal.fold.spent_exact
+        """Picodollars charged so far; where it continues another run, there too."""
+        charged = self._at.spent_exact if isinstance(self._at, Ended) else self._at.journal.fold.spent_exact
+        return self._plan.carried_exact + charged
 
     @property
     def answers(self) -> bool:

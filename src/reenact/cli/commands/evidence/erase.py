@@ -35,7 +35,7 @@ def erase(
     from reenact.record.erase import copies_of, plan_repeats
     from reenact.record.erase import erase as erase_values
     from reenact.record.reader import RunReader
-    from reenact.runtime.people.decisions import whoami
+    from reenact.runtime.people.votes import whoami
 
     require_reason(reason)
     opened = existing_store(store, to_write=True)

@@ -42,6 +42,7 @@ async def continued(engine: Engine, old: Run, answers: Answers, accepted: list[s
         "told": answers.told_so_far(),
         "accepted": accepted,
         "reason": str(diverged),
+        "spent_exact": str(old.money.spent().total),
     }
     document = {**began, "plan_id": run_id, "session": {"id": own["id"], "continues": continues}}
     run = begun_with(engine, document, parent=old)
