@@ -30,10 +30,9 @@ from reenact.verify.payloads import PayloadCheck, Value
 from reenact.verify.plan import (
     CallsMade,
     aborts,
-    check_accepted,
     check_parent,
     check_run_plan,
-    check_went_on,
+    check_said,
     plan_hash,
     read_plan,
 )
@@ -260,8 +259,7 @@ class JournalCheck:
         self.payloads.see(event.data, where)
         if event.type in ("accept_changed", "went_on"):
             said = None if event.data is None else self.payloads.value(event.data, where)
-            accepted = event.type == "accept_changed"
-            self._report(check_accepted(event, said, self.plan) if accepted else check_went_on(event, said, self.run))
+            self._report(check_said(event, said, self.plan, self.run))
         if event.type == "finish" and event.data and self.run is not None and self.run.kind == "session":
             self._assembled = self.commits
             self._report(self._load_plan(event.data))

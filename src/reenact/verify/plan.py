@@ -62,6 +62,11 @@ def check_step(plan: Plan, meta: RequestMeta) -> Iterator[Problem]:
         yield difference
 
 
+def check_said(event: Event, said: Value | None, plan: Plan | None, run: Run | None) -> Problem | None:
+    """An event whose payload has a form of its own."""
+    return check_accepted(event, said, plan) if event.type == "accept_changed" else check_went_on(event, said, run)
+
+
 def check_accepted(event: Event, said: Value | None, plan: Plan | None) -> Problem | None:
     """Somebody let the run go on with a changed skill: it says who, and names the definition that the plan pins."""
     if event.who is None or event.data is None:

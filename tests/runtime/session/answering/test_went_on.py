@@ -66,7 +66,7 @@ def dies(running: Runtime, program: Program, **wanted: Any) -> None:
 async def limited(session: Session) -> list[object]:
     """Goes another way where the slow call has an answer."""
     try:
-        found: object = (await asyncio.wait_for(session.call("slow", {"x": 1}), 0.2)).output
+        found: object = (await asyncio.wait_for(session.call("slow", {"x": 1}), 0.6)).output
     except TimeoutError:
         found = (await session.call("look", {"what": "instead"})).ok
     return [found, (await session.call("pay", {"amount": 2})).output]
