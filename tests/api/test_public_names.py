@@ -173,6 +173,7 @@ def test_a_sync_session_can_do_what_an_async_one_can() -> None:
         "go_on_in",
         "leave",
         "quiet",
+        "record_unanswered",
         "refuse_not_asked",
         "settle_voted",
     }
