@@ -83,7 +83,7 @@ def test_shown_keeps_words_and_nothing_that_acts() -> None:
 
 def test_every_code_that_the_verifier_can_report_is_listed_and_every_listed_one_is_used() -> None:
     used = set()
-    for path in sorted((ROOT / "src" / "reenact" / "verify").glob("*.py")):
+    for path in sorted((ROOT / "src" / "reenact" / "verify").rglob("*.py")):
         if path.name == "report.py":
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
