@@ -144,6 +144,7 @@ class SecretRules:
         if is_mark(value):
             texts = () if is_encrypted(value) else value.values()
             return value if all(self.apply_text(str(text), as_mark) is text for text in texts) else replace(value)
+        pause()
         changed, found = False, {}
         for key, item in value.items():
             where = f"{path}/{pointer_part(key)}"
@@ -190,6 +191,7 @@ class SecretRules:
             return value
         if isinstance(value, str):
             return REDACTED if value in self._whole else self.take_out_known(value)
+        pause()
         if isinstance(value, dict):
             pairs = {self.take_out_known(key): self.without_known(item) for key, item in value.items()}
             same = all(pairs.get(key, pairs) is item for key, item in value.items())
@@ -260,7 +262,8 @@ def as_mark(_: object) -> object:
 
 def without(text: str, spans: list[tuple[int, int]]) -> str:
     """The text with each of the places marked; places that touch become one. The very same text where none is new."""
-    left, at = [], 0
+    left: list[str] = []
+    at = 0
     for start, end in sorted(spans):
         if end <= at:
             continue

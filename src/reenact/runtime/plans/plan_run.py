@@ -17,6 +17,7 @@ from reenact.runtime.people import votes
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.runtime.run import Run
 from reenact.runtime.writing.checkpoint_state import encoded, fresh_gate, read_past, remembered_gate
+from reenact.runtime.writing.redaction import LargeValue
 
 BeforeSeal = Callable[[RunStatus], Awaitable[None]]
 """Called when every step has ended: the last moment at which a run can say something about itself."""
@@ -38,7 +39,12 @@ async def run_plan(run: Run, before_seal: BeforeSeal | None = None) -> RunStatus
         if resumed:
             begin.hold_without_skill(run, step, step.definition_digest)
         begin_turn(run, step)
-        call = next_call(run, step)
+        while True:
+            try:
+                call = next_call(run, step)
+                break
+            except LargeValue as large:
+                await large.search()
         stopped = aborts(step, await drive(call))
         index += 1
         if journal.is_large:

@@ -33,6 +33,7 @@ from reenact.runtime.session.arguments import (
     spoken_parameters,
 )
 from reenact.runtime.session.foreign import ForeignTools
+from reenact.runtime.writing.redaction import LargeValue
 
 
 class Session(ForeignTools):
@@ -182,7 +183,7 @@ class Session(ForeignTools):
         if asked.skill is not None:
             self._plan.take(asked.skill)
         if found is None:
-            call = self._begun(asked)
+            call = await self._begin(asked)
         elif found.is_finished:
             return await self._recorded_answer(found, asked)
         else:
@@ -273,6 +274,13 @@ class Session(ForeignTools):
         """The outcome as the caller gets it: without the host's secrets, and with a remark where it is not durable."""
         marked = unrecorded.marked(call, outcome) if self._run.unrecorded.why else outcome
         return self._run.journal.book.redactor.hide_known(marked)
+
+    async def _begin(self, asked: Asked) -> Call:
+        while True:
+            try:
+                return self._begun(asked)
+            except LargeValue as large:
+                await large.search()
 
     def _begun(self, asked: Asked) -> Call:
         """The call with its request staged; where this raises, nothing is. It takes the next index: there is no gap."""
