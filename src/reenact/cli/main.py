@@ -82,12 +82,12 @@ def in_one_line() -> Iterator[None]:
     except KeyboardInterrupt:
         interrupted()
     except Exception as error:
-        say = getattr(error, "format_message", None)  # what marks the framework's own errors in all of its versions
-        if say is None or type(error).__name__ == "NoArgsIsHelpError":  # that one shows the help
+        told = getattr(error, "format_message", None)  # what marks the framework's own errors in all of its versions
+        if told is None or type(error).__name__ == "NoArgsIsHelpError":  # that one shows the help
             raise
         context = getattr(error, "ctx", None)
         where = "reenact" if context is None else context.command_path
-        say(f"error: {one_line(say().rstrip('.'))}; see `{where} --help`", err=True)
+        say(f"error: {one_line(told().rstrip('.'))}; see `{where} --help`", err=True)
         sys.exit(getattr(error, "exit_code", USAGE))
 
 

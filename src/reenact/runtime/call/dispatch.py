@@ -20,8 +20,7 @@ from reenact.runtime.effects.source import NO_FACTS, SAME, AttemptCall, AttemptR
 from reenact.runtime.gates import budget
 from reenact.runtime.gates.answer import Refusal
 from reenact.runtime.money import reserved_by
-from reenact.runtime.parked import Parked
-from reenact.runtime.writing.redaction import LargeValue
+from reenact.runtime.parked import LargeValue, Parked
 
 NOT_KEPT: Kept = ("", 0)
 

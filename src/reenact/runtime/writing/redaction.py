@@ -21,7 +21,7 @@ from reenact.errors import CanonicalizationError, SecretError, SkillError
 from reenact.policy.redaction import REDACTED, SecretRules, as_mark, holds_mark, places
 from reenact.policy.secrets.patterns import between_pieces
 from reenact.runtime.effects.secrets import Secrets
-from reenact.runtime.effects.threads import THREADS
+from reenact.runtime.parked import LargeValue
 from reenact.store.encryption import KeyFile, Keyring, decrypt_text, encrypt_text
 from reenact.values.canonical import canonicalize
 
@@ -37,17 +37,6 @@ T = TypeVar("T")
 
 class OutOfTime(Exception):  # it never leaves this module
     """A search for secrets took too long."""
-
-
-class LargeValue(Exception):  # a question, not an error
-    """A value that is too large to be searched here: whoever can wait calls `search` and asks again."""
-
-    def __init__(self, redactor: Redactor, value: object, hints: tuple[str, ...], content: bytes) -> None:
-        super().__init__(len(content))
-        self._work = lambda: redactor.search_large(value, hints, content)
-
-    async def search(self) -> None:
-        await THREADS.run(self._work)
 
 
 class Searched(NamedTuple):
@@ -110,7 +99,7 @@ class Redactor:
         found = self._searched.get(content)
         if found is None or found.rules is not self.rules(hints):
             if ask:
-                raise LargeValue(self, value, hints, content)
+                raise LargeValue(lambda: self.search_large(value, hints, content))
             found = self.search_large(value, hints, content)
         if found.value is not value:  # an equal one: from here on it is this one that is asked about
             hidden = value if found.hidden is found.value else found.hidden

@@ -45,7 +45,7 @@ def hash(  # noqa: A001  # the command's name
     for result in results:
         digest = result.raw if raw else result.structured
         name = one_line(result.file)
-        say(digest if len(results) == 1 else f"{digest}  {name}")
+        say(str(digest) if len(results) == 1 else f"{digest}  {name}")
         for warning in [] if raw else result.warnings:
             say(f"warning: {name}: {warning}", err=True)
 
