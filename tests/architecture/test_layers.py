@@ -30,6 +30,7 @@ ROOMS: dict[str, set[str]] = {
     "builtin": {"llm", "net", "transform"},
     "cli": {"commands", "commands/evidence", "commands/people", "commands/plans", "commands/reports", "commands/runs",
             "demo", "screens"},
+    "policy": {"secrets"},
     "provenance": {"capture", "sidecar", "verify", "yaml"},
     "record": {"tga"},
     "replay": {"compare", "forecast", "modes", "sources"},

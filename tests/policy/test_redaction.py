@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reenact.policy.redaction import INTRODUCED, REDACTED, SECRET_NAMES, SHAPES, SUSPECT, SecretRules
+from reenact.policy.redaction import REDACTED, SecretRules
+from reenact.policy.secrets.patterns import INTRODUCED, SECRET_NAMES, SECRET_TEXTS, SHAPES, SUSPECT
 from reenact.values.canonical import canonicalize
 
 KNOWN = ("hunter2secret", 'quo"ted\\pass', "häßlich-geheim", "4711", "1234567", " padded key ")
@@ -14,7 +15,7 @@ FIELDS = ("ssn", "X-Internal")
 
 texts = st.one_of(
     st.text(alphabet=st.characters(blacklist_categories=("Cs",)), max_size=20),
-    st.sampled_from([*KNOWN, *SECRET_NAMES, *FIELDS, "API-Key", "Pass_Word", "S-S-N", "apiKey", "hello"]),
+    st.sampled_from([*KNOWN, *SECRET_NAMES, *SECRET_TEXTS, *FIELDS, "API-Key", "Pass_Word", "S-S-N", "apiKey", "hi"]),
     st.from_regex(SHAPES, fullmatch=True).map(lambda text: text[:200]),
     st.from_regex(INTRODUCED, fullmatch=True),
     st.builds("{}{}{}".format, st.text("ab ", max_size=3), st.sampled_from(KNOWN), st.text("ab ", max_size=3)),

@@ -34,7 +34,8 @@ class NothingSent(Exception):  # stands around its cause, which says what happen
     """The message was not handed over yet: whatever the cause, no answer to it was lost."""
 
 
-_ADDRESS = re.compile(r"[!-;=?A-~]+@[!-;=?A-~]+")
+_ADDRESS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+"""One mailbox in its plain form: no list, no display name, no quoted or encoded word, no route, no address literal."""
 
 
 class EmailResult(TypedDict):
@@ -83,8 +84,11 @@ def email_send(
     """
     recipients = list(dict.fromkeys([*to, *cc, *bcc]))
     for address in (sender, *recipients, *([reply_to] if reply_to else [])):
-        if not _ADDRESS.fullmatch(address):
-            raise SkillError.of("ERR_VALIDATION_FAILED", "an address is written name@domain, in ASCII")
+        if not _ADDRESS.fullmatch(address) or "=?" in address:
+            raise SkillError.of(
+                "ERR_VALIDATION_FAILED",
+                "each address is one name@domain, in ASCII: no list, no display name, no quotes",
+            )
     message = _message(ctx, idempotency_key or ctx.idempotency_key, sender, to, cc, reply_to, subject, body, html)
     with limited(ctx, "email_send", smtp_host), _smtp_errors(ctx):
         addresses = asyncio.run(Guard.of(ctx.context, ctx.services).approve(smtp_host, smtp_port))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 
 from reenact.cli.exits import INTERRUPTED
+from reenact.cli.screens.printing import say
 from reenact.cli.stdout import skill_output_to_stderr
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def conduct(work: Callable[[], T], progress: PlainProgress, advice: Advice, *, k
     except KeyboardInterrupt:
         run_id = progress.run_id or known_run
         if run_id is None:
-            typer.echo("interrupted; nothing was started", err=True)
+            say("interrupted; nothing was started", err=True)
         else:
-            typer.echo(f"interrupted; go on with: {advice.go_on(run_id)}", err=True)
+            say(f"interrupted; go on with: {advice.go_on(run_id)}", err=True)
         raise typer.Exit(INTERRUPTED) from None

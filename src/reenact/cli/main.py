@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from reenact.cli.exits import INTERRUPTED, NOBODY_READS, UNUSABLE, USAGE
-from reenact.cli.screens.printing import one_line
+from reenact.cli.screens.printing import one_line, say
 from reenact.errors import ReenactError
 
 # name → (module beneath reenact.cli, one line for --help). The module holds a function named like the command, `-`
@@ -82,17 +82,17 @@ def in_one_line() -> Iterator[None]:
     except KeyboardInterrupt:
         interrupted()
     except Exception as error:
-        say = getattr(error, "format_message", None)  # what marks the framework's own errors in all of its versions
-        if say is None or type(error).__name__ == "NoArgsIsHelpError":  # that one shows the help
+        told = getattr(error, "format_message", None)  # what marks the framework's own errors in all of its versions
+        if told is None or type(error).__name__ == "NoArgsIsHelpError":  # that one shows the help
             raise
         context = getattr(error, "ctx", None)
         where = "reenact" if context is None else context.command_path
-        typer.echo(f"error: {one_line(say().rstrip('.'))}; see `{where} --help`", err=True)
+        say(f"error: {one_line(told().rstrip('.'))}; see `{where} --help`", err=True)
         sys.exit(getattr(error, "exit_code", USAGE))
 
 
 def interrupted() -> NoReturn:
-    typer.echo("interrupted", err=True)
+    say("interrupted", err=True)
     sys.exit(INTERRUPTED)
 
 
@@ -149,7 +149,7 @@ def print_version(wanted: bool) -> None:
     if wanted:
         from reenact import __version__
 
-        typer.echo(f"reenact {__version__}")
+        say(f"reenact {__version__}")
         raise typer.Exit
 
 
@@ -177,7 +177,7 @@ def run_command(argv: list[str] | None) -> None:
         finally:
             sys.stdout.flush()
     except ReenactError as error:
-        typer.echo(f"error: {one_line(str(error))}", err=True)
+        say(f"error: {one_line(str(error))}", err=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         interrupted()
@@ -185,5 +185,5 @@ def run_command(argv: list[str] | None) -> None:
         raise
     except OSError as error:  # a full disk behind stdout, a folder that may not be entered
         about = f"{error.filename}: " if error.filename else ""
-        typer.echo(f"error: {one_line(f'{about}{error.strerror or error}')}", err=True)
+        say(f"error: {one_line(f'{about}{error.strerror or error}')}", err=True)
         sys.exit(UNUSABLE)

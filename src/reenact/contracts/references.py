@@ -16,6 +16,8 @@ from reenact.values.canonical import canonicalize
 SCALARS = frozenset({str, int, float, bool, type(None)})
 REFERENCE = re.compile(r"\{\{\s*([^{}]+?)\s*\}\}")
 MISSING = object()
+SECRET_KEYS = frozenset({"$secret", "prefix", "suffix"})
+LONGEST_AROUND = 256
 
 
 class UnresolvedReference(Exception):  # it becomes a refusal, nobody handles it as an error
@@ -47,7 +49,33 @@ def escape(value: object, *, recorded: bool = False) -> object:
 
 
 def is_secret(value: object) -> bool:
-    return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("$secret"), str)
+    """`{"$secret": NAME}`, or with a `prefix` or a `suffix` that the skill gets around it."""
+    if not isinstance(value, dict) or not isinstance(value.get("$secret"), str):
+        return False
+    return len(value) == 1 or (value.keys() <= SECRET_KEYS and all(isinstance(text, str) for text in value.values()))
+
+
+def secret_mistakes(value: object, where: str = "") -> Iterator[str]:
+    """What is wrong about the secrets that a plan names, each with its place."""
+    if isinstance(value, dict):
+        if "$secret" in value:
+            yield from (f"{where}: {mistake}" for mistake in mistakes_in_secret(value))
+            return
+        for key, item in value.items():
+            yield from secret_mistakes(item, f"{where}/{key}")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from secret_mistakes(item, f"{where}/{index}")
+
+
+def mistakes_in_secret(value: Mapping[str, object]) -> Iterator[str]:
+    if not is_secret(value):
+        yield 'a secret is written {"$secret": "NAME"}, or {"$secret": "NAME", "prefix": "Bearer ", "suffix": "…"}'
+        return
+    for key in ("prefix", "suffix"):
+        text = str(value.get(key, " "))
+        if not text or not text.isprintable() or "{{" in text or len(text) > LONGEST_AROUND:
+            yield f"{key} is a printable text of 1 to {LONGEST_AROUND} characters without references, or is left out"
 
 
 def is_encrypted(value: object) -> bool:
@@ -93,7 +121,7 @@ def unescape(value: object, secret: Callable[[str], object] | None) -> object:
     """What the skill gets: secrets resolved, then one `$` taken off. Without `secret` the references stay."""
     if isinstance(value, dict):
         if "$secret" in value and is_secret(value):
-            return value if secret is None else secret(value["$secret"])
+            return value if secret is None else put_around(value, secret(value["$secret"]))
         if "$sealed" in value and is_encrypted(value):
             return value
         return {
@@ -103,6 +131,10 @@ def unescape(value: object, secret: Callable[[str], object] | None) -> object:
     if isinstance(value, list):
         return [unescape(item, secret) for item in value]
     return value
+
+
+def put_around(mark: Mapping[str, str], secret: object) -> object:
+    return secret if len(mark) == 1 else f"{mark.get('prefix', '')}{secret}{mark.get('suffix', '')}"
 
 
 def secret_names(value: object) -> list[str]:

@@ -10,6 +10,7 @@ from reenact.contracts.references import (
     UnresolvedReference,
     is_secret,
     references_in,
+    secret_mistakes,
     secret_names,
     split_path,
     with_unknowns,
@@ -84,6 +85,7 @@ def in_references(
 def in_secrets(step: Step, where: str, allowed: AllowedSecrets | None, *, own_words: bool) -> Iterator[str]:
     for place in literal_secrets(step.parameters, SecretRules()):
         yield f'{where}.parameters{place}: looks like a secret; write {{"$secret": "NAME"}} there'
+    yield from secret_mistakes(step.parameters, f"{where}.parameters")
     if allowed is not None:
         offered = sorted(name for name, users in allowed.items() if users is None or step.skill_id in users)
         for name in secret_names(step.parameters):

@@ -8,71 +8,38 @@ their canonical bytes and field names shows it (`SecretRules.passes`).
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
-from urllib.parse import quote, quote_plus
 
-from reenact.contracts.references import SCALARS
+from reenact.contracts.references import SCALARS, is_encrypted, is_secret
 from reenact.errors import UsageError
+from reenact.policy.secrets import decoding, patterns
+from reenact.policy.secrets.decoding import MARKS, Needles, forms
+from reenact.policy.secrets.parts import SHORTEST_KNOWN, parts_of
+from reenact.policy.secrets.patterns import (
+    GIVEN,
+    NAME_OF_ONE,
+    NAMED,
+    PIECE,
+    RARE,
+    SUSPECT,
+    is_secret_alone,
+    name_kind,
+    pause,
+    plain,
+    search,
+    secret_spans,
+)
 from reenact.values.canonical import canonicalize
 
 REDACTED: Final = "[redacted]"
-SHORTEST_KNOWN: Final = 6
-"""Shorter values are left alone inside longer texts: they would be found everywhere."""
 SHORTEST_WHOLE: Final = 4
-"""A text that is nothing but a secret is one from this length on."""
+"""A text that is nothing but a secret, or stands in a field that is named like one, is one from this length on."""
 
-SECRET_NAMES: Final = frozenset(
-    {
-        "authorization", "proxyauthorization", "cookie", "setcookie", "xapikey", "apikey", "xauthtoken", "password",
-        "passwd", "clientsecret", "secretkey", "privatekey", "accesstoken", "refreshtoken", "idtoken", "sessiontoken",
-        "authtoken", "bearertoken", "smtppassword", "awssecretaccesskey", "xamzsecuritytoken", "xgoogapikey",
-        "xvaulttoken", "privatetoken", "xcsrftoken", "xaccesstoken",
-    }
-)  # fmt: skip
-
-# Every alternative begins with a letter of its own, so that the search skips to where one may begin: a response may
-# have 50 MB.
-SHAPES: Final = re.compile(
-    r"""
-      sk-[A-Za-z0-9_-]{20,}                                 # model providers
-    | sk_(?:live|test)_[A-Za-z0-9]{16,}                     # payment providers
-    | rk_(?:live|test)_[A-Za-z0-9]{16,}
-    | pk_(?:live|test)_[A-Za-z0-9]{16,}
-    | gh[pousr]_[A-Za-z0-9]{36,} | github_pat_[A-Za-z0-9_]{50,}
-    | glpat-[A-Za-z0-9_-]{20,}
-    | xox[abposr]-[A-Za-z0-9-]{10,}
-    | AKIA[0-9A-Z]{16} | ASIA[0-9A-Z]{16}
-    | AIza[0-9A-Za-z_-]{35}
-    | SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}
-    | npm_[A-Za-z0-9]{36}
-    | eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}   # JWT
-    | -----BEGIN[ A-Z]*PRIVATE[ ]KEY-----[\s\S]*?(?:-----END[ A-Z]*PRIVATE[ ]KEY-----|\Z)
-    """,
-    re.VERBOSE,
-)
-INTRODUCED: Final = re.compile(
-    r"""
-      Bearer[ ][A-Za-z0-9._~+/-]{16,}=* | bearer[ ][A-Za-z0-9._~+/-]{16,}=*
-    | Basic[ ][A-Za-z0-9+/]{16,}=* | basic[ ][A-Za-z0-9+/]{16,}=*
-    | ://[^/\s:@]+:[^/\s:@]+(?=@)                          # user:password in an address
-    | [?&](?:api_?key|access_token|client_secret|password)=[^&\#\s"'\[]{6,}
-    """,
-    re.VERBOSE,
-)
-"""Secrets by what stands before them, which is kept."""
-INTRODUCTION: Final = re.compile(r"://|\w+ |[?&]\w+=")
-
-SUSPECT: Final = re.compile(
-    rb"sk-|sk_|rk_|pk_|ghp_|gho_|ghu_|ghs_|ghr_|github_pat_|glpat-|xox|AKIA|ASIA|AIza|SG\.|npm_|eyJ|-----BEGIN"
-    rb"|Bearer |bearer |Basic |basic |://|apikey=|api_key=|access_token=|client_secret=|password="
-)
-"""Whatever has the shape of a secret holds one of these."""
-RARE: Final = re.compile(rb"[-_=/.xABbJS]")
-"""Each of them has one of these characters, which many values have not."""
-PLAIN_TEXT: Final = re.compile(r"[ !#-\[\]-~]*")
+PLAIN_TEXT: Final = re.compile(r"[ !#-\[\]-~]*+")
 """What JSON writes as it is."""
+PATTERNS: Final = (*patterns.PATTERNS, *decoding.PATTERNS, PLAIN_TEXT)
+"""Every pattern that redaction puts to foreign text."""
 JSON_TYPES: Final = ("string", "number", "integer", "boolean", "array", "object", "null")
 TYPE_KEYWORDS: Final = frozenset(
     {
@@ -92,11 +59,14 @@ class SecretRules:
 
     def __init__(self, known: Iterable[str] = (), fields: Iterable[str] = ()) -> None:
         known, fields = list(known), list(fields)
-        self._names = SECRET_NAMES | {plain(field) for field in fields if not field.startswith("/")}
+        self._names = frozenset(plain(field) for field in fields if not field.startswith("/"))
         self._pointers = frozenset(field for field in fields if field.startswith("/"))
-        self._whole = frozenset(secret for secret in known if len(secret) >= SHORTEST_WHOLE)
-        self._forms = tuple(sorted({form for secret in known for form in forms(secret)}, key=longest_first))
-        self._known_bytes = tuple({text_bytes(text) for text in (*known, *map(str.strip, known), *self._forms) if text})
+        parts = frozenset(part for secret in known for part in parts_of(secret))
+        self._whole = parts | {secret for secret in known if len(secret) >= SHORTEST_WHOLE}
+        self._forms = tuple(sorted({form for part in parts for form in forms(part)}, key=longest_first))
+        known_bytes = {text_bytes(text) for text in (*self._whole, *self._forms)}
+        self._known_bytes = tuple(form for form in known_bytes if MARKS.search(form) is None)  # the others are marked
+        self._needles = Needles(parts) if parts else None
         self._judged: dict[tuple[str, ...], bool] = {}
 
     def passes(self, value: object, content: bytes) -> bool:
@@ -105,9 +75,26 @@ class SecretRules:
         It may be wrong in one direction only: what passes, `apply` gives back untouched; what does not may still turn
         out to be harmless.
         """
+        if len(content) > PIECE:
+            return self._passes_long(value, content)
         if self._pointers or (RARE.search(content) is not None and SUSPECT.search(content) is not None):
             return False
-        if self._known_bytes and any(known in content for known in self._known_bytes):
+        if self._whole and (MARKS.search(content) is not None or any(known in content for known in self._known_bytes)):
+            return False
+        may_be_given = b"=" in content or b"\\" in content or content.count(b":") != content.count(b'":')
+        if may_be_given and GIVEN.search(content) is not None and NAMED.search(content) is not None:
+            return False
+        return type(value) is str or not self._has_secret_name(value)
+
+    def _passes_long(self, value: object, content: bytes) -> bool:
+        """The same, piece by piece."""
+        if self._pointers or search(SUSPECT, content) or search(NAMED, content):
+            return False
+        for known in self._known_bytes:
+            pause()
+            if known in content:
+                return False
+        if self._whole and search(MARKS, content):
             return False
         return type(value) is str or not self._has_secret_name(value)
 
@@ -130,7 +117,7 @@ class SecretRules:
 
     def _judge(self, names: tuple[str, ...]) -> bool:
         """The same names come with every step: they are looked at once."""
-        found = any(plain(name) in self._names for name in names)
+        found = any(self._kind(name) for name in names)
         if len(self._judged) < MOST_SHAPES and len(names) <= LARGEST_SHAPE:
             self._judged[names] = found
         return found
@@ -147,6 +134,7 @@ class SecretRules:
             return self._apply_dict(value, replace, path, whole=whole)
         if isinstance(value, list | tuple):
             items = [self.apply(item, replace, f"{path}/{index}", whole=whole) for index, item in enumerate(value)]
+            pause()
             return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
         if self._whole and type(value) is int and str(value) in self._whole:
             return replace(value)
@@ -154,15 +142,17 @@ class SecretRules:
 
     def _apply_dict(self, value: dict[str, object], replace: Replace, path: str, *, whole: bool) -> object:
         if is_mark(value):
-            return value
+            texts = () if is_encrypted(value) else value.values()
+            return value if all(self.apply_text(str(text), as_mark) is text for text in texts) else replace(value)
+        pause()
         changed, found = False, {}
         for key, item in value.items():
             where = f"{path}/{pointer_part(key)}"
-            if self.is_secret_field(key, where) and holds_something(item):
+            if self.is_secret_field(key, where, item):
                 new: object = replace(item)
             else:
                 new = self.apply(item, replace, where, whole=whole)
-            name = self.apply_text(key, lambda _: REDACTED)
+            name = self.apply_text(key, as_mark)
             if whole and name is not key:
                 return replace(value)
             changed = changed or new is not item or name is not key
@@ -171,24 +161,29 @@ class SecretRules:
 
     def apply_text(self, text: str, replace: Replace, *, whole: bool = False) -> object:
         """A text that is a secret as a whole is replaced; one that holds a secret keeps the rest, unless `whole`."""
-        if text in self._whole or (len(text) >= SHORTEST_KNOWN and SHAPES.fullmatch(text) is not None):
+        if text in self._whole or (len(text) >= SHORTEST_KNOWN and is_secret_alone(text)):
             return replace(text)
         left = self.take_out_shapes(self.take_out_known(text))
         return replace(text) if whole and left is not text else left
 
     def take_out_known(self, text: str) -> str:
-        """The text without the secrets that were handed out, in any of their forms."""
+        """The text without the secrets that were handed out, in any of their forms and encodings."""
+        if self._needles is None or len(text) < SHORTEST_KNOWN:
+            return text
+        is_long = len(text) > PIECE
         for form in self._forms:
+            if is_long:
+                pause()
             if form in text:
                 text = text.replace(form, REDACTED)
-        return text
+        spans = self._needles.spans(text)
+        return without(text, spans) if spans else text
 
     def take_out_shapes(self, text: str) -> str:
         if len(text) < SHORTEST_KNOWN:
             return text
-        if SHAPES.search(text) is not None:
-            text = SHAPES.sub(REDACTED, text)
-        return INTRODUCED.sub(after_introduction, text) if INTRODUCED.search(text) is not None else text
+        spans = list(secret_spans(text))
+        return without(text, spans) if spans else text
 
     def without_known(self, value: object) -> object:
         """The value without the secrets that were handed out; the very same object where there is none."""
@@ -196,6 +191,7 @@ class SecretRules:
             return value
         if isinstance(value, str):
             return REDACTED if value in self._whole else self.take_out_known(value)
+        pause()
         if isinstance(value, dict):
             pairs = {self.take_out_known(key): self.without_known(item) for key, item in value.items()}
             same = all(pairs.get(key, pairs) is item for key, item in value.items())
@@ -205,8 +201,17 @@ class SecretRules:
             return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
         return REDACTED if type(value) is int and str(value) in self._whole else value
 
-    def is_secret_field(self, name: str, path: str) -> bool:
-        return plain(name) in self._names or path in self._pointers
+    def is_secret_field(self, name: str, path: str, value: object) -> bool:
+        """Whether the value of a field is secret for its name or place."""
+        kind = "any" if path in self._pointers else self._kind(name)
+        if kind is None or not holds_something(value):
+            return False
+        if kind == "any" or not isinstance(value, str):
+            return kind == "any"
+        return len(value) >= SHORTEST_WHOLE and NAME_OF_ONE.fullmatch(value) is None
+
+    def _kind(self, name: str) -> str | None:
+        return "any" if plain(name) in self._names else name_kind(name)
 
     def find(self, value: object) -> list[str]:
         """JSON pointers of the secrets in a value, for a message that says where and not what."""
@@ -216,19 +221,21 @@ class SecretRules:
         if isinstance(value, dict):
             if not is_mark(value):
                 yield from self._find_in(value, path)
+            elif self.apply(value, as_mark) is not value:
+                yield path or "/"
         elif isinstance(value, list | tuple):
             for index, item in enumerate(value):
                 yield from self._find(item, f"{path}/{index}")
-        elif self.apply(value, lambda _: REDACTED) is not value or (isinstance(value, str) and REDACTED in value):
+        elif self.apply(value, as_mark) is not value or (isinstance(value, str) and REDACTED in value):
             # A mark is where a secret was: no call can be made with it, in a replay any more than before.
             yield path or "/"
 
     def _find_in(self, value: dict[str, object], path: str) -> Iterator[str]:
         for key, item in value.items():
             where = f"{path}/{pointer_part(key)}"
-            if self.apply_text(key, lambda _: REDACTED) is not key:
+            if self.apply_text(key, as_mark) is not key:
                 yield f"{path}/{REDACTED}"
-            elif self.is_secret_field(key, where) and holds_something(item):
+            elif self.is_secret_field(key, where, item):
                 yield where
             else:
                 yield from self._find(item, where)
@@ -249,14 +256,27 @@ def places(value: object, matches: Callable[[object], bool], path: str = "") -> 
         yield path or "/"
 
 
-def after_introduction(match: re.Match[str]) -> str:
-    introduction = INTRODUCTION.match(match[0])
-    return f"{introduction[0] if introduction else ''}{REDACTED}"
+def as_mark(_: object) -> object:
+    return REDACTED
+
+
+def without(text: str, spans: list[tuple[int, int]]) -> str:
+    """The text with each of the places marked; places that touch become one. The very same text where none is new."""
+    left: list[str] = []
+    at = 0
+    for start, end in sorted(spans):
+        if end <= at:
+            continue
+        if start > at or not left:
+            left += [text[at:start], REDACTED]
+        at = end
+    new = "".join((*left, text[at:]))
+    return text if new == text else new
 
 
 def is_mark(value: dict[str, object]) -> bool:
     """A reference to a secret, or one that is encrypted: what may be written as it stands."""
-    return len(value) == 1 and (isinstance(value.get("$secret"), str) or isinstance(value.get("$sealed"), str))
+    return is_encrypted(value) or is_secret(value)
 
 
 def holds_mark(value: object) -> bool:
@@ -266,10 +286,6 @@ def holds_mark(value: object) -> bool:
     if isinstance(value, dict):
         return any(holds_mark(item) for pair in value.items() for item in pair)
     return isinstance(value, list) and any(holds_mark(item) for item in value)
-
-
-def plain(name: str) -> str:
-    return name.lower().replace("-", "").replace("_", "")
 
 
 def pointer_part(key: str) -> str:
@@ -295,52 +311,9 @@ def longest_first(form: str) -> tuple[int, str]:
     return -len(form), form
 
 
-def forms(secret: str) -> Iterator[str]:
-    """How a secret may look inside a longer text: as it is, in a URL, inside JSON, in hex, in base64."""
-    for text in {secret, secret.strip(), *url_parts(secret)}:
-        if len(text) < SHORTEST_KNOWN:
-            continue
-        data = text.encode("utf-8", "surrogatepass")
-        yield text
-        yield canonical_text(text)
-        yield data.hex()
-        yield data.hex().upper()
-        for encode in (quote, quote_plus):
-            for safe in ("", "/"):
-                encoded = encode(text, safe=safe, errors="surrogatepass")
-                yield encoded
-                yield re.sub("%[0-9A-F]{2}", lambda match: match[0].lower(), encoded)
-        yield from base64_forms(data)
-
-
-def url_parts(secret: str) -> Iterator[str]:
-    """What of an address that is secret as a whole comes back alone: a server knows its own path, not its name."""
-    if "://" in secret:
-        rest = secret.partition("://")[2]
-        credentials, _, behind = rest.rpartition("@")
-        yield from (credentials.partition(":")[2], behind.partition("/")[2].strip("/"))
-
-
 def text_bytes(text: str) -> bytes:
     """A text as it stands inside canonical JSON; one that cannot stand there is looked for as it is."""
     try:
         return canonicalize(text)[1:-1]
     except UsageError:
         return text.encode("utf-8", "surrogatepass")
-
-
-def canonical_text(text: str) -> str:
-    try:
-        return canonicalize(text).decode()[1:-1]
-    except UsageError:
-        return text
-
-
-def base64_forms(data: bytes) -> Iterator[str]:
-    """The characters that stand for the secret alone, wherever it begins in what was encoded."""
-    for before in range(3):
-        encoded = b64encode(bytes(before) + data).decode()
-        core = encoded[-(-8 * before // 6) : 8 * (before + len(data)) // 6]
-        if len(core) >= SHORTEST_KNOWN:
-            yield core
-            yield core.replace("+", "-").replace("/", "_")

@@ -1,9 +1,15 @@
-"""Parked: a run stops without an end, and can go on later."""
+"""Parked: a run stops without an end, and can go on later. And what only waits for a thread: `LargeValue`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import RunStatus
+from reenact.runtime.effects.threads import THREADS
+
+T = TypeVar("T")
 
 
 class Parked(Exception):  # not an error: nothing failed
@@ -27,3 +33,24 @@ class Lost(InDoubt):
     def __init__(self, reason: str, outcome: StructuredOutcome) -> None:
         super().__init__(reason)
         self.outcome = outcome
+
+
+class LargeValue(Exception):  # a question, not an error
+    """A value that is too large to be searched for secrets here: whoever can wait awaits `search`, and asks again."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        super().__init__("too large to be searched here")
+        self._work = work
+
+    async def search(self) -> None:
+        """In a thread."""
+        await THREADS.run(self._work)
+
+
+async def searched(make: Callable[[], T]) -> T:
+    """What `make` gives once each of its large values was searched; it is asked again after each."""
+    while True:
+        try:
+            return make()
+        except LargeValue as large:
+            await large.search()

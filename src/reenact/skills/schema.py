@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
+from reenact.contracts.references import is_encrypted, is_secret
 from reenact.errors import SkillDeclarationError, SkillError
 from reenact.skills.plain import to_plain
 
@@ -251,7 +252,7 @@ def _describe(error: jsonschema_rs.ValidationError) -> list[str]:
 
 def _hide_secrets(value: object, path: tuple[str | int, ...], found: set[tuple[str | int, ...]]) -> object:
     if isinstance(value, dict):
-        if len(value) == 1 and (isinstance(value.get("$secret"), str) or isinstance(value.get("$sealed"), str)):
+        if is_secret(value) or is_encrypted(value):
             found.add(path)
             return "secret"
         return {key: _hide_secrets(item, (*path, key), found) for key, item in value.items()}

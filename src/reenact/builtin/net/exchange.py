@@ -77,25 +77,43 @@ class Incoming:
 async def exchange(ctx: SkillContext, outgoing: Outgoing, *, skill: str, effect: str) -> Incoming:
     """Sends and receives. A status of 400 or more raises the library's HTTPStatusError, after it was reported.
 
-    The side effect `effect` is reported once, when the first byte is about to leave: an attempt that failed in
-    name resolution, in connecting or in the TLS handshake touched nothing.
+    The side effect `effect` is reported once for each origin, when the first byte is about to leave to it: an attempt
+    that failed in name resolution, in connecting or in the TLS handshake touched nothing.
     """
     url = parse_url(outgoing.url, skill=skill).copy_merge_params(outgoing.params)
     check_headers(outgoing.headers)
     seconds = _seconds(ctx, outgoing)
-
-    def touched() -> None:
-        ctx.side_effect(effect, url.host)
-
     with limited(ctx, skill, url.host), quiet():
         try:
             async with asyncio.timeout(seconds), guarded_transport(ctx, skill) as transport:
-                extensions = {"timeout": timeouts(seconds), **on_first_byte(touched)}
-                return await _follow(ctx, transport, url, outgoing, extensions)
+                touched = Touched(ctx, effect, timeouts(seconds))
+                return await _follow(ctx, transport, url, outgoing, touched)
         except TimeoutError as error:
             import httpx2
 
             raise httpx2.ReadTimeout(f"no complete response within {round(seconds * 1000)} ms") from error
+
+
+@dataclass
+class Touched:
+    """The origins that a call has reached: each is a side effect of its own. A further one is named in full."""
+
+    ctx: SkillContext
+    effect: str
+    timeouts: dict[str, float]
+    origins: list[tuple[str, str, int]] = field(default_factory=list)
+
+    def extensions(self, url: httpx2.URL) -> dict[str, Any]:
+        """For a request to an origin: what reports it when the first byte leaves."""
+
+        def report() -> None:
+            origin = _origin(url)
+            if origin not in self.origins:
+                self.origins.append(origin)
+                scheme, host, port = origin
+                self.ctx.side_effect(self.effect, host if len(self.origins) == 1 else f"{scheme}://{host}:{port}")
+
+        return {"timeout": self.timeouts, **on_first_byte(report)}
 
 
 def parse_url(text: str, *, skill: str) -> httpx2.URL:
@@ -103,15 +121,34 @@ def parse_url(text: str, *, skill: str) -> httpx2.URL:
     require("httpx2", extra="http", skill=skill)
     import httpx2
 
+    wrong = why_no_address(text)
+    if wrong is not None:
+        raise SkillError.of("ERR_VALIDATION_FAILED", f"url: {wrong}")
     try:
         url = httpx2.URL(text)
     except (httpx2.InvalidURL, ValueError):
         raise SkillError.of("ERR_VALIDATION_FAILED", "url: this is not a URL") from None
     if url.scheme not in {"http", "https"} or not url.host:
         raise SkillError.of("ERR_VALIDATION_FAILED", "url: an absolute http or https URL is needed")
-    if url.userinfo:
+    if url.userinfo or "@" in url.netloc.decode("ascii", "replace"):
         raise SkillError.of("ERR_VALIDATION_FAILED", "url: credentials belong into headers, as a secret")
     return url
+
+
+def why_no_address(text: str) -> str | None:
+    """What programs read differently, so that one checks a host and another is reached: it is not guessed at."""
+    if "\\" in text:
+        return "a backslash has no place in a URL; write / or %5C"
+    if not text.isprintable():
+        return "control characters have no place in a URL; write them as %0A and the like"
+    authority = text.partition("//")[2]
+    for end in "/?#":
+        authority = authority.partition(end)[0]
+    if "@" in authority:
+        return "credentials belong into headers, as a secret"
+    if "%" in authority or " " in authority:
+        return "a host is written without spaces and escapes"
+    return None
 
 
 def check_headers(headers: dict[str, str]) -> None:
@@ -133,7 +170,7 @@ async def _follow(
     transport: httpx2.AsyncHTTPTransport,
     url: httpx2.URL,
     outgoing: Outgoing,
-    extensions: dict[str, Any],
+    touched: Touched,
 ) -> Incoming:
     import httpx2
 
@@ -143,7 +180,7 @@ async def _follow(
             url,
             headers={**_DEFAULT_HEADERS, **_lower(outgoing.headers)},
             content=outgoing.content,
-            extensions=extensions,
+            extensions=touched.extensions(url),
         )
         response = await transport.handle_async_request(request)
         response.request = request
@@ -208,23 +245,39 @@ def _redirect_target(response: httpx2.Response) -> httpx2.URL | None:
         return None
     import httpx2
 
+    wrong = why_no_address(location)
+    if wrong is not None:
+        raise SkillError.of("ERR_BLOCKED_HOST", f"the server redirects to what is no clear URL: {wrong}")
     try:
         target = response.request.url.join(location)
     except (httpx2.InvalidURL, ValueError):
         raise SkillError.of("ERR_UNKNOWN", "the server redirects to what is no URL") from None
+    if target.userinfo:
+        raise SkillError.of("ERR_BLOCKED_HOST", "the server redirects to an address with credentials")
     if target.scheme not in {"http", "https"} or not target.host:
         raise SkillError.of("ERR_BLOCKED_HOST", "the server redirects to something other than http or https")
     return target
 
 
 def _redirected(outgoing: Outgoing, response: httpx2.Response, target: httpx2.URL) -> Outgoing:
-    """The next request: without a body where the method becomes GET, without credentials where the origin changes."""
+    """The next request: without a body where the method becomes GET, without credentials where the origin changes.
+
+    To another origin no body goes either: a 307 or 308 that asks for that is refused, since it was meant for one host.
+    """
     headers = _lower(outgoing.headers)
     method, content = outgoing.method, outgoing.content
     if response.status_code == 303 or (response.status_code in {301, 302} and method == "POST"):
         method, content = ("HEAD" if method == "HEAD" else "GET"), None
         headers.pop("content-type", None)
     if _origin(response.request.url) != _origin(target):
+        if content is not None:
+            raise SkillError.of(
+                "ERR_BLOCKED_HOST",
+                f"the server answers {response.status_code} and sends the body on to another origin, {target.host}; "
+                "if that is meant, call that URL itself",
+                host=target.host,
+                reason="body_to_another_origin",
+            )
         headers = {name: value for name, value in headers.items() if name in _HEADERS_FOR_STRANGERS}
     return replace(outgoing, method=method, content=content, headers=headers, params={})
 

@@ -1,4 +1,4 @@
-"""Printing: JSON documents, lines with styles, and foreign text made safe for a terminal."""
+"""Printing: JSON documents, lines with styles, and foreign text made safe for a terminal. Nothing else here prints."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
 PICODOLLARS: Final = 10**12
 MOST_SHOWN: Final = 500
@@ -18,11 +19,43 @@ Segment = tuple[str, str]
 """Text and the style that it has on a terminal with colours."""
 
 
+def say(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """The one place that prints: text of ours with foreign text in it, which cannot speak to the terminal.
+
+    Lines stay lines: what must be one goes through `one_line` before.
+    """
+    typer.echo(text if text.isprintable() else "\n".join(map(one_line, text.split("\n"))), err=err, nl=nl)
+
+
+def say_json(text: str, *, nl: bool = True) -> None:
+    """A JSON document, in UTF-8 whatever the locale says.
+
+    What is left of control characters in it (C1, bidi, zero width) is written as JSON escapes.
+    """
+    shown = "\n".join(line if line.isprintable() else json_line(line) for line in text.split("\n"))
+    typer.echo(shown.encode(), nl=nl)
+
+
+def say_in_utf8(text: str, *, err: bool = False) -> None:
+    """As `say`, byte for byte, whatever the locale says."""
+    shown = text if text.isprintable() else "\n".join(map(one_line, text.split("\n")))
+    typer.echo(shown.encode("utf-8", "backslashreplace"), err=err, nl=False)
+
+
+def json_line(line: str) -> str:
+    return "".join(char if char.isprintable() else json_escape(char) for char in line)
+
+
+def json_escape(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
 def print_json(value: object) -> None:
     """One JSON document on stdout, indented, in UTF-8 whatever the locale says."""
     import msgspec
 
-    typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+    say_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def print_lines(lines: Iterable[list[Segment]], *, err: bool = False) -> None:
@@ -30,13 +63,18 @@ def print_lines(lines: Iterable[list[Segment]], *, err: bool = False) -> None:
     stream = sys.stderr if err else sys.stdout
     if not stream.isatty():
         for line in lines:
-            typer.echo("".join(text for text, _ in line), err=err)
+            say("".join(text for text, _ in line), err=err)
         return
-    from rich.text import Text
-
     console = terminal(err=err)
     for line in lines:
-        console.print(Text.assemble(*line), soft_wrap=True)
+        console.print(as_text(line), soft_wrap=True)
+
+
+def as_text(line: list[Segment]) -> Text:
+    """A line for a terminal; whatever stands in it, it cannot speak to it."""
+    from rich.text import Text
+
+    return Text.assemble(*((one_line(text), style) for text, style in line))
 
 
 def terminal(*, err: bool = False) -> Console:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from reenact.cli.screens.printing import brief, one_line, terminal
+from reenact.cli.screens.printing import brief, one_line, say, terminal
 from reenact.record.outcomes import said
 
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ class PlainProgress:
     def show(self, notice: Notice) -> None:
         line = fact_line(notice)
         if line is not None:
-            typer.echo(line, err=True)
+            say(line, err=True)
 
 
 class QuietProgress(PlainProgress):
@@ -64,13 +62,13 @@ class LiveProgress(PlainProgress):
         if self._bar is None:
             self._start(notice.steps)
         if notice.kind == "step_started":
-            self._bar.update(self._task, description=str(notice.step_id))
+            self._bar.update(self._task, description=one_line(str(notice.step_id)))
         elif notice.kind == "step_ended":
             self._bar.update(self._task, completed=(notice.step_index or 0) + 1)
         if notice.kind in ("run_ended", "run_parked"):
             self._stop()  # another run gets a bar of its own
         elif told_above(notice):
-            self._bar.console.print(fact_line(notice), markup=False, highlight=False, soft_wrap=True)
+            self._bar.console.print(one_line(fact_line(notice) or ""), markup=False, highlight=False, soft_wrap=True)
 
     def _start(self, steps: int | None) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn

@@ -5,10 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final
 
-import typer
-
 from reenact.cli.exits import DONE, INTERRUPTED
-from reenact.cli.screens.printing import Segment, brief, one_line, print_json, print_lines, terminal
+from reenact.cli.screens.printing import Segment, as_text, brief, one_line, print_json, print_lines, say, terminal
 from reenact.cli.screens.timeline_lines import (
     attempt_line,
     code_text,
@@ -45,7 +43,7 @@ def watch_run(store: Store, run_id: str, *, values: bool, as_json: bool) -> int:
                     screen.show(told)
     except KeyboardInterrupt:
         screen.end(latest)
-        typer.echo("watching ended; the run is not touched by that", err=True)
+        say("watching ended; the run is not touched by that", err=True)
         return INTERRUPTED
     screen.end(latest)
     return DONE
@@ -93,7 +91,7 @@ class Quiet:
         """The run has changed."""
 
     def remark(self, text: str) -> None:
-        typer.echo(one_line(text), err=True)
+        say(one_line(text), err=True)
 
     def end(self, run: RunDocument | None) -> None:
         if run is not None:
@@ -188,7 +186,7 @@ class Redrawn(Quiet):
         room = self._console.size.height - len(head) - len(self._remark) - 1
         body = lines[len(head) :]
         shown = [*head, *(body[-room:] if room > 0 else []), *self._remark]
-        text = Text("\n", no_wrap=True, overflow="ellipsis").join(Text.assemble(*line) for line in shown)
+        text = Text("\n", no_wrap=True, overflow="ellipsis").join(map(as_text, shown))
         text.no_wrap, text.overflow = True, "ellipsis"
         self._live.update(text, refresh=True)
 

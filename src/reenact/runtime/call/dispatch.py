@@ -20,7 +20,7 @@ from reenact.runtime.effects.source import NO_FACTS, SAME, AttemptCall, AttemptR
 from reenact.runtime.gates import budget
 from reenact.runtime.gates.answer import Refusal
 from reenact.runtime.money import reserved_by
-from reenact.runtime.parked import Parked
+from reenact.runtime.parked import Parked, searched
 
 NOT_KEPT: Kept = ("", 0)
 
@@ -50,7 +50,7 @@ async def dispatch(call: Call) -> StructuredOutcome:
         if not code.startswith("OK"):
             result, wait = await after_failure(call, result, code, number)
             code = code_of(call, result)
-        output = record(call, result, code, number, wait)
+        output = await recorded(call, result, code, number, wait)
         if wait is None:
             return end_with_attempt(call, result, code, output)
         if await wait_for_next(call, wait):
@@ -125,18 +125,23 @@ def code_of(call: Call | AttemptCall, result: AttemptResult) -> str:
     return call.step.success_code if code == "OK" else code
 
 
-def record(call: Call, result: AttemptResult, code: str, number: int, wait: int | None) -> Kept:
-    """Stage the attempt; (commitment, size) of the output."""
+async def recorded(call: Call, result: AttemptResult, code: str, number: int, wait: int | None) -> Kept:
+    """`record`, with what is large searched for secrets off the loop before."""
+    return await searched(lambda: record(call, result, code, number, wait, ask=True))
+
+
+def record(call: Call, result: AttemptResult, code: str, number: int, wait: int | None, *, ask: bool = False) -> Kept:
+    """Stage the attempt; (commitment, size) of the output. With `ask`, LargeValue before anything is staged."""
     run, hints = call.run, call.step.redact_hints
     book = run.journal.book
     run.unrecorded.results[call.trace.trace_id] = (number, result, hints)
     # What a failed attempt returned is kept as its response. An output is what a step that succeeded gives: only
     # the attempt that ends a step has one.
     value = result.output if code.startswith("OK") else None
-    output = book.put(value, hints=hints) if wait is None else NOT_KEPT
+    output = book.put(value, hints=hints, ask=ask) if wait is None else NOT_KEPT
     response = output
     if result.response is not SAME or value is not result.output or wait is not None:
-        response = book.put(result.output if result.response is SAME else result.response, hints=hints)
+        response = book.put(result.output if result.response is SAME else result.response, hints=hints, ask=ask)
     mark, cost = book.redactor.redact_text, result.cost_exact
     if cost is None and result.facts is NO_FACTS and call.step.price == FREE:
         cost = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import RunStatus
@@ -13,6 +14,7 @@ from reenact.runtime.call.drive import drive
 from reenact.runtime.crash_points import reach
 from reenact.runtime.gates.duplicate import DuplicateGate
 from reenact.runtime.listeners import Notice
+from reenact.runtime.parked import searched
 from reenact.runtime.people import votes
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.runtime.run import Run
@@ -38,7 +40,7 @@ async def run_plan(run: Run, before_seal: BeforeSeal | None = None) -> RunStatus
         if resumed:
             begin.hold_without_skill(run, step, step.definition_digest)
         begin_turn(run, step)
-        call = next_call(run, step)
+        call = await searched(partial(next_call, run, step))
         stopped = aborts(step, await drive(call))
         index += 1
         if journal.is_large:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from reenact.contracts.plan import Plan, Step
-from reenact.contracts.references import secret_names
+from reenact.contracts.references import secret_mistakes, secret_names
 from reenact.errors import PlanError, SkillNotFound, UsageError
 from reenact.policy.literals import literal_secrets
 from reenact.policy.redaction import REDACTED, SecretRules
@@ -25,8 +25,11 @@ def refuse_secrets(
     secrets.learn(secret_names([step.parameters for step in plan.steps]))
     each = RulesBySkill(secrets.known_values, tuple(plan.context.secret_fields), registry)
     for index, step in enumerate(plan.steps):
-        rules = each.at(step)
-        if looks_plain(step.parameters, rules):
+        rules, content = each.at(step), canonicalize(step.parameters)
+        if b'"$secret"' in content:
+            for mistake in secret_mistakes(step.parameters, f"$.steps[{index}].parameters"):
+                raise PlanError(f"{source}: {mistake}")
+        if looks_plain(step.parameters, content, rules):
             continue
         places = literal_secrets(step.parameters, rules)
         if places:
@@ -36,7 +39,7 @@ def refuse_secrets(
                 "there and put the value into the environment as NAME"
             )
     around, rules = around_parameters(plan, document), SecretRules(secrets.known_values)
-    if looks_plain(around, rules):
+    if looks_plain(around, canonicalize(around), rules):
         return
     for place in rules.find(around):
         raise PlanError(
@@ -72,9 +75,8 @@ class RulesBySkill:
             return ()
 
 
-def looks_plain(value: object, rules: SecretRules) -> bool:
+def looks_plain(value: object, content: bytes, rules: SecretRules) -> bool:
     """Nothing in the value can be a secret, the mark of one, or a reference to another step."""
-    content = canonicalize(value)
     return rules.passes(value, content) and MARK not in content and b"{{" not in content
 
 

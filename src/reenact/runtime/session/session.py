@@ -17,7 +17,7 @@ from reenact.runtime.call.dispatch import make_durable
 from reenact.runtime.call.doubt import keep_late
 from reenact.runtime.call.drive import drive
 from reenact.runtime.engine import Engine
-from reenact.runtime.parked import Lost, Parked
+from reenact.runtime.parked import Lost, Parked, searched
 from reenact.runtime.run import Run
 from reenact.runtime.session import closing, history, models, settling
 from reenact.runtime.session.answering.answers import Answers, Asked, Ended, RecordedCall, Unanswered
@@ -189,7 +189,7 @@ class Session(ForeignTools):
             return await self._found(found, asked)
         if self._unanswered is not None and self._unanswered.calls:
             await self._unanswered.record(self._run, asked.lane)
-        call = self._begun(asked)
+        call = await searched(lambda: self._begun(asked))
         if on_progress is not None:
             self._engine.on_progress[call.run.run_id, call.step.step_id] = on_progress
         try:

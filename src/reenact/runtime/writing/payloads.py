@@ -42,20 +42,23 @@ class PayloadBook:
         self._named_in_flight: list[tuple[str, Place]] = []
         """What was named again before it arrived: where it lies is known then."""
 
-    def put(self, value: object, *, hints: tuple[str, ...] = ()) -> tuple[str, int]:
+    def put(self, value: object, *, hints: tuple[str, ...] = (), ask: bool = False) -> tuple[str, int]:
         """(commitment, size of the envelope) of a value; equal values of a run share one envelope.
 
-        `hints` name fields that a skill marks secret.
+        `hints` name fields that a skill marks secret. With `ask`, LargeValue where it is to be searched off the loop.
         """
-        return self.put_content(self.redactor.content(value, hints)[0])
+        return self.put_content(self.redactor.content(value, hints, ask=ask)[0])
 
     def put_as_it_is(self, value: object) -> tuple[str, int]:
         """As `put`, for a plan: what its hash covers is what is stored, and no secret was let into it."""
         return self.put_content(canonicalize(value))
 
     def content_of(self, parameters: dict[str, object], hints: tuple[str, ...]) -> tuple[bytes, bool]:
-        """(what `put` would write, whether they are plain): no secret, no mark of one, no key that begins with `$`."""
-        content, clean = self.redactor.content(parameters, hints)
+        """(what `put` would write, whether they are plain): no secret, no mark of one, no key that begins with `$`.
+
+        LargeValue where they are to be searched off the loop.
+        """
+        content, clean = self.redactor.content(parameters, hints, ask=True)
         return content, clean and b'"$' not in content and MARK not in content
 
     def put_content(self, content: bytes) -> tuple[str, int]:

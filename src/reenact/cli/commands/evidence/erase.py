@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from reenact.cli.options import JsonOption, ReasonOption, RunArgument, StoreOption, WhoOption
+from reenact.cli.screens.printing import say
 
 KEY_STAYS = "its idempotency key stays: a guess of its arguments can be held against it until the run is erased"
 
@@ -48,10 +49,10 @@ def erase(
     if as_json:
         print_json({"run_id": run_id, "step_id": step, "erased": count, "copies_in": copies})
         return
-    typer.echo(f"{plural(count, 'value')} of {about} erased; `reenact verify {run_id}` says that the chain is whole")
+    say(f"{plural(count, 'value')} of {about} erased; `reenact verify {run_id}` says that the chain is whole")
     if step is not None and plan_repeats(opened, run_id):
-        typer.echo(f"the plan still says what it says: `reenact erase {run_id}` without a step erases it too")
+        say(f"the plan still says what it says: `reenact erase {run_id}` without a step erases it too")
         if RunReader(opened, run_id).record().key_run is not UNSET:
-            typer.echo(KEY_STAYS)
+            say(KEY_STAYS)
     for copy in copies:
-        typer.echo(f"run {copy} replayed this one and holds values of its own: erase it too")
+        say(f"run {copy} replayed this one and holds values of its own: erase it too")

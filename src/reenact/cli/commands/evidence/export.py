@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reenact.cli.options import JsonOption, RunArgument, StoreOption
+from reenact.cli.screens.printing import say
 
 if TYPE_CHECKING:
     from reenact.record.export import Exported
@@ -63,8 +64,8 @@ def show(exported: Exported, mode: Payloads, *, as_json: bool) -> None:
         )
         return
     values = plural(exported.payloads, "payload") if mode is Payloads.full else "no payloads"
-    typer.echo(f"{exported.folder}: run {exported.run_id}, {plural(exported.commits, 'commit')}, {values}")
+    say(f"{exported.folder}: run {exported.run_id}, {plural(exported.commits, 'commit')}, {values}")
     if not exported.sealed:
-        typer.echo("the run has no seal yet: a verifier will call it open", err=True)
+        say("the run has no seal yet: a verifier will call it open", err=True)
     if exported.lost:
-        typer.echo(f"{plural(exported.lost, 'payload')} lost: see `reenact verify {exported.run_id}`", err=True)
+        say(f"{plural(exported.lost, 'payload')} lost: see `reenact verify {exported.run_id}`", err=True)

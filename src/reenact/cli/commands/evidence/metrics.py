@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from reenact.cli.options import JsonOption, StoreOption
+from reenact.cli.screens.printing import say
 
 
 def metrics(
@@ -32,7 +33,7 @@ def metrics(
     existing = existing_store(store)
     if serve:
         with serving(existing, port, address) as listening:
-            typer.echo(f"metrics of {existing.url} at http://{address}:{listening}/metrics", err=True)
+            say(f"metrics of {existing.url} at http://{address}:{listening}/metrics", err=True)
             wait_for_interrupt()
         return
     text = exposition(existing).decode()
@@ -41,7 +42,7 @@ def metrics(
 
         print_json(samples(text))
     else:
-        typer.echo(text, nl=False)
+        say(text, nl=False)
 
 
 def require_extra() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reenact.cli.options import JsonOption, ReasonOption, RunArgument, StoreOption, WhoOption
+from reenact.cli.screens.printing import say
 
 
 def cancel(
@@ -14,8 +15,6 @@ def cancel(
 ) -> None:
     """Cancel a run: it is sealed as it stands and nothing more is sent. One in progress stops before its next call."""
     import asyncio
-
-    import typer
 
     from reenact.cli.options import existing_store, open_runtime, require_reason
     from reenact.cli.screens.printing import print_json
@@ -29,6 +28,6 @@ def cancel(
     if as_json:
         print_json({"run_id": run_id, "status": "cancelled" if ended else "running", "asked": not ended})
     elif ended:
-        typer.echo(f"run {run_id} is cancelled and sealed")
+        say(f"run {run_id} is cancelled and sealed")
     else:
-        typer.echo(f"run {run_id} is being worked on; it was asked to stop before its next call")
+        say(f"run {run_id} is being worked on; it was asked to stop before its next call")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from reenact.cli.options import JsonOption, ReasonOption, RunArgument, SkillsOption, StoreOption, WhoOption
+from reenact.cli.screens.printing import say
 
 
 def resolve(
@@ -57,4 +58,4 @@ def resolve(
     else:
         go_on = Advice(store, skills or ()).after_a_word(row)
         output_is = ", its output is null" if succeeded and output is None else ""
-        typer.echo(f"step {step} of run {run_id} is resolved ({chosen[0]}){output_is}; {go_on}")
+        say(f"step {step} of run {run_id} is resolved ({chosen[0]}){output_is}; {go_on}")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from reenact.cli.options import JsonOption, ReasonOption, RunArgument, StoreOption, WhoOption
+from reenact.cli.screens.printing import say
 
 StepArgument = Annotated[str | None, typer.Argument(help="Which step, when the run waits about several.")]
 
@@ -56,4 +57,4 @@ def vote(
         print_json({"run_id": row.run_id, "step_id": step_id, "decision": decision})
     else:
         go_on = Advice(store).after_a_word(row)
-        typer.echo(f"step {step_id} of run {row.run_id} is {decision}; {go_on}")
+        say(f"step {step_id} of run {row.run_id} is {decision}; {go_on}")

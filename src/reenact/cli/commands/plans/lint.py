@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from reenact.cli.screens.printing import say, say_json
 from reenact.errors import StoreUnavailable, UsageError
 
 
@@ -44,7 +45,7 @@ def lint(
     Exit codes: 0 nothing found, 1 something found, 2 usage, 3 a file cannot be read.
     """
     if rules or explain is not None:
-        typer.echo(_about_rules(explain))
+        say(_about_rules(explain))
         return
     from reenact.lint.check import Options, check
     from reenact.lint.findings import Severity
@@ -54,12 +55,13 @@ def lint(
     threshold = Severity[fail_on.name]
     text = _rendered(report, Format.JSON if as_json else form, threshold)
     if output is None:
-        typer.echo(text, nl=False)
+        show = say if form is Format.TEXT and not as_json else say_json
+        show(text, nl=False)
     else:
         _write(output, text)
-        typer.echo(summary(report))
+        say(summary(report))
     for one in report.unreadable:
-        typer.echo(f"error: {one.file!r} cannot be read: {one.reason}", err=True)
+        say(f"error: {one.file!r} cannot be read: {one.reason}", err=True)
     code = report.exit_code(threshold)
     if code:
         raise typer.Exit(code)

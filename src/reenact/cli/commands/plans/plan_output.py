@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
+from reenact.cli.screens.printing import say, say_json
+
 if TYPE_CHECKING:
     from reenact.planners.planner import Planner, PlannerError
     from reenact.skills.registry import Registry
@@ -43,10 +45,10 @@ def print_plan(document: Document, output: Path | None, *, as_json: bool, planne
         maker = {} if planner is None else {"planner": maker_of(planner)}
         print_json({"plan_hash": digest, "output": None if output is None else str(output), **maker, "plan": document})
     elif output is None:
-        typer.echo(text, nl=False)
-        typer.echo(digest, err=True)
+        say_json(text.decode(), nl=False)
+        say(digest, err=True)
     else:
-        typer.echo(f"{output} {digest}")
+        say(f"{output} {digest}")
 
 
 def write(path: Path, data: bytes) -> None:
@@ -71,7 +73,7 @@ def maker_of(planner: Planner) -> Document:
 
 def warn_of_unpriced(document: Document) -> None:
     for model in unpriced(document):
-        typer.echo(f"no price is known for {model}: put one into the plan's context.prices, or it is refused", err=True)
+        say(f"no price is known for {model}: put one into the plan's context.prices, or it is refused", err=True)
 
 
 def unpriced(document: Document) -> list[str]:
@@ -98,5 +100,5 @@ def refuse(error: PlannerError, *, as_json: bool) -> NoReturn:
 
     if as_json:
         print_json({"error": {**msgspec.to_builtins(error), "retryable": error.retryable}})
-    typer.echo(f"error: {error.code}: {one_line(error.message)}", err=True)
+    say(f"error: {error.code}: {one_line(error.message)}", err=True)
     raise typer.Exit(FAILED)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reenact.cli.screens.printing import say, say_json
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -39,10 +41,10 @@ def backfill(
 
     result = run(root, dry_run=dry_run, recover_lost=recover_lost)
     if as_json:
-        typer.echo(json_text(_document(result)))
+        say_json(json_text(_document(result)))
     else:
         for line in _lines(result):
-            typer.echo(line)
+            say(line)
     raise typer.Exit(result.exit_code)
 
 

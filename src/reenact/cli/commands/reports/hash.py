@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from reenact.cli.screens.printing import say
+
 if TYPE_CHECKING:
     from reenact.errors import HashingError
 
@@ -43,9 +45,9 @@ def hash(  # noqa: A001  # the command's name
     for result in results:
         digest = result.raw if raw else result.structured
         name = one_line(result.file)
-        typer.echo(digest if len(results) == 1 else f"{digest}  {name}")
+        say(str(digest) if len(results) == 1 else f"{digest}  {name}")
         for warning in [] if raw else result.warnings:
-            typer.echo(f"warning: {name}: {warning}", err=True)
+            say(f"warning: {name}: {warning}", err=True)
 
 
 def _hashed(name: str, data: bytes, *, needs_value: bool) -> Hashed:

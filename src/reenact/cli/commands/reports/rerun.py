@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reenact.cli.screens.printing import say, say_json
+
 if TYPE_CHECKING:
     from reenact.provenance.capture.rerun import Recorded
 
@@ -69,13 +71,12 @@ def _show(report: str, recorded: Recorded, arguments: list[str], place: Path) ->
 
 def _agreed() -> bool:
     """A clear yes; silence, an end of input and everything else is a no."""
-    sys.stderr.write("Run this command now? [y/N] ")
-    sys.stderr.flush()
+    say("Run this command now? [y/N] ", err=True, nl=False)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _say(line: str) -> None:
-    typer.echo(line, err=True)
+    say(line, err=True)
 
 
 def _print_json(recorded: Recorded, arguments: list[str], place: Path | None, code: int) -> None:
@@ -88,4 +89,4 @@ def _print_json(recorded: Recorded, arguments: list[str], place: Path | None, co
         "worktree": None if place is None else str(place),
         "exit_code": code,
     }
-    typer.echo(as_json(document))
+    say_json(as_json(document))

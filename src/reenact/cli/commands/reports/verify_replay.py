@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from reenact.cli.screens.printing import terminal
+from reenact.cli.screens.printing import say, say_in_utf8, say_json, terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,10 +84,8 @@ def _answer_compatibly(arguments: list[str]) -> None:
     from reenact.provenance.verify.compat import verify_compatibly
 
     answer = verify_compatibly(arguments)
-    for stream, text in ((sys.stdout, answer.stdout), (sys.stderr, answer.stderr)):
-        stream.flush()
-        stream.buffer.write(text.encode())
-        stream.flush()
+    say_in_utf8(answer.stdout)
+    say_in_utf8(answer.stderr, err=True)
     raise typer.Exit(answer.exit_code)
 
 
@@ -148,7 +146,7 @@ def _print(verification: Verification, *, as_json: bool, verbose: bool) -> None:
     from reenact.provenance.verify.report_text import text_lines
 
     if as_json:
-        typer.echo(verification_json(verification))
+        say_json(verification_json(verification))
         return
     for line in text_lines(verification, verbose=verbose):
-        typer.echo(line)
+        say(line)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from reenact.cli.options import JsonOption, StoreOption
+from reenact.cli.screens.printing import say
 
 
 def diff(
@@ -34,5 +35,5 @@ def diff(
         print_json({**msgspec.to_builtins(sides), "same": sides.same})
     else:
         for line in text_lines(sides):
-            typer.echo(one_line(line))
+            say(one_line(line))
     raise typer.Exit(0 if sides.same else 1)

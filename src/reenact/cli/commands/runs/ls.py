@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reenact.cli.options import JsonOption, StoreOption
+from reenact.cli.screens.printing import say
 
 if TYPE_CHECKING:
     from reenact.cli.screens.printing import Segment
@@ -37,7 +38,7 @@ def ls(
     wanted = statuses(status or [], waiting=waiting)
     place = missing(store)
     if place is not None:
-        typer.echo(f"there is no store at {place} yet; `reenact run` makes one", err=True)
+        say(f"there is no store at {place} yet; `reenact run` makes one", err=True)
     rows: list[RunRow] = []
     interrupted: frozenset[str] = frozenset()
     if place is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from reenact.cli.options import JsonOption, SkillsOption, StoreOption, UnrecordedReadsOption
+from reenact.cli.screens.printing import say
 
 if TYPE_CHECKING:
     from reenact.cli.advice import Advice
@@ -37,7 +38,7 @@ def recover(
     recovered: list[RunResult] = []
     place = missing(store)
     if place is not None:
-        typer.echo(f"there is no store at {place} yet", err=True)
+        say(f"there is no store at {place} yet", err=True)
     else:
         progress = choose_progress(as_json=as_json)
         runtime = open_runtime(store, skills, (progress,), unrecorded_reads=unrecorded_reads)
@@ -47,7 +48,7 @@ def recover(
 
 
 def say_how_long(seconds: float) -> None:
-    typer.echo(f"{seconds:.0f} s until it is known whether other hosts or containers still work", err=True)
+    say(f"{seconds:.0f} s until it is known whether other hosts or containers still work", err=True)
 
 
 def result_code(result: RunResult) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reenact.cli.options import JsonOption, SkillsOption, StoreOption, TargetArgument
+from reenact.cli.screens.printing import say
 
 if TYPE_CHECKING:
     from reenact.replay.result import ReplayResult
@@ -110,6 +111,6 @@ def show(result: ReplayResult, *, as_json: bool) -> None:
         print_json(document)
         return
     for line in text_lines(result):
-        typer.echo(one_line(line))
+        say(one_line(line))
     if result.mode in ("full_replay", "fork"):
-        typer.echo(f"  the new run is {result.run_id} ({result.status})")
+        say(f"  the new run is {result.run_id} ({result.status})")

@@ -1,0 +1,146 @@
+"""The parts of a secret that come back alone: the token behind `Bearer`, the password in an address, a line of a key.
+
+A part is hidden wherever it stands, so it must not be a word that stands everywhere. What is a password by its place is
+taken from six characters on. Any other part (a user's name, the end of a path, the value of a cookie) is taken from
+eight on, and only if it has a digit, or large and small letters: `production`, `localhost` or `accounts` say nothing.
+What stands in the open in the same secret (its user, host or database) is not hidden for being its password too.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import unquote, unquote_plus
+
+from reenact.errors import UsageError
+from reenact.policy.secrets.patterns import name_kind
+from reenact.values.canonical import parse_json
+
+SHORTEST_KNOWN: Final = 6
+"""Shorter values are left alone inside longer texts: they would be found everywhere."""
+SHORTEST_PART: Final = 8
+SHORTEST_LINE: Final = 16
+"""A line of a key; its last one may be shorter, and tells as little."""
+SCHEMES: Final = frozenset({"bearer", "basic", "token", "digest", "apikey", "negotiate", "key", "bot"})
+PAIR: Final = re.compile(r"([^:\s/]{1,256}+):([^\s]{1,1024}+)")
+
+
+def parts_of(secret: str) -> set[str]:
+    """Everything that is hidden with a secret: itself, and what of it may come back alone."""
+    found = {secret, secret.strip()}
+    for text in tuple(found):
+        found.update(text_parts(text))
+    return {part for part in found if len(part) >= SHORTEST_KNOWN}
+
+
+def text_parts(text: str) -> Iterator[str]:
+    if "://" in text:
+        yield from address_parts(text)
+    elif "\n" in text:
+        yield from (line.strip() for line in text.splitlines() if is_key_line(line.strip()))
+    else:
+        yield from header_parts(text)
+    if text[:1] == "{":
+        yield from document_parts(text)
+    if "=" in text and "\n" not in text:
+        yield from assigned_parts(text)
+
+
+def header_parts(text: str) -> Iterator[str]:
+    """`Bearer X`, `Basic …`, `user:password`."""
+    scheme, _, rest = text.partition(" ")
+    rest = rest.strip()
+    if rest and scheme.rstrip(":").lower() in SCHEMES:
+        yield rest
+        if scheme.lower() == "basic":
+            yield from pair_parts(decoded(rest))
+        else:
+            yield from pair_parts(rest)
+    else:
+        yield from pair_parts(text)
+
+
+def pair_parts(text: str) -> Iterator[str]:
+    pair = PAIR.fullmatch(text)
+    if pair is None:
+        return
+    user, password = pair[1], pair[2]
+    yield b64encode(text.encode("utf-8", "surrogatepass")).decode()
+    if user != password:
+        yield password
+    if is_telling(user):
+        yield user
+
+
+def address_parts(text: str) -> Iterator[str]:
+    """A server knows its own path, not its name: what leads to it is secret, and so is what opens it."""
+    scheme, _, rest = text.partition("://")
+    rest, _, fragment = rest.partition("#")
+    rest, _, query = rest.partition("?")
+    authority, _, path = rest.partition("/")
+    user_and_password, _, host = authority.rpartition("@")
+    user, _, password = user_and_password.partition(":")
+    in_the_open = {scheme, user, host.partition(":")[0], path}
+    if password and password not in in_the_open:
+        yield from {user_and_password, password, unquote(password)}
+        yield from {f"{unquote(user)}:{unquote(password)}"}
+        yield b64encode(f"{unquote(user)}:{unquote(password)}".encode("utf-8", "surrogatepass")).decode()
+    if is_telling(user):
+        yield from {user, unquote(user)}
+    path = path.strip("/")
+    if any(map(is_telling, path.split("/"))):
+        yield from {path, unquote(path)}
+    last = path.rpartition("/")[2]
+    if is_telling(last):
+        yield from {last, unquote(last)}
+    for value in (*query_values(query), *query_values(fragment)):
+        yield from {value, unquote(value), unquote_plus(value)}
+
+
+def query_values(query: str) -> Iterator[str]:
+    for pair in query.split("&"):
+        name, _, value = pair.partition("=")
+        if value and (name_kind(name) is not None or is_telling(value)):
+            yield value
+
+
+def assigned_parts(text: str) -> Iterator[str]:
+    """Cookies, `Server=…;Password=…`, `host=… password=…`: values by their names."""
+    for separator in (";", None):
+        for piece in text.split(separator):
+            name, sign, value = piece.strip().partition("=")
+            value = value.strip("'\"")
+            if sign and " " not in name and (name_kind(name) is not None or is_telling(value)):
+                yield from {value, unquote(value)}
+
+
+def document_parts(text: str) -> Iterator[str]:
+    """A key that is a JSON document: its texts that are named like secrets, and the lines of those."""
+    try:
+        document = parse_json(text.encode())
+    except (UsageError, UnicodeError):
+        return
+    for name, value in document.items() if isinstance(document, dict) else ():
+        if isinstance(value, str) and (name_kind(name) is not None or is_telling(value)) and "://" not in value:
+            yield value
+            yield from (line for line in value.splitlines() if is_key_line(line))
+
+
+def is_key_line(line: str) -> bool:
+    return len(line) >= SHORTEST_LINE and not line.startswith("-----") and ": " not in line
+
+
+def is_telling(part: str) -> bool:
+    """Whether a part is no word: long enough, and not of one kind of letters alone."""
+    if len(part) < SHORTEST_PART or part.isdigit():
+        return False
+    return any(map(str.isdigit, part)) or not (part.islower() or part.isupper() or part.istitle())
+
+
+def decoded(text: str) -> str:
+    try:
+        return b64decode(text + "=" * (-len(text) % 4), validate=True).decode()
+    except ValueError:
+        return ""

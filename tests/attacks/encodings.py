@@ -1,0 +1,61 @@
+"""Twenty encodings of a secret, written without the code that has to find them."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
+
+
+def folded(text: str, width: int, line_end: str = "\n") -> str:
+    return line_end.join(text[at : at + width] for at in range(0, len(text), width))
+
+
+def in_json(text: str) -> str:
+    return json.dumps(text)[1:-1]
+
+
+def in_units(text: str) -> str:
+    data = text.encode("utf-16-be")
+    return "".join(f"\\u{data[at : at + 2].hex()}" for at in range(0, len(data), 2))
+
+
+def quoted_printable(text: str) -> str:
+    """Every second character escaped, and lines folded softly."""
+    escaped = "".join(
+        char if index % 2 and char.isalnum() and char.isascii() else "".join(f"={byte:02X}" for byte in char.encode())
+        for index, char in enumerate(text)
+    )
+    return "=\r\n".join(re.findall(r"(?:=..|[^=]){1,20}", escaped))
+
+
+ENCODINGS: dict[str, Callable[[str], str]] = {
+    "as it is": lambda text: text,
+    "JSON": in_json,
+    "JSON, safe in HTML": lambda text: in_json(text).replace("<", "\\u003c").replace("&", "\\u0026"),
+    "JSON, slashes escaped": lambda text: in_json(text).replace("/", "\\/"),
+    "JSON, every character escaped": in_units,
+    "JSON, twice": lambda text: json.dumps(json.dumps({"a": text})),
+    "JSON, three times": lambda text: json.dumps(json.dumps(json.dumps([text]))),
+    "encodeURIComponent": lambda text: quote(text, safe="!*'()"),
+    "percent, small digits": lambda text: re.sub("%..", lambda found: found[0].lower(), quote(text, safe="")),
+    "a form": quote_plus,
+    "percent, twice": lambda text: quote(quote(text, safe=""), safe=""),
+    "HTML, names": html.escape,
+    "HTML, numbers": lambda text: "".join(f"&#{ord(char)};" for char in text),
+    "HTML, hex": lambda text: "".join(f"&#x{ord(char):x};" for char in text),
+    "base64": lambda text: base64.b64encode(text.encode()).decode(),
+    "base64url without padding": lambda text: base64.urlsafe_b64encode(text.encode()).decode().rstrip("="),
+    "base64, one byte in": lambda text: base64.b64encode(b"x" + text.encode() + b"yy").decode(),
+    "base64, folded": lambda text: folded(base64.b64encode(b"xx" + text.encode()).decode(), 32, "\r\n"),
+    "base64 of UTF-16": lambda text: base64.b64encode(text.encode("utf-16-le")).decode(),
+    "hex": lambda text: text.encode().hex(),
+    "hex, large and with colons": lambda text: text.encode().hex(":").upper(),
+    "hex, folded": lambda text: folded(text.encode().hex(), 32),
+    "quoted-printable": quoted_printable,
+    "UTF-16 read as bytes": lambda text: text.encode("utf-16-le").decode("latin-1"),
+    "Python's repr of bytes": lambda text: repr(text.encode()),
+}  # fmt: skip

@@ -1,0 +1,284 @@
+"""Campaign: secrets of many kinds come back through every door, in every encoding, and nothing that is left holds one.
+
+    python -m tests.attacks.planted_secrets [SECRETS] [SEED] [DOORS A SECRET]
+
+Each secret is bound by the host, handed to a skill, and given back in all encodings at once: as output, as the name of
+a field, in errors, progress, side effects, by built-in skills, in plans and in sessions. Then all that is left is
+searched: the database byte by byte and cell by cell, bundles, notices, logs, metrics, results, what commands show.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import random
+import string
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from reenact import Runtime, SkillContext, SkillError, skill
+from reenact.record.export import export_run
+from reenact.runtime.listeners import Notice
+from reenact.runtime.structured_log import StructuredLog
+from reenact.store.checks.verification import verify_run
+from reenact.store.sqlite.connection import Connection
+from reenact.telemetry.metrics import RuntimeMetrics
+from tests.attacks.encodings import ENCODINGS
+from tests.builtin.servers import Request, Server
+from tests.cli.harness import Command
+from tests.secrets.planting import readings, rows
+
+BATCH = 20
+SHORTEST_PIECE = 12
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A secret as its host has it, and what of it opens the door."""
+
+    name: str
+    value: str
+    core: str
+
+
+def plant(number: int, chance: random.Random) -> Planted:
+    plain = "".join(chance.choices(string.ascii_letters + string.digits, k=24)) + "7x"
+    odd = "".join(chance.choices(string.ascii_letters + string.digits + "<>&\"'\\/+=%? ü", k=24)).strip() + "a7"
+    kinds = [
+        (plain, plain), (odd, odd), (f"Bearer {plain}", plain), (f"agent:{plain}", plain),
+        (f"postgres://agent:{plain}@db.example.com/main", plain),
+        (f"https://hooks.example.com/services/T0/{plain}", plain),
+        (f"https://blob.example.com/c?sv=1&sig={plain}", plain), (f"sid={plain}; theme=dark", plain),
+        (f"-----BEGIN KEY-----\n{plain}{plain[::-1]}\nQ{plain}\n-----END KEY-----", plain + plain[::-1]),
+        (json.dumps({"type": "account", "private_key": plain}), plain),
+    ]  # fmt: skip
+    value, core = kinds[number % len(kinds)]
+    return Planted(f"PLANTED_{number}", value, core)
+
+
+def disguised(text: str) -> dict[str, str]:
+    return {name: encode(text) for name, encode in ENCODINGS.items()}
+
+
+def core_of(secret: str) -> str:
+    return CORES.get(secret, secret)
+
+
+CORES: dict[str, str] = {}
+
+
+@skill("leak", version="1.0.0", tool_class="write", honours_key=True, side_effects=["http_request"])
+def leak(ctx: SkillContext, door: str, secret: str) -> Any:
+    secret = secret.removeprefix("key ")
+    said = {**disguised(secret), **{f"core {name}": text for name, text in disguised(core_of(secret)).items()}}
+    together = " | ".join(said.values())
+    match door:
+        case "output":
+            return said
+        case "names":
+            return {text: name for name, text in said.items()}
+        case "text":
+            return together
+        case "exception":
+            raise ValueError(together)
+        case "cause":
+            raise RuntimeError("wrapped") from KeyError(together)
+        case "details":
+            raise SkillError.of("ERR_VALIDATION_FAILED", together, about=said)
+        case "progress":
+            for text in said.values():
+                ctx.progress(text)
+        case "target":
+            for text in said.values():
+                ctx.side_effect("http_request", text)
+        case "report":
+            ctx.request_id(together)
+            ctx.finish_reason(together)
+            ctx.response(said)
+        case "exit":
+            raise SystemExit(together)
+    return None
+
+
+async def echo(request: Request, writer: asyncio.StreamWriter) -> None:
+    body = json.dumps({"headers": request.headers, "target": request.target, "body": request.body.decode()}).encode()
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+    await writer.drain()
+
+
+LEAKS = ["output", "names", "text", "exception", "cause", "details", "progress", "target", "report", "exit"]
+BUILTIN = ["http_call", "webhook_send", "kv_store", "json_transform", "llm_invoke", "file_read"]
+DOORS = [*LEAKS, *BUILTIN, "step", "plan"]
+
+
+@dataclass
+class Left:
+    """Everything that came of a batch, besides its files."""
+
+    folder: Path
+    notices: list[Notice] = field(default_factory=list)
+    log: io.BytesIO = field(default_factory=io.BytesIO)
+    logged: io.StringIO = field(default_factory=io.StringIO)
+    metrics: CollectorRegistry = field(default_factory=CollectorRegistry)
+    returned: list[object] = field(default_factory=list)
+    runs: list[str] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{self.folder}/store.db"
+
+
+def builtin_call(door: str, planted: Planted, server: Server, left: Left) -> tuple[dict[str, Any], dict[str, str]]:
+    """(parameters, secrets at their pointers)"""
+    at = planted.name
+    match door:
+        case "http_call":
+            return {"url": server.url, "method": "POST", "body": {"a": 1}}, {"/body/a": at}
+        case "webhook_send":
+            return {"url": server.url, "payload": {"a": 1}}, {"/payload/a": at}
+        case "kv_store":
+            return {"operation": "set", "key": f"k{planted.name}", "value": ""}, {"/value": at}
+        case "json_transform":
+            return {"data": {"a": 1}, "expression": "$"}, {"/data/a": at}
+        case "llm_invoke":
+            return {"provider": "stub", "model": "m", "messages": [{"role": "user", "content": ""}]}, {
+                "/messages/0/content": at
+            }
+    (left.folder / f"{planted.name}.txt").write_text(" | ".join(disguised(planted.value).values()), encoding="utf-8")
+    return {"path": f"{planted.name}.txt"}, {}
+
+
+async def in_a_session(runtime: Runtime, left: Left, server: Server, work: list[tuple[Planted, str]]) -> None:
+    context = {"allow_hosts": [server.name], "workspace": str(left.folder)}
+    async with runtime.session(context=context) as session:
+        left.runs.append(session.run_id)
+        for planted, door in work:
+            if door == "step":
+
+                def body(value: str = planted.value) -> dict[str, str]:
+                    return disguised(value)
+
+                left.returned.append(repr(await session.step(body)))
+            elif door in BUILTIN:
+                parameters, secrets = builtin_call(door, planted, server, left)
+                left.returned.append(await session.call(door, parameters, secrets=secrets))
+            else:
+                left.returned.append(await session.call("leak", {"door": door}, secrets={"/secret": planted.name}))
+        left.returned.append(await session.history())
+
+
+def in_a_plan(runtime: Runtime, left: Left, work: list[tuple[Planted, str]]) -> None:
+    steps = [
+        {
+            "step_id": f"s{index}", "skill_id": "leak", "on_error": "continue",
+            "parameters": {"door": LEAKS[index % len(LEAKS)], "secret": {"$secret": planted.name, "prefix": "key "}},
+        }
+        for index, (planted, _) in enumerate(work)
+    ]  # fmt: skip
+    result = runtime.run({"plan_id": "planted", "agent_id": "agent", "steps": steps})
+    left.runs.append(result.run_id)
+    left.returned += [result.outcomes, repr(result)]
+
+
+def pieces(planted: Planted) -> Iterator[tuple[str, bytes]]:
+    """What must be nowhere: of each encoding the middle half, so that less than the whole is found too."""
+    for text in {planted.value, planted.core}:
+        for name, written in disguised(text).items():
+            line = max(written.replace("\r", "").split("\n"), key=len)
+            piece = line[len(line) // 4 : -(len(line) // 4) or None]
+            if len(piece) >= SHORTEST_PIECE and not piece.isspace():
+                yield name, piece.encode()
+                yield name, json.dumps(piece)[1:-1].encode()
+
+
+def searched(left: Left) -> Iterator[tuple[str, bytes]]:
+    for path in sorted(left.folder.rglob("*")):
+        if path.is_file() and path.suffix != ".txt":
+            yield path.name, path.read_bytes()
+    with closing(Connection(str(left.folder / "store.db"))) as connection:
+        read = (readings(connection, table, cell) for table, row in rows(connection.db) for cell in row)
+        yield "cells", b"\n".join(cell for cells in read for cell in cells)
+    yield "notices", repr(left.notices).encode("utf-8", "backslashreplace")
+    yield "log", left.log.getvalue()
+    yield "process log", left.logged.getvalue().encode("utf-8", "backslashreplace")
+    yield "metrics", generate_latest(left.metrics)
+    yield "returned", repr(left.returned).encode("utf-8", "backslashreplace")
+    command = Command(left.folder)
+    for run_id in left.runs:
+        for arguments in (("show", run_id, "--values", "--json"), ("verify", run_id)):
+            done = command(*arguments)
+            yield " ".join(arguments), (done.out + done.err).encode("utf-8", "backslashreplace")
+
+
+def one_batch(folder: Path, batch: list[Planted], work: list[tuple[Planted, str]], counts: Counter[str]) -> list[str]:
+    left = Left(folder)
+    handler, root = logging.StreamHandler(left.logged), logging.getLogger()
+    root.addHandler(handler)
+    CORES.clear()
+    CORES.update({planted.value: planted.core for planted in batch})
+    runtime = Runtime(
+        left.url, skills=[leak], secrets={planted.name: planted.value for planted in batch},
+        listeners=[left.notices.append, StructuredLog(left.log, redact=str), RuntimeMetrics(left.metrics)],
+    )  # fmt: skip
+    try:
+        with Server(echo) as server:
+            asyncio.run(in_a_session(runtime, left, server, [each for each in work if each[1] != "plan"]))
+            in_a_plan(runtime, left, [each for each in work if each[1] == "plan"] or work[:1])
+            for run_id in left.runs:
+                export_run(str(left.folder / "store.db"), run_id, left.folder / f"bundle-{run_id}")
+                assert verify_run(left.url, run_id).exit_code == 0
+            places = list(searched(left))
+    finally:
+        root.removeHandler(handler)
+        runtime.close()
+    looked_for = [(planted.name, name, piece) for planted in batch for name, piece in pieces(planted)]
+    counts["bytes searched"] += sum(len(data) for _, data in places)
+    counts["pieces looked for"] += len(looked_for)
+    return [f"{who} ({how}) in {where}" for where, data in places for who, how, piece in looked_for if piece in data]
+
+
+def campaign(secrets: int, seed: int, doors_each: int) -> tuple[list[str], Counter[str]]:
+    chance, counts, found = random.Random(seed), Counter[str](), list[str]()
+    planted = [plant(number, chance) for number in range(secrets)]
+    turn = 0
+    for start in range(0, secrets, BATCH):
+        batch = planted[start : start + BATCH]
+        work = []
+        for each in batch:
+            for _ in range(min(doors_each, len(DOORS))):
+                work.append((each, DOORS[turn % len(DOORS)]))
+                counts[f"through {DOORS[turn % len(DOORS)]}"] += 1
+                turn += 1
+        with tempfile.TemporaryDirectory() as folder:
+            found += one_batch(Path(folder), batch, work, counts)
+        counts["secrets"] += len(batch)
+        counts["planted"] += len(work) * len(ENCODINGS)
+    return found, counts
+
+
+def main() -> int:
+    given = [int(text) for text in sys.argv[1:]]
+    secrets, seed, doors = (*given, *(200, 20261116, len(DOORS))[len(given) :])
+    began = time.monotonic()
+    found, counts = campaign(secrets, seed, doors)
+    for name, count in sorted(counts.items()):
+        sys.stdout.write(f"{count:>12,} {name}\n")
+    sys.stdout.write(f"seed {seed}, {len(ENCODINGS)} encodings, {time.monotonic() - began:.0f} s, {len(found)} found\n")
+    for each in found[:50]:
+        sys.stdout.write(f"FOUND {each}\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

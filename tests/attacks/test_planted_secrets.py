@@ -1,0 +1,30 @@
+"""Two hundred secrets in twenty encodings and more, through every door: nothing that is left holds one."""
+
+from __future__ import annotations
+
+import pytest
+
+from reenact.policy.secrets.decoding import Needles
+from tests.attacks import planted_secrets
+from tests.attacks.planted_secrets import DOORS, ENCODINGS, campaign
+
+SEED = 20261116
+
+
+def test_none_of_two_hundred_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+    found, counts = campaign(200, SEED, 1)
+    with capsys.disabled():
+        print(f"\nplanted secrets: {dict(counts)}, seed {SEED}")  # a campaign says what it counted
+    assert found == []
+    assert counts["secrets"] == 200
+    assert counts["planted"] >= 200 * 20
+    assert len(ENCODINGS) >= 20
+    assert all(counts[f"through {door}"] >= 5 for door in DOORS)
+
+
+def test_the_campaign_would_find_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the decoding switched off."""
+    monkeypatch.setattr(Needles, "spans", lambda *_: [])
+    monkeypatch.setattr(planted_secrets, "DOORS", ["output"])
+    found, _ = campaign(5, SEED, 1)
+    assert {"base64, folded", "percent, twice", "HTML, numbers"} <= {each.split("(")[1].split(")")[0] for each in found}
