@@ -7,6 +7,7 @@ import zlib
 from typing import TYPE_CHECKING, Any, Literal
 
 from reenact.errors import JsonSyntaxError, SkillError
+from reenact.values.bounds import whole_number
 from reenact.values.canonical import parse_json
 
 if TYPE_CHECKING:
@@ -14,6 +15,17 @@ if TYPE_CHECKING:
 
 ACCEPT_ENCODING = "gzip, deflate"
 BodyFormat = Literal["json", "text", "base64", "empty"]
+_CHARSETS = """
+    utf-8 utf8 us-ascii ascii utf-16 utf-16le utf-16be utf-32 utf-32le utf-32be
+    iso-8859-1 iso-8859-2 iso-8859-3 iso-8859-4 iso-8859-5 iso-8859-6 iso-8859-7 iso-8859-8 iso-8859-9 iso-8859-10
+    iso-8859-11 iso-8859-13 iso-8859-14 iso-8859-15 iso-8859-16 latin1 latin-1 cp1252
+    windows-1250 windows-1251 windows-1252 windows-1253 windows-1254 windows-1255 windows-1256 windows-1257
+    windows-1258 koi8-r koi8-u macintosh ibm866 tis-620
+    gbk gb2312 gb18030 big5 big5-hkscs euc-jp iso-2022-jp shift-jis sjis euc-kr
+"""
+CHARSETS = frozenset(_CHARSETS.split())
+"""What texts on the web are written in, each read in linear time. Python's other codecs are not for strangers to name:
+some are no charsets (rot13, idna), and punycode takes the square of the length."""
 
 
 class _Inflater:
@@ -51,7 +63,8 @@ def _new_inflater() -> zlib._Decompress:
 async def read_body(response: httpx2.Response, max_bytes: int) -> bytes:
     """The whole body, or `ERR_STORAGE_QUOTA_EXCEEDED` as soon as it is known to be larger than `max_bytes`."""
     declared = response.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > max_bytes and response.request.method != "HEAD":
+    length = whole_number(declared)
+    if length is not None and length > max_bytes and response.request.method != "HEAD":
         raise _too_large(max_bytes)
     inflater = _Inflater(_encoding(response))
     parts: list[bytes] = []
@@ -104,8 +117,12 @@ def decode_body(data: bytes, content_type: str) -> tuple[BodyFormat, Any]:
 
 
 def _charset(parameters: str) -> str:
+    """The codec for the text; LookupError for a charset that is not read: its bytes are kept as they are."""
     for parameter in parameters.split(";"):
         name, _, value = parameter.partition("=")
         if name.strip().lower() == "charset":
-            return value.strip().strip('"')
+            named = value.strip().strip("\"'").lower().replace("_", "-")
+            if named not in CHARSETS:
+                raise LookupError(named)
+            return named
     return "utf-8"
