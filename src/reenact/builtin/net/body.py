@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import zlib
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from reenact.errors import JsonSyntaxError, SkillError
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
     import httpx2
 
 ACCEPT_ENCODING = "gzip, deflate"
+MAX_ANSWER_BYTES = 10_000_000
+"""Of a model's answer, unpacked."""
+MAX_STREAM_BYTES = 100_000_000
+"""Of a model's answer that comes as events: each carries some hundred bytes for a word."""
+MAX_EVENT_BYTES = 1_000_000
+CHUNK = 65_536
 BodyFormat = Literal["json", "text", "base64", "empty"]
 _CHARSETS = """
     utf-8 utf8 us-ascii ascii utf-16 utf-16le utf-16be utf-32 utf-32le utf-32be
@@ -33,12 +40,15 @@ class _Inflater:
 
     def __init__(self, encoding: str) -> None:
         self._zlib = _new_inflater() if encoding else None
+        self.left = b""
+        """What was fed and not used."""
 
     def feed(self, data: bytes, most: int) -> tuple[bytes, bool]:
         """Up to `most` bytes, and whether there would have been more."""
         if self._zlib is None:
+            self.left = data[most:]
             return data[:most], len(data) > most
-        output = b""
+        output = self.left = b""
         try:
             while data and len(output) < most:
                 output += self._zlib.decompress(data, most - len(output))
@@ -48,6 +58,7 @@ class _Inflater:
                     self._zlib = _new_inflater()
         except zlib.error as error:
             raise SkillError.of("ERR_DESERIALIZATION_FAILED", "the compressed body is damaged") from error
+        self.left = data
         return output, bool(data)
 
     def check_complete(self) -> None:
@@ -78,6 +89,51 @@ async def read_body(response: httpx2.Response, max_bytes: int) -> bytes:
     if parts:
         inflater.check_complete()
     return b"".join(parts)
+
+
+class BoundedAnswer:
+    """The body of an answer that a library will read: unpacked here, and never more than it may be.
+
+    A stream of events may be long, since nobody keeps it whole; each event may not. `refused` says what was wrong:
+    the library makes an error of its own of whatever its reading raises.
+    """
+
+    def __init__(self) -> None:
+        self.refused: SkillError | None = None
+
+    async def parts(self, response: httpx2.Response) -> AsyncIterator[bytes]:
+        try:
+            async for part in self._unpacked(response):
+                yield part
+        except SkillError as error:
+            self.refused = error
+            raise
+
+    async def _unpacked(self, response: httpx2.Response) -> AsyncIterator[bytes]:
+        events = str(response.headers.get("content-type", "")).lower().startswith("text/event-stream")
+        inflater, left = _Inflater(_encoding(response)), MAX_STREAM_BYTES if events else MAX_ANSWER_BYTES
+        event, before, some = 0, b"", False
+        async for raw in response.aiter_raw(CHUNK):
+            some, more, data = True, True, raw
+            while more:
+                part, more = inflater.feed(data, CHUNK)
+                data = inflater.left
+                left, event = left - len(part), event + len(part)
+                if left < 0:
+                    raise _too_large(MAX_STREAM_BYTES if events else MAX_ANSWER_BYTES)
+                if events and (ends := _end_of_event(before + part)):
+                    event = len(before + part) - ends
+                if events and event > MAX_EVENT_BYTES:
+                    raise _too_large(MAX_EVENT_BYTES)
+                before = part[-3:]
+                yield part
+        if some:
+            inflater.check_complete()
+
+
+def _end_of_event(data: bytes) -> int:
+    """Where what follows the last blank line begins; 0 where there is none."""
+    return max(data.rfind(blank) + len(blank) if blank in data else 0 for blank in (b"\n\n", b"\r\r", b"\r\n\r\n"))
 
 
 def _encoding(response: httpx2.Response) -> str:
