@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from reenact.errors import SkillError
+
 Document = dict[str, Any]
 
 
@@ -27,6 +29,12 @@ class StreamedCompletion:
 
     def add(self, piece: Document) -> str:
         """The text in a chunk."""
+        try:
+            return self._add(piece)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise SkillError.of("ERR_LLM_INVALID_RESPONSE", "a piece of the answer has not its form") from error
+
+    def _add(self, piece: Document) -> str:
         self._about.update({name: piece[name] for name in ("id", "created", "model", "usage") if piece.get(name)})
         new = ""
         for choice in piece.get("choices") or ():
@@ -59,6 +67,12 @@ class StreamedCompletion:
         self._arguments[at].append(function.get("arguments") or "")
 
     def completion(self) -> Document:
+        try:
+            return self._completion()
+        except TypeError as error:
+            raise SkillError.of("ERR_LLM_INVALID_RESPONSE", "pieces of the answer are no texts") from error
+
+    def _completion(self) -> Document:
         message: Document = {"role": "assistant", "content": self.text}
         if self._refusals:
             message["refusal"] = "".join(self._refusals)
