@@ -47,7 +47,6 @@ USED: dict[str, dict[str, str]] = {
     "lint/suppress.py": {"_COMMENT": "match", "_IGNORE": "match"},
     "planners/rules.py": {
         "_SLOT": "fullmatch sub",
-        "choose": "search",
         "fill_text": "fullmatch",
         "read_rules": "match",
     },
@@ -212,7 +211,6 @@ BY_HAND: dict[str, list[tuple[str, str, str]]] = {
 
 # Patterns that are put together while the program runs, as they look then; None where somebody else writes them.
 AT_RUN_TIME: dict[str, str | bytes | None] = {
-    "planners/rules.py:choose": None,  # the host's own, in `reenact.planners.rule_matching`: in a process with a limit
     "planners/rules.py:read_rules": None,  # only compiled, to tell the host of a mistake
     "provenance/git.py:header": rb"symlink [0-9]+\n",
     "provenance/sidecar/block.py:_fences": r" {0,3}`{3,}[ \t]*",

@@ -16,6 +16,8 @@ from reenact.contracts.skill import version_key
 from reenact.errors import DamagedRecord, JsonSyntaxError, PlanError, ReenactError, SkillError
 from reenact.journal.lines import decode_line
 from reenact.planners.model import unfenced
+from reenact.planners.planner import PlannerError
+from reenact.planners.rules import Rule, RuleBook, choose
 from reenact.provenance.hashing import canonical_text
 from reenact.provenance.manifests import read_manifest
 from reenact.skills.plain import to_plain
@@ -71,6 +73,15 @@ def test_a_fence_of_blank_lines_around_a_plan() -> None:
     text = "```" + "\n" * 200_000
     assert unfenced(text) == text
     assert unfenced('```json\n{"steps": []}\n```') == '{"steps": []}\n'
+
+
+def test_a_goal_on_which_a_rule_never_ends() -> None:
+    """The pattern is the host's, and fine for what its people say; the goal is made for it."""
+    book = RuleBook(rules=[Rule(when=r"(\w+\s?)*please$", steps=[])], otherwise=[])
+    assert choose(book, "mail ann please") == []
+    refused = choose(book, "a" * 2000 + "!")
+    assert isinstance(refused, PlannerError)
+    assert "took more than 2 s" in refused.message
 
 
 def test_a_name_in_a_plan_that_looks_like_what_the_decoder_says(tmp_path: Path) -> None:

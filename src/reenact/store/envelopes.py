@@ -31,9 +31,9 @@ class StoredEnvelopes:
             return None
         stored = self._run.stored(place.payload_id)
         envelope, base_content = self._unpacked(place, stored)
-        if stored is not None and sha256(envelope).hexdigest() == commitment:  # else it is not the same content
-            if is_repacked(self._codec, stored, envelope, base_content):
-                self.repacked.add(commitment)
+        same = sha256(envelope).hexdigest() == commitment
+        if stored is not None and same and is_repacked(self._codec, stored, envelope, base_content):
+            self.repacked.add(commitment)
         return envelope
 
     def at(self, place: PayloadPlace) -> bytes:
