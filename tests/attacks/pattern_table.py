@@ -168,7 +168,6 @@ USED: dict[str, dict[str, str]] = {
     "store/naming.py": {"DIGEST": "match"},
     "store/sqlite/connection.py": {"NO_TEXT": "match"},
     "store/sqlite/doctor/schema.py": {"PLAIN_NAME": "fullmatch"},
-    "store/sqlite/migrations.py": {"_TRIGGER": "findall"},
     "testing/http.py": {"_ALWAYS": "fullmatch"},
     "testing/plugin.py": {"own_name": "sub"},
     "values/canonical.py": {"_LONG_NUMBER": "search"},
