@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: help setup demo test lint bench soak torture clean
+.PHONY: help setup demo test lint bench soak torture fuzz clean
 help:            ## list the targets
 	@grep -E '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -36,6 +36,9 @@ soak: setup      ## random plans and sessions under kill -9; SOAK_KILLS, SOAK_SE
 torture: setup   ## random agent loops, killed and started again; planted secrets; TORTURE_KILLS, TORTURE_SEED
 	$(BIN)/python -m tests.soak.loop_campaign $(or $(TORTURE_KILLS),1000) $(TORTURE_SEED)
 	$(BIN)/python -m tests.attacks.planted_secrets $(or $(TORTURE_SECRETS),200) $(TORTURE_SEED)
+
+fuzz: setup      ## every parser, pattern and decoder, with 512 MB and 2 s per input; FUZZ_SECONDS per target, FUZZ_SEED, SHARE=1/4
+	$(BIN)/python -m tests.fuzz.campaign
 
 clean:           ## remove what the other targets made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist src/*.egg-info

@@ -6,7 +6,6 @@ import asyncio
 import errno
 import re
 import smtplib
-import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from msgspec import Meta
 
 from reenact.builtin.limiter import limited
 from reenact.builtin.net.guard import Guard
+from reenact.builtin.net.smtp import PinnedSmtp
 from reenact.builtin.net.transport import TLS_SERVICE
 from reenact.errors import SkillError
 from reenact.skills.context import SkillContext
@@ -130,37 +130,12 @@ def _message(
     return message
 
 
-class _PinnedSmtp(smtplib.SMTP):
-    """Connects to addresses that the guard approved; the host's name serves TLS only."""
-
-    def __init__(self, host: str, port: int, addresses: list[str], seconds: float, tls: ssl.SSLContext | None) -> None:
-        self._addresses = addresses
-        self._implicit_tls = tls
-        self._host_name = host
-        # Without a name of its own smtplib asks the name server for this machine's.
-        super().__init__(host, port, local_hostname=socket.gethostname(), timeout=seconds)
-
-    def _get_socket(self, _host: str, port: int, timeout: float, /) -> socket.socket:
-        for address in self._addresses[:-1]:
-            try:
-                return self._wrapped(socket.create_connection((address, port), timeout))
-            except OSError:
-                continue
-        return self._wrapped(socket.create_connection((self._addresses[-1], port), timeout))
-
-    def _wrapped(self, plain: socket.socket) -> socket.socket:
-        if self._implicit_tls is None:
-            return plain
-        return self._implicit_tls.wrap_socket(plain, server_hostname=self._host_name)
-
-
 @contextmanager
 def _connect(
     ctx: SkillContext, host: str, port: int, addresses: list[str], security: Security
 ) -> Iterator[smtplib.SMTP]:
     tls: ssl.SSLContext = ctx.services.get(TLS_SERVICE) or ssl.create_default_context()
-    seconds = max(0.001, ctx.remaining_seconds)
-    server = _PinnedSmtp(host, port, addresses, seconds, tls if security == "tls" else None)
+    server = PinnedSmtp(host, port, addresses, lambda: ctx.remaining_seconds, tls if security == "tls" else None)
     try:
         server.ehlo_or_helo_if_needed()
         if security == "starttls":

@@ -115,10 +115,11 @@ def require_reason(reason: str) -> None:
 def read_object(path: Path, what: str) -> dict[str, Any]:
     """The JSON object in a file; `what` is the sentence that says in an error what belongs there."""
     from reenact.errors import StoreUnavailable, UsageError
+    from reenact.values.bounds import read_file
     from reenact.values.canonical import parse_json
 
     try:
-        document = parse_json(path.read_bytes(), what=str(path))
+        document = parse_json(read_file(path), what=str(path))
     except OSError as error:
         raise StoreUnavailable(f"{path}: {error.strerror or 'cannot be read'}; {what}") from None
     if not isinstance(document, dict):

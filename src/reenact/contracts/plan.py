@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from itertools import islice
 from typing import Annotated, Literal
 
 import msgspec
@@ -31,6 +32,8 @@ PLACE = re.compile(r"(?P<lane>main(?:\.[A-Za-z0-9_-]{1,36})*):[1-9][0-9]*\Z")
 """The id of a step in a session with an id: its lane, and its place there."""
 SUPERVISOR = re.compile(r"(?:auto|ask|[^\s:.]+(?:\.[^\s:.]+)*:[^\s:.]+)\Z")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)?\Z", re.ASCII)
+MOST_TRIED = 100
+"""So many members are tried to find the one that the decoder complains of; each is another decoding of the plan."""
 PIN_AGAIN = "pins are written by `reenact pin`: take context.pins out and pin the plan again"
 _OF_SOME_MEMBER = re.compile(r"`(\$[^`]*?)\[\.\.\.\]")
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
@@ -169,7 +172,8 @@ def explained(message: str, document: dict[str, object]) -> str:
     unnamed = _OF_SOME_MEMBER.search(message)
     if unnamed is not None:
         path = unnamed[1].split(".")[1:]
-        key = next((key for key in members(document, path) if complaint(only(document, path, key)) == message), None)
+        named_first = islice(members(document, path), MOST_TRIED)
+        key = next((key for key in named_first if complaint(only(document, path, key)) == message), None)
         if key is not None:
             named = f".{key}" if _PLAIN_KEY.match(key) else f"[{key!r}]"
             message = message.replace("[...]", named, 1)

@@ -11,10 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from reenact.values.bounds import place_in
 from reenact.values.canonical import canonicalize
 
 SCALARS = frozenset({str, int, float, bool, type(None)})
-REFERENCE = re.compile(r"\{\{\s*([^{}]+?)\s*\}\}")
+REFERENCE = re.compile(r"\{\{([^{}]++)\}\}")
+"""Spaces around the path are its reader's to strip: a pattern that skips them tries each of their places."""
+LONGEST_PATH = 1000
+"""Of a reference, in characters: a step id and names within its output."""
 MISSING = object()
 SECRET_KEYS = frozenset({"$secret", "prefix", "suffix"})
 LONGEST_AROUND = 256
@@ -161,7 +165,7 @@ def references_in(value: object, where: str = "") -> Iterator[tuple[str, str]]:
     """(place, path) of every reference in a value; places are JSON pointers behind `where`."""
     if isinstance(value, str):
         for match in REFERENCE.finditer(value):
-            yield where, match[1]
+            yield where, match[1].strip()
     elif isinstance(value, dict):
         for key, item in value.items():
             yield from references_in(item, f"{where}/{key}")
@@ -199,12 +203,13 @@ def resolve(value: object, earlier: Mapping[str, int], output: Callable[[str], o
 def resolve_text(text: str, earlier: Mapping[str, int], output: Callable[[str], object], where: str) -> object:
     whole = REFERENCE.fullmatch(text.strip())
     if whole is not None:
-        return escape(look_up(whole[1], earlier, output, where), recorded=True)
+        return escape(look_up(whole[1].strip(), earlier, output, where), recorded=True)
 
     def put_in(match: re.Match[str]) -> str:
-        found = look_up(match[1], earlier, output, where)
+        path = match[1].strip()
+        found = look_up(path, earlier, output, where)
         if has_encrypted(found):
-            raise EncryptedReference(f"{where or '/'}: the value of {match[1]!r} is encrypted", found)
+            raise EncryptedReference(f"{where or '/'}: the value of {path!r} is encrypted", found)
         return found if isinstance(found, str) else canonicalize(found).decode()
 
     return REFERENCE.sub(put_in, text)
@@ -224,6 +229,8 @@ def look_up(path: str, earlier: Mapping[str, int], output: Callable[[str], objec
 
 def split_path(path: str, earlier: Mapping[str, int], where: str) -> tuple[str, list[str]]:
     """A step id may hold dots: the longest one that is known wins."""
+    if len(path) > LONGEST_PATH:
+        raise UnresolvedReference(f"{where or '/'}: a reference has more than {LONGEST_PATH} characters")
     parts = path.split(".")
     for length in range(len(parts), 0, -1):
         step_id = ".".join(parts[:length])
@@ -235,6 +242,6 @@ def split_path(path: str, earlier: Mapping[str, int], where: str) -> tuple[str, 
 def descend(value: object, part: str) -> object:
     if isinstance(value, dict):
         return value.get(part, MISSING)
-    if isinstance(value, list) and part.isdigit() and int(part) < len(value):
-        return value[int(part)]
+    if isinstance(value, list) and (place := place_in(value, part)) is not None:
+        return value[place]
     return MISSING

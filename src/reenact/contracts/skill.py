@@ -14,6 +14,7 @@ from reenact.errors import SkillDeclarationError
 from reenact.values.digest import digest, sha256_hex
 
 LOCAL_SERVER = "local"
+LONGEST_VERSION = 128
 _PART = re.compile(r"[a-z0-9_-]{1,64}")
 """A server or a tool as the artifacts can name it."""
 _PROJECTED = re.compile(r"x-[0-9a-f]{32}")
@@ -167,7 +168,7 @@ def version_key(version: str) -> VersionKey:
 
     Build metadata has no precedence there; here it breaks the tie, so that an order is always total.
     """
-    match = _SEMVER.fullmatch(version) if isinstance(version, str) else None
+    match = _SEMVER.fullmatch(version) if isinstance(version, str) and len(version) <= LONGEST_VERSION else None
     if match is None:
         raise SkillDeclarationError(f"{version!r} is not a version: write it as MAJOR.MINOR.PATCH, for example 1.0.0")
     major, minor, patch, pre, build = match.groups()

@@ -70,7 +70,7 @@ def kept_beside(data: bytes) -> bytes:
     """What was kept besides the journal's own state; empty where nothing was, or the frontier cannot be read."""
     try:
         return DECODE(data).kept
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return b""
 
 

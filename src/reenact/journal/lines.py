@@ -44,13 +44,15 @@ class Line(Record, frozen=True, kw_only=True):
 
 
 LINE = msgspec.json.Decoder(Line)
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What a decoder says of bytes that are no record; the last one of deep nesting."""
 ARTIFACT = {name: msgspec.json.Decoder(kind) for name, kind in ARTIFACT_TYPES.items()}
 
 
 def decode_line(raw: bytes, *, where: str) -> Line:
     try:
         return LINE.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise DamagedRecord(f"{where}: not a journal line: {error}") from None
 
 
@@ -59,12 +61,12 @@ def decode_artifact(line: Line, *, where: str) -> Artifact:
         raise DamagedRecord(f"{where}: an entry line without its entry or artifact")
     try:
         artifact = ARTIFACT[line.entry.artifact_type].decode(line.artifact)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if isinstance(artifact, ActionRequest):
+            return replace(artifact, proposal=with_numbers(artifact.proposal))
+        if isinstance(artifact, ToolCall):
+            return replace(artifact, call=with_numbers(artifact.call))
+    except UNREADABLE as error:
         raise DamagedRecord(f"{where}: not a {line.entry.artifact_type}: {error}") from None
-    if isinstance(artifact, ActionRequest):
-        return replace(artifact, proposal=with_numbers(artifact.proposal))
-    if isinstance(artifact, ToolCall):
-        return replace(artifact, call=with_numbers(artifact.call))
     return artifact
 
 

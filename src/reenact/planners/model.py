@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,7 +27,7 @@ from reenact.values.clock import Clock, SystemClock
 
 LONGEST_PLAN: Final = 200
 """More steps than this are a mistake of the model, not a plan."""
-_FENCED: Final = re.compile(r"```(?:json)?\s*\n(.*?)\n?```", re.DOTALL)
+_FENCE: Final = "```"
 
 CODES: Final[dict[str, PlannerCode]] = {
     "ERR_LLM_RATE_LIMIT": "PLANNER_RATE_LIMITED",
@@ -212,9 +211,8 @@ class ModelPlanner:
         self, text: str, goal: str, context: Mapping[str, Any], manifest: Manifest
     ) -> tuple[Document | None, list[str]]:
         """(the plan, or None; what is wrong with it)."""
-        fenced = _FENCED.fullmatch(text.strip())
         try:
-            proposal = msgspec.convert(parse_json(fenced[1] if fenced else text, what="the answer"), Proposal)
+            proposal = msgspec.convert(parse_json(unfenced(text), what="the answer"), Proposal)
         except msgspec.ValidationError as error:
             return None, [str(error)]
         except UsageError as error:
@@ -233,3 +231,9 @@ class ModelPlanner:
             message=f"the model gave no plan: {code}",
             details={"code": code, "error": type(error).__name__, "rounds": self.usage.rounds},
         )
+
+
+def unfenced(text: str) -> str:
+    """What a model put between ``` and ```, which it was not asked for."""
+    first, _, rest = text.strip().partition("\n")
+    return rest.removesuffix(_FENCE) if first.rstrip() in (_FENCE, f"{_FENCE}json") and rest.endswith(_FENCE) else text

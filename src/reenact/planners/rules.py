@@ -12,6 +12,7 @@ import msgspec
 from reenact.planners.making import checked, invalid, make_plan
 from reenact.planners.manifest import Manifest
 from reenact.planners.planner import DeterminismMode, Document, PlannerError, answered, check_inputs
+from reenact.planners.rule_matching import LIMIT_S, TookTooLong, first_match
 from reenact.planners.static_file import read_document
 
 # `${name}` in a text, `${name:int}` alone for a whole number.
@@ -75,17 +76,21 @@ def read_rules(path: Path) -> RuleBook | PlannerError:
 
 def choose(book: RuleBook, goal: str) -> list[dict[str, Any]] | PlannerError:
     """The steps of the first rule that fits."""
-    for rule in book.rules:
-        match = re.search(rule.when, goal, re.IGNORECASE)
-        if match is None:
-            continue
-        caught = {name: text for name, text in match.groupdict().items() if text is not None}
+    try:
+        found = first_match([rule.when for rule in book.rules], goal)
+    except TookTooLong:
+        return PlannerError(
+            code="PLANNER_INVALID_GOAL",
+            message=f"the patterns of the rules took more than {LIMIT_S} s for this goal; say it more shortly",
+        )
+    if found is not None:
+        number, caught = found
         for name, text in caught.items():
             if "{{" in text or "}}" in text:  # in a plan that would be a reference
                 return PlannerError(
                     code="PLANNER_INVALID_GOAL", message=f"the {name} in the goal holds braces; say it without them"
                 )
-        return fill_steps(rule.steps, caught)
+        return fill_steps(book.rules[number].steps, caught)
     if book.otherwise is None:
         return PlannerError(
             code="PLANNER_INVALID_GOAL", message="no rule fits this goal; say it as the rules expect it"

@@ -10,6 +10,7 @@ from reenact.errors import UsageError
 from reenact.planners.making import checked, invalid
 from reenact.planners.manifest import Manifest
 from reenact.planners.planner import DeterminismMode, Document, PlannerError, answered, check_inputs
+from reenact.values.bounds import read_file
 from reenact.values.canonical import parse_json
 
 
@@ -43,7 +44,7 @@ class StaticPlanner:
 def read_document(path: Path) -> Document | PlannerError:
     """The JSON object in a file."""
     try:
-        document = parse_json(path.read_bytes(), what=str(path))
+        document = parse_json(read_file(path), what=str(path))
     except OSError as error:
         return PlannerError(
             code="PLANNER_GENERATION_FAILED",

@@ -11,7 +11,10 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
+import tempfile
+import threading
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, NamedTuple
@@ -21,6 +24,9 @@ from reenact.provenance.safe_paths import MAX_INPUT_BYTES, FileRefused, Refusal
 _COMMIT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _TIMEOUT_S: Final = 120
 _MAX_HISTORY: Final = 2000
+MAX_OUTPUT_BYTES: Final = 64 << 20
+"""Of one answer of git: the names of about a million files."""
+_MAX_COMPLAINT: Final = 4096
 # Set by git itself while a hook runs; they would point every command at one repository.
 _LOCATION: Final = frozenset(
     {
@@ -77,27 +83,49 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in _LOCATION} | _SETTINGS
 
 
-def run_git(folder: Path, *arguments: str) -> bytes:
-    """The output of a git command run in `folder`. GitError when it fails."""
+def run_git(folder: Path, *arguments: str, most: int = MAX_OUTPUT_BYTES) -> bytes:
+    """The output of a git command run in `folder`. GitError when it fails, or says more than `most` bytes: a tree of
+    a few hundred bytes can name billions of files."""
     program = shutil.which("git")
     if program is None:
         raise GitError("git is not installed")
+    with tempfile.TemporaryFile() as complaints:
+        try:
+            process = subprocess.Popen(  # noqa: S603  # arguments are ours; foreign ones follow `--`
+                [program, *_OPTIONS, *arguments],
+                cwd=folder,
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+            )
+        except OSError as error:
+            raise GitError(f"git {arguments[0]} did not answer: {type(error).__name__}") from None
+        output = _read_until(process, most)
+        complaints.seek(0)
+        lines = complaints.read(_MAX_COMPLAINT).decode("utf-8", "replace").splitlines()
+    if len(output) > most:
+        raise GitError(f"git {arguments[0]} says more than {most} bytes")
+    if process.returncode == -signal.SIGKILL:
+        raise GitError(f"git {arguments[0]} did not answer within {_TIMEOUT_S} s")
+    if process.returncode != 0:
+        raise GitError(lines[0] if lines else f"git {arguments[0]} failed")
+    return output
+
+
+def _read_until(process: subprocess.Popen[bytes], most: int) -> bytes:
+    """What it says, one byte more than `most` at the most; it has ended then."""
+    limit = threading.Timer(_TIMEOUT_S, process.kill)
+    limit.start()
     try:
-        done = subprocess.run(  # noqa: S603  # arguments are ours; foreign ones follow `--`
-            [program, *_OPTIONS, *arguments],
-            cwd=folder,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise GitError(f"git {arguments[0]} did not answer: {type(error).__name__}") from None
-    if done.returncode != 0:
-        lines = done.stderr.decode("utf-8", "replace").splitlines() or [f"git {arguments[0]} failed"]
-        raise GitError(lines[0])
-    return done.stdout
+        with process:
+            assert process.stdout is not None
+            output = process.stdout.read(most + 1)
+            if len(output) > most:
+                process.kill()
+    finally:
+        limit.cancel()
+    return output
 
 
 class Repository:
@@ -173,7 +201,7 @@ class Repository:
             size = int(run_git(self.root, "cat-file", "-s", name))
             if size > limit:
                 raise FileRefused(Refusal.TOO_LARGE, f"larger than {limit} bytes")
-            return run_git(self.root, "cat-file", "blob", name)
+            return run_git(self.root, "cat-file", "blob", name, most=limit)
         except GitError:
             raise FileRefused(Refusal.MISSING, "no such file at that commit") from None
 

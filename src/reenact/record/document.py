@@ -29,6 +29,7 @@ from reenact.record.document_shape import (
 from reenact.record.outcomes import denied_status, said
 from reenact.record.reader import RecordedStep, RunReader
 from reenact.store.base import RunRow, Store
+from reenact.values.bounds import read_file
 from reenact.values.canonical import parse_json
 
 
@@ -46,7 +47,7 @@ def read_bundle_document(folder: Path, *, values: bool = False) -> RunDocument:
     store, report = read_bundle(folder, wish="shown")
     document = read_document(store, str(report.run_id), values=values)
     plan = folder / "plan.json"
-    names = parse_json(plan.read_bytes(), what=str(plan)) if plan.is_file() else {}
+    names = parse_json(read_file(plan), what=str(plan)) if plan.is_file() else {}
     if isinstance(names, dict):
         document["plan_id"] = names.get("plan_id", document["plan_id"])
         document["agent_id"] = names.get("agent_id", document["agent_id"])

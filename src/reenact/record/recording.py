@@ -12,6 +12,7 @@ from reenact.errors import DamagedRecord, TornTail, UnknownVersion, UnsealedReco
 from reenact.journal.fold import TraceFold
 from reenact.record.reader import RecordedStep, RunReader, in_order
 from reenact.store.base import RunRow, Store
+from reenact.values.bounds import whole_number
 from reenact.verify.render import place
 from reenact.verify.report import RULE_CODES, Finding, Report
 from reenact.verify.verifier import verify_lines
@@ -178,4 +179,4 @@ def refuse_newer(record: RunRecord) -> None:
 def release(version: str) -> tuple[int, ...]:
     """Major and minor: between patches the rules are the same."""
     parts = version.split(".")[:2]
-    return tuple(int(part) for part in parts if part.isdigit())
+    return tuple(number for part in parts if (number := whole_number(part)) is not None)

@@ -72,7 +72,7 @@ def restore(store: Store, run_id: str, n: int, data: bytes) -> RunFold:
         raise ChecksumMismatch(f"{where}: the commit is not there")
     try:
         fold, open_traces = frontier.unpack(run_id, data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise ChecksumMismatch(f"{where}: what was kept beside it cannot be read: {error}") from None
     for trace_id in open_traces:
         row = store.trace(trace_id, run_id=run_id)

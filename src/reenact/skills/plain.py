@@ -16,6 +16,7 @@ import msgspec
 
 from reenact.errors import SkillError
 from reenact.values.canonical import MAX_DEPTH, MAX_SAFE_INTEGER, in_order, number_as_recorded
+from reenact.values.envelope import LARGEST_RESULT
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _TEXTUAL = (datetime.datetime, datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, uuid.UUID)
@@ -23,6 +24,8 @@ _TEXTUAL = (datetime.datetime, datetime.date, datetime.time, datetime.timedelta,
 _BYTES = "bytes are not JSON (make them a text: base64.b64encode(…).decode())"
 _SET = "a set has no order (make it a list: sorted(…))"
 _NO_JSON: dict[type, str] = {bytes: _BYTES, bytearray: _BYTES, memoryview: _BYTES, set: _SET, frozenset: _SET}
+
+_encode = msgspec.json.Encoder().encode
 
 
 class _Refused(Exception):
@@ -40,7 +43,7 @@ def to_plain(value: object, what: str = "the result") -> Any:
     docs/reference/python_api.md.
     """
     try:
-        return _plain(value, [])
+        return _bounded(_plain(value, []))
     except _Refused as refused:
         tokens = (token.replace("~", "~0").replace("/", "~1") for token in reversed(refused.tokens))
         path = "".join(f"/{token}" for token in tokens)
@@ -49,6 +52,12 @@ def to_plain(value: object, what: str = "the result") -> Any:
             f"{what} cannot be recorded: {refused}, at {path or 'the top level'}",
             path=path,
         ) from None
+
+
+def _bounded(plain: object) -> object:
+    if len(_encode(plain)) > LARGEST_RESULT:
+        raise _Refused(f"it has more than {LARGEST_RESULT} bytes as JSON")
+    return plain
 
 
 def _plain(value: object, above: list[int]) -> Any:

@@ -13,6 +13,7 @@ from importlib.resources import files
 import zstandard
 
 from reenact.errors import DamagedRecord
+from reenact.values.envelope import LARGEST_ENVELOPE
 
 RAW, ZSTD, ZSTD_DICT_1, ZSTD_CONTENT = b"\x00", b"\x01", b"\x02", b"\x04"
 LEVEL = 3
@@ -74,7 +75,7 @@ class Codec:
                 LEVEL, window_log=LONG_WINDOW_LOG, enable_ldm=True
             )
         )
-        self._journal_back = zstandard.ZstdDecompressor(dict_data=dictionary_1())
+        self._journal_back = zstandard.ZstdDecompressor(dict_data=dictionary_1(), max_window_size=1 << LONG_WINDOW_LOG)
         self._plain_back = zstandard.ZstdDecompressor(max_window_size=1 << LONG_WINDOW_LOG)
 
     def pack_body(self, body: bytes) -> bytes:
@@ -102,21 +103,22 @@ class Codec:
         compressor = zstandard.ZstdCompressor(dict_data=as_dictionary(other), compression_params=parameters)
         return ZSTD_CONTENT + compressor.compress(content)
 
-    def unpack_like(self, other: bytes, stored: bytes) -> bytes:
+    def unpack_like(self, other: bytes, stored: bytes, most: int) -> bytes:
         """What `pack_like` packed beside the same other content, or what was packed alone."""
         if stored[:1] != ZSTD_CONTENT:
-            return self.unpack(stored)
+            return self.unpack(stored, most)
         back = zstandard.ZstdDecompressor(dict_data=as_dictionary(other), max_window_size=1 << LONG_WINDOW_LOG)
-        return decompressed(back, stored)
+        return decompressed(back, stored, most)
 
-    def unpack(self, stored: bytes) -> bytes:
+    def unpack(self, stored: bytes, most: int = LARGEST_ENVELOPE) -> bytes:
+        """What was packed; DamagedRecord where it is more than `most` bytes, before any of them is made."""
         codec = stored[:1]
         if codec == RAW:
             return stored[1:]
         if codec == ZSTD_DICT_1:
-            return decompressed(self._journal_back, stored)
+            return decompressed(self._journal_back, stored, most)
         if codec == ZSTD:
-            return decompressed(self._plain_back, stored)
+            return decompressed(self._plain_back, stored, most)
         raise DamagedRecord(f"stored bytes name an unknown codec {codec.hex() or 'none'}; a newer version wrote them")
 
 
@@ -124,9 +126,14 @@ def as_dictionary(content: bytes) -> zstandard.ZstdCompressionDict:
     return zstandard.ZstdCompressionDict(content, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
 
 
-def decompressed(back: zstandard.ZstdDecompressor, stored: bytes) -> bytes:
+def decompressed(back: zstandard.ZstdDecompressor, stored: bytes, most: int) -> bytes:
+    """Every frame that is written says how large its content is; libzstd gives that much and no more."""
+    frame = memoryview(stored)[1:]
     try:
-        return back.decompress(stored[1:], allow_extra_data=False)
+        size = zstandard.frame_content_size(frame)
+        if not 0 <= size <= most:
+            raise DamagedRecord(f"stored bytes claim to hold {size} bytes, and there are at most {most}")
+        return back.decompress(frame, allow_extra_data=False)
     except (zstandard.ZstdError, MemoryError, OverflowError) as error:
         # A damaged frame may claim any size.
         raise DamagedRecord(f"stored bytes do not decompress: {error or type(error).__name__}") from None

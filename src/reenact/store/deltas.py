@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from reenact.errors import DamagedRecord
 from reenact.store.base import PAYLOAD_BITS
 from reenact.store.compression import ZSTD_CONTENT, Codec
+from reenact.values.canonical import same_until
+from reenact.values.envelope import LARGEST_ENVELOPE
 
 DELTA = b"\x03"
 SALT = 32
@@ -64,7 +66,7 @@ class RunBases:
         """The one that has most of its beginning in common; else the last one whose parts stand anywhere in it."""
         found, most, start = None, 0, content[:PROBE]
         for base in self._bases.values():
-            prefix = common(content, base.content) if base.content.startswith(start) else 0
+            prefix = same_until(content, base.content) if base.content.startswith(start) else 0
             if prefix > most:
                 found, most = base, prefix
         if found is not None and most * 2 >= len(found.content):
@@ -129,8 +131,8 @@ class DeltaBases:
 
 def difference(codec: Codec, base: bytes, content: bytes) -> tuple[int, int, bytes] | None:
     """(length of the common beginning, of the common end, the middle packed); None where little is in common."""
-    prefix = common(content, base)
-    suffix = common(content[prefix:][::-1], base[prefix:][::-1])
+    prefix = same_until(content, base)
+    suffix = same_until(content[prefix:][::-1], base[prefix:][::-1])
     middle = content[prefix : len(content) - suffix]
     packed = middle_packed(codec, base, middle, len(content))
     return None if len(packed) * 2 > len(content) else (prefix, suffix, packed)
@@ -151,18 +153,6 @@ def is_there(kept: Kept, rows: list[Row], base: Base) -> bool:
     if any(row[0] == base.payload_id and row[1] == base.commitment for row in rows):
         return True
     return kept(base.payload_id) == base.commitment
-
-
-def common(left: bytes, right: bytes) -> int:
-    """How many bytes two texts have in common at their beginning; halving, each comparison at C speed."""
-    low, high = 0, min(len(left), len(right))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if left[low:middle] == right[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def base_of(stored: bytes) -> int | None:
@@ -205,8 +195,8 @@ def built_on(codec: Codec, stored: bytes, base_content: bytes) -> bytes:
     _, _, prefix, suffix = HEAD.unpack_from(stored, 1)
     if prefix + suffix > len(base_content):
         raise DamagedRecord("a stored envelope names more of its base than there is")
-    start = 1 + HEAD.size
-    middle = codec.unpack_like(base_content, stored[start + SALT :])
+    start, room = 1 + HEAD.size, LARGEST_ENVELOPE - SALT - prefix - suffix
+    middle = codec.unpack_like(base_content, stored[start + SALT :], room)
     end = base_content[len(base_content) - suffix :] if suffix else b""
     return stored[start : start + SALT] + base_content[:prefix] + middle + end
 

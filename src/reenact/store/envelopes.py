@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 from reenact.errors import JsonSyntaxError
@@ -30,7 +31,8 @@ class StoredEnvelopes:
             return None
         stored = self._run.stored(place.payload_id)
         envelope, base_content = self._unpacked(place, stored)
-        if stored is not None and envelope and is_repacked(self._codec, stored, envelope, base_content):
+        same = sha256(envelope).hexdigest() == commitment
+        if stored is not None and same and is_repacked(self._codec, stored, envelope, base_content):
             self.repacked.add(commitment)
         return envelope
 

@@ -24,7 +24,7 @@ def read_lines(body: bytes) -> Iterator[dict[str, Any]]:
     for raw in body.split(b"\n"):
         try:
             line = _decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
         if isinstance(line, dict):
             yield line

@@ -18,6 +18,7 @@ from reenact.runtime.gates.supervisor import SupervisorFunction
 from reenact.skills.registry import Registry, default_registry
 from reenact.skills.skill import Skill
 from reenact.store.open import in_memory
+from reenact.values.bounds import read_file
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import Clock, SystemClock
 from reenact.values.digest import sha256_hex
@@ -34,7 +35,7 @@ def load_plan(path: str | Path) -> PlanDocument:
     beside = Path(str(sys._getframe(1).f_globals.get("__file__", ""))).parent / given  # noqa: SLF001  # who asks
     chosen = beside if not given.is_absolute() and beside.is_file() else given
     try:
-        data = chosen.read_bytes()
+        data = read_file(chosen)
     except OSError as error:
         raise PlanError(f"{chosen}: {error.strerror or 'cannot be read'}; name a plan file") from None
     return parse_plan(data, source=str(chosen))[1]

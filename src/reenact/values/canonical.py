@@ -76,12 +76,22 @@ def parse_canonical(data: bytes, *, what: str = "canonical JSON") -> object:
     value = read(data, what, _printed_integer)
     again = canonicalize(value)
     if again != data:
-        pairs = enumerate(zip(again, data, strict=False))
-        same = next((at for at, (ours, theirs) in pairs if ours != theirs), min(len(again), len(data)))
-        before = data[:same].decode(errors="ignore")
+        before = data[: same_until(again, data)].decode(errors="ignore")
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         raise JsonSyntaxError(f"{what}: not in canonical form", line=line, column=column)
     return value
+
+
+def same_until(left: bytes, right: bytes) -> int:
+    """How many bytes two texts have in common at their beginning; halving, each comparison at C speed."""
+    low, high = 0, min(len(left), len(right))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def read_back(content: bytes) -> object:

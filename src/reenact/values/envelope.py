@@ -13,6 +13,10 @@ from reenact.values.canonical import canonicalize, parse_canonical
 from reenact.values.digest import sha256_hex
 
 SALT_BYTES: Final = 32
+LARGEST_ENVELOPE: Final = 64 << 20
+"""The largest value that is kept, with its salt. What claims to be more when it is unpacked is damage."""
+LARGEST_RESULT: Final = (LARGEST_ENVELOPE - 4096) * 3 // 4
+"""The largest value that a tool returns, as JSON: kept encrypted, it grows by a third."""
 
 
 def make_envelope(value: object, salt: bytes) -> tuple[str, bytes]:

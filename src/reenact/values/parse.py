@@ -19,6 +19,13 @@ MAX_DEPTH: Final = 256
 """How many arrays and objects may stand in each other. A fixed number, so that the same value is accepted
 on every machine and from every depth of the caller's stack."""
 
+CAREFUL: Final = 1 << 20
+"""Longer texts are not read a second time to say what exactly is wrong: that takes a hundred times as long."""
+_BRIEFLY: Final = (
+    "it is not JSON, or has a key twice, a number out of range, half a character, or is nested deeper than "
+    f"{MAX_DEPTH} levels"
+)
+
 # Only a text with one of these can hold a number out of range; digits in strings are found too, which costs little.
 _LARGE: Final = re.compile(r"\d{16}|[eE]\+?\d{3}")
 # Escapes one after the other, so that an escaped backslash is not taken for the start of one; group 1 is half a pair.
@@ -48,7 +55,9 @@ def read(data: bytes | str, what: str, integer: Integer) -> object:
     text = data if isinstance(data, str) else _decode(data, what)
     try:
         return _read_fast(text, integer)
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError) as error:
+        if len(text) > CAREFUL:
+            _fail(text, getattr(error, "pos", 0), _BRIEFLY, what)
         return _Reader(text, what, integer).document()  # which says what is wrong, and where
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from reenact.errors import JsonSyntaxError, ReenactError
-from reenact.values.canonical import canonicalize, parse_canonical, parse_json
+from reenact.values.canonical import canonicalize, parse_canonical, parse_json, same_until
 from reenact.verify.report import Problem
 from reenact.verify.shapes import (
     AnyArtifact,
@@ -120,7 +120,7 @@ def read_canonical(data: bytes, what: str) -> Canonical | Problem:
     except ReenactError as error:
         return Problem("LINE_NOT_JSON", str(error))
     if canonical != data:
-        at = next((i for i, (a, b) in enumerate(zip(canonical, data, strict=False)) if a != b), len(canonical))
+        at = same_until(canonical, data)
         return Problem("LINE_NOT_CANONICAL", f"{what} is not canonical JSON from its byte {at} on")
     return Canonical(value)
 

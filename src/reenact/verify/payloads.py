@@ -10,12 +10,12 @@ import msgspec
 from msgspec.structs import replace
 
 from reenact.values.digest import ZERO_DIGEST, digest
+from reenact.values.envelope import LARGEST_ENVELOPE, SALT_BYTES
 from reenact.verify.lines import Canonical, fit, read_canonical
 from reenact.verify.report import Findings, Problem, Where
 from reenact.verify.shapes import Erasure
 
-SALT_BYTES: Final = 32
-MAX_ENVELOPE_BYTES: Final = 67_108_864
+MAX_ENVELOPE_BYTES: Final = LARGEST_ENVELOPE
 _ABSENT: Final = -1
 
 

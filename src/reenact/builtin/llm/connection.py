@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from reenact.builtin.extras import require
 from reenact.builtin.limiter import limited
 from reenact.builtin.llm.messages import ModelRequest
+from reenact.builtin.net.body import BoundedAnswer
 from reenact.builtin.net.quiet import quiet
 from reenact.builtin.net.retry_after import retry_after_ms
 from reenact.builtin.net.transport import guarded_client, on_first_byte
@@ -54,13 +55,18 @@ async def provider_client(
         _report(ctx, response)
 
     with limited(ctx, SKILL, host), quiet():
-        client = guarded_client(ctx, SKILL, seconds=seconds)
+        answer = BoundedAnswer()
+        client = guarded_client(ctx, SKILL, seconds=seconds, answer=answer)
         client.event_hooks = {"request": [before], "response": [after]}
         try:
             async with asyncio.timeout(seconds), client:
                 yield client
         except TimeoutError as error:
             raise httpx2.ReadTimeout(f"no complete answer within {round(seconds * 1000)} ms") from error
+        except Exception as error:
+            if answer.refused is not None:
+                raise answer.refused from error
+            raise
 
 
 def _report(ctx: SkillContext, response: httpx2.Response) -> None:

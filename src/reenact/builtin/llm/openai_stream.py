@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from reenact.errors import SkillError
+
 Document = dict[str, Any]
 
 
@@ -13,11 +15,13 @@ class StreamedCompletion:
     def __init__(self) -> None:
         self.finish_reason: str | None = None
         self._about: Document = {}
-        self._said: Document = {}
+        self._refusals: list[str] = []
         self._texts: list[str] = []
         self._calls: list[Document] = []
-        self._open: dict[int, Document] = {}
-        """By the index that the stream gives them, the call that its pieces now belong to."""
+        self._arguments: list[list[str]] = []
+        """Of each call, in pieces."""
+        self._open: dict[int, int] = {}
+        """By the index that the stream gives them, which call its pieces now belong to."""
 
     @property
     def text(self) -> str:
@@ -25,13 +29,19 @@ class StreamedCompletion:
 
     def add(self, piece: Document) -> str:
         """The text in a chunk."""
+        try:
+            return self._add(piece)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise SkillError.of("ERR_LLM_INVALID_RESPONSE", "a piece of the answer has not its form") from error
+
+    def _add(self, piece: Document) -> str:
         self._about.update({name: piece[name] for name in ("id", "created", "model", "usage") if piece.get(name)})
         new = ""
         for choice in piece.get("choices") or ():
             delta = choice.get("delta") or {}
             new += delta.get("content") or ""
             if delta.get("refusal"):
-                self._said["refusal"] = self._said.get("refusal", "") + delta["refusal"]
+                self._refusals.append(delta["refusal"])
             for call in delta.get("tool_calls") or ():
                 self._add_call(call)
             self.finish_reason = choice.get("finish_reason") or self.finish_reason
@@ -45,18 +55,29 @@ class StreamedCompletion:
         Some servers give every call the same index: another id with a name is another call.
         """
         index, function = piece.get("index") or 0, piece.get("function") or {}
-        call = self._open.get(index)
-        another = call is not None and piece.get("id") not in (None, "", call["id"]) and function.get("name")
-        if call is None or another:
-            call = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
-            self._open[index] = call
-            self._calls.append(call)
+        at = self._open.get(index)
+        another = at is not None and piece.get("id") not in (None, "", self._calls[at]["id"]) and function.get("name")
+        if at is None or another:
+            at = self._open[index] = len(self._calls)
+            self._calls.append({"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
+            self._arguments.append([])
+        call = self._calls[at]
         call["id"] = call["id"] or piece.get("id") or ""
         call["function"]["name"] = call["function"]["name"] or function.get("name") or ""
-        call["function"]["arguments"] += function.get("arguments") or ""
+        self._arguments[at].append(function.get("arguments") or "")
 
     def completion(self) -> Document:
-        message: Document = {"role": "assistant", "content": self.text, **self._said}
+        try:
+            return self._completion()
+        except TypeError as error:
+            raise SkillError.of("ERR_LLM_INVALID_RESPONSE", "pieces of the answer are no texts") from error
+
+    def _completion(self) -> Document:
+        message: Document = {"role": "assistant", "content": self.text}
+        if self._refusals:
+            message["refusal"] = "".join(self._refusals)
+        for call, pieces in zip(self._calls, self._arguments, strict=True):
+            call["function"]["arguments"] = "".join(pieces)
         if self._calls:
             message = {**message, "content": self.text or None, "tool_calls": self._calls}
         choices = [{"index": 0, "message": message, "finish_reason": self.finish_reason}]

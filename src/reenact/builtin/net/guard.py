@@ -11,6 +11,7 @@ from typing import Any
 from reenact.builtin.net.addresses import Address, parse_address, why_inside
 from reenact.errors import SkillError
 from reenact.policy.hosts import HostList, hosts_of
+from reenact.values.bounds import whole_number
 
 Resolver = Callable[[str, int], Awaitable[list[str]]]
 RESOLVER_SERVICE = "resolver"
@@ -93,11 +94,12 @@ def _entry(text: str) -> tuple[str, int | None]:
         port = port.removeprefix(":")
     elif text.count(":") == 1:
         host, _, port = text.partition(":")
-    if not host or (port and not (port.isdigit() and 0 < int(port) < 65536)):
+    number = whole_number(port)
+    if not host or (port and not 0 < (number or 0) < 65536):
         raise SkillError.of(
             "ERR_VALIDATION_FAILED", f"context.allow_hosts: {text!r} is not host, host:port or [v6]:port"
         )
-    return normalize_host(host), int(port) if port else None
+    return normalize_host(host), number
 
 
 def _display(host: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from email.utils import parsedate_to_datetime
 
 MAX_MS = 86_400_000
+LONGEST_DATE = 100
 
 
 def retry_after_ms(value: str | None, now_ms: int) -> int | None:
@@ -15,7 +16,7 @@ def retry_after_ms(value: str | None, now_ms: int) -> int | None:
     if text.isascii() and text.isdigit():
         return min(int(text[:9]) * 1000, MAX_MS)
     try:
-        moment = parsedate_to_datetime(text)
-    except ValueError:
+        moment = parsedate_to_datetime(text[:LONGEST_DATE])
+        return min(max(0, round(moment.timestamp() * 1000) - now_ms), MAX_MS)
+    except (ValueError, OverflowError):
         return None
-    return min(max(0, round(moment.timestamp() * 1000) - now_ms), MAX_MS)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import os
 import ssl
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from reenact.builtin.extras import require
+from reenact.builtin.net.body import ACCEPT_ENCODING, BoundedAnswer
 from reenact.builtin.net.guard import Guard
 from reenact.skills.context import SkillContext
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 TLS_SERVICE = "tls_context"
 _MAX_CONNECT_SECONDS = 10.0
+_OF_PACKED = frozenset({b"content-encoding", b"content-length"})
 
 
 def guarded_transport(ctx: SkillContext, skill: str) -> httpx2.AsyncHTTPTransport:
@@ -31,13 +33,17 @@ def guarded_transport(ctx: SkillContext, skill: str) -> httpx2.AsyncHTTPTranspor
     return _guarded_transport(guard, tls or _tls_context())
 
 
-def guarded_client(ctx: SkillContext, skill: str, *, seconds: float) -> httpx2.AsyncClient:
-    """The same as a client, for libraries that want one. It follows no redirect."""
-    transport = guarded_transport(ctx, skill)
+def guarded_client(ctx: SkillContext, skill: str, *, seconds: float, answer: BoundedAnswer) -> httpx2.AsyncClient:
+    """The same as a client, for libraries that want one. It follows no redirect, and reads no endless answer."""
+    transport = _bounded_transport(guarded_transport(ctx, skill), answer)
     import httpx2
 
     return httpx2.AsyncClient(
-        transport=transport, timeout=httpx2.Timeout(**timeouts(seconds)), follow_redirects=False, trust_env=False
+        transport=transport,
+        headers={"accept-encoding": ACCEPT_ENCODING},
+        timeout=httpx2.Timeout(**timeouts(seconds)),
+        follow_redirects=False,
+        trust_env=False,
     )
 
 
@@ -83,6 +89,35 @@ def _guarded_transport(guard: Guard, tls: ssl.SSLContext) -> httpx2.AsyncHTTPTra
             self._pool = httpcore2.AsyncConnectionPool(ssl_context=tls, retries=0, network_backend=_backend(guard))
 
     return GuardedTransport()
+
+
+def _bounded_transport(inner: httpx2.AsyncHTTPTransport, answer: BoundedAnswer) -> httpx2.AsyncBaseTransport:
+    import httpx2
+
+    class BoundedStream(httpx2.AsyncByteStream):
+        def __init__(self, packed: httpx2.Response) -> None:
+            self._packed = packed
+
+        def __aiter__(self) -> AsyncIterator[bytes]:
+            return answer.parts(self._packed)
+
+        async def aclose(self) -> None:
+            await self._packed.aclose()
+
+    class BoundedTransport(httpx2.AsyncBaseTransport):
+        """Hands answers over unpacked: a library that unpacks them itself does so without a limit."""
+
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            packed = await inner.handle_async_request(request)
+            unpacked = [(name, value) for name, value in packed.headers.raw if name.lower() not in _OF_PACKED]
+            return httpx2.Response(
+                packed.status_code, headers=unpacked, stream=BoundedStream(packed), extensions=packed.extensions
+            )
+
+        async def aclose(self) -> None:
+            await inner.aclose()
+
+    return BoundedTransport()
 
 
 def _backend(guard: Guard) -> httpcore2.AsyncNetworkBackend:

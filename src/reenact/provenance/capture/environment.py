@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import platform
 import sys
-import tomllib
 from collections.abc import Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import msgspec
-
 from reenact.provenance.git import GitError, Repository, run_git
+from reenact.provenance.manifests import MAX_MANIFEST_BYTES, read_manifest
 from reenact.provenance.safe_paths import FileRefused, read_beneath
 
 UNKNOWN: Final = "unknown"
-_MAX_MANIFEST_BYTES: Final = 1 << 20
 _ARCHITECTURES: Final = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64", "i686": "ia32"}
 
 
@@ -43,18 +40,13 @@ def manifests_of(root: Path) -> list[Manifest]:
     found = []
     for file in ("package.json", "pyproject.toml"):
         try:
-            data = read_beneath(root, (file,), _MAX_MANIFEST_BYTES)
-            decoded = msgspec.json.decode(data) if file.endswith(".json") else tomllib.loads(data.decode())
-        except (FileRefused, ValueError, RecursionError):
+            table = read_manifest(file, read_beneath(root, (file,), MAX_MANIFEST_BYTES))
+        except FileRefused:
             continue
-        table = decoded.get("project") if file == "pyproject.toml" and isinstance(decoded, dict) else decoded
-        if isinstance(table, dict) and _is_text(table.get("name")) and _is_text(table.get("version")):
-            found.append(Manifest(table["name"], table["version"]))
+        name, version = table.get("name"), table.get("version")
+        if isinstance(name, str) and isinstance(version, str) and name and version:
+            found.append(Manifest(name, version))
     return found
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and value != ""
 
 
 def checkout_of(root: Path, outputs: Iterable[Path] = ()) -> Checkout:

@@ -16,7 +16,7 @@ from reenact.provenance.sidecar.sidecar import AnySidecar
 INFO_STRINGS: Final = ("yaml ahd-replay", "yaml reenact-replay")
 COMMAND_TITLE: Final = "Replay this run:"
 
-_OPENING = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^\n]*)")
+_OPENING = re.compile(r" {0,3}(`{3,}+|~{3,}+)[ \t]*+([^\n]*+)")
 _TITLE = re.compile(r"#[ \t]+\S")
 _CRITIC = re.compile(r"critic:")
 _FIELD = re.compile(r"( *)(- )?([a-z_]+):(?: (.*))?")

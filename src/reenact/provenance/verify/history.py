@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from typing import Final
 
-import msgspec
-
 from reenact.provenance.git import Commit, Repository, is_commit_id
+from reenact.provenance.manifests import read_manifest
 from reenact.provenance.root import FOREIGN_PACKAGE
 from reenact.provenance.safe_paths import FileRefused, components, is_absolute
 from reenact.provenance.sidecar.sidecar import AnySidecar, Sidecar, VerifiableInput
@@ -16,7 +14,6 @@ from reenact.provenance.verify.inputs import Hashes, check_input
 from reenact.provenance.verify.model import Check, Status
 from reenact.provenance.verify.sources import CommitTree
 
-_MAX_MANIFEST_BYTES: Final = 1 << 20
 _MAX_TAILS: Final = 8
 _MAX_COMMITS_READ: Final = 500
 _MAX_BYTES_READ: Final = 16 << 20
@@ -181,11 +178,6 @@ def _manifest_version(tree: CommitTree, name: str) -> str | None:
 
 def _manifest(tree: CommitTree, file: str) -> dict[str, object]:
     try:
-        data = tree.read((file,))
-        if len(data) > _MAX_MANIFEST_BYTES:
-            return {}
-        decoded = msgspec.json.decode(data) if file.endswith(".json") else tomllib.loads(data.decode())
-    except (FileRefused, ValueError, RecursionError):
+        return read_manifest(file, tree.read((file,)))
+    except FileRefused:
         return {}
-    table = decoded.get("project") if file == "pyproject.toml" and isinstance(decoded, dict) else decoded
-    return table if isinstance(table, dict) else {}

@@ -14,7 +14,7 @@ from reenact.provenance.yaml.schema import CORE_TYPES, NoMatch
 
 _MAX_LENGTH: Final = 60
 _MORE_THAN_VALUES = re.compile(r"#|\n[ \t]*\n")
-_SAFE_PLAIN = re.compile(r"[^\W\d][\w./@+=-]*(?:[ :#]?[\w./@+=-]+)*")
+_SAFE_PLAIN = re.compile(r"[^\W\d][\w./@+=-]*+(?:[ :#][\w./@+=-]++)*+")
 _SAFE_QUOTED = re.compile(r"[\w./@+=:,;!?<>()\[\]{}|*&%$^~# -]*")
 _SAFE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,14}|-?(?:0|[1-9][0-9]{0,9})\.[0-9]{1,5}")
 _KEPT_WORDS: Final = frozenset({"null", "~", "true", "false"})
@@ -67,6 +67,8 @@ def _collection(node: Sequence | Mapping) -> Steps[str]:
 
 def _scalar(node: Scalar) -> str:
     text = node.text
+    if len(text) > _MAX_LENGTH:
+        raise NotPrintable
     if node.style is Style.PLAIN:
         if text in _KEPT_WORDS:
             return text

@@ -10,7 +10,7 @@ from reenact.provenance.yaml.javascript import join_surrogates
 
 _DOUBLE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SINGLE = re.compile(r"'[^']*+(?:''[^']*+)*+'")
-_FOLD = re.compile(r"[ \t]*+\n[ \t\n]*+")
+_FOLD = re.compile(r"(?<![ \t])[ \t]*+\n[ \t\n]*+")
 _DOUBLE_PART = re.compile(r"[ \t]*+\n[ \t\n]*+|\\(?:\n[ \t]*+|.)|[ \t]++|[^\\\n \t]++", re.DOTALL)
 _BLANKS = re.compile(r"[ \t]*+")
 _SPACES = re.compile(r" *+")

@@ -12,6 +12,7 @@ from reenact.replay.breakers import Breaker, find_breakers
 from reenact.replay.compare.behaviour import ASPECTS, Aspect, Behaviour, behaviour_of
 from reenact.replay.compare.compare import Comparison, compare
 from reenact.replay.compare.content import differing
+from reenact.values.bounds import place_in
 from reenact.values.canonical import canonicalize
 
 MOST_VALUES = 50
@@ -103,8 +104,8 @@ def at(value: object, pointer: str) -> object:
         key = name.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict):
             value = value.get(key)
-        elif isinstance(value, list) and key.isdigit() and int(key) < len(value):
-            value = value[int(key)]
+        elif isinstance(value, list) and (place := place_in(value, key)) is not None:
+            value = value[place]
         else:
             return None
     return value

@@ -12,6 +12,7 @@ from reenact.policy.cost import PriceTable
 from reenact.record.recording import Recording
 from reenact.replay.modes.mock import mock_replay
 from reenact.skills.registry import Registry
+from reenact.values.bounds import place_in
 from reenact.values.canonical import as_recorded, parse_json
 
 POLICY_FIELDS = tuple(name for name in Context.__struct_fields__ if name != "pins")
@@ -102,8 +103,8 @@ def put(target: object, path: str, value: object, shown: str) -> None:
     last = names[-1]
     if isinstance(target, dict):
         target[last] = value
-    elif isinstance(target, list) and last.isdigit() and int(last) < len(target):
-        target[int(last)] = value
+    elif isinstance(target, list) and (place := place_in(target, last)) is not None:
+        target[place] = value
     else:
         raise UsageError(f"--set {shown}: there is nothing to set {last!r} in")
 
@@ -111,8 +112,8 @@ def put(target: object, path: str, value: object, shown: str) -> None:
 def inside(target: object, name: str, shown: str) -> object:
     if isinstance(target, dict):
         return target.setdefault(name, {})
-    if isinstance(target, list) and name.isdigit() and int(name) < len(target):
-        return target[int(name)]
+    if isinstance(target, list) and (place := place_in(target, name)) is not None:
+        return target[place]
     raise UsageError(f"--set {shown}: there is no {name!r} on the way")
 
 

@@ -31,6 +31,8 @@ START_LIMIT_S: Final = 60.0
 END_LIMIT_S: Final = 5.0
 """A process that was killed and does not end waits for a disk or a driver; nobody waits for that."""
 CHUNK: Final = 1 << 20
+LARGEST_MESSAGE: Final = 256 << 20
+"""Of a child: a result and a response of the largest size, and what goes with them."""
 NURSERY_CODE: Final = "import sys; sys.path[:] = {!r}; from reenact.runtime.effects.forkserver import serve; serve({})"
 
 
@@ -173,6 +175,8 @@ async def begun(reader: asyncio.StreamReader) -> None:
 
 async def next_message(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
     kind, size = HEAD.unpack(await reader.readexactly(HEAD.size))
+    if size > LARGEST_MESSAGE:
+        raise ConnectionError(f"a message of {size} bytes")
     return kind, await reader.readexactly(size)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from reenact.errors import SecretError, UsageError
+from reenact.values.bounds import read_file
 from reenact.values.canonical import parse_json
 
 FILE_VARIABLE = "REENACT_SECRETS_FILE"
@@ -50,7 +50,7 @@ class Secrets:
         if not path:
             return None
         try:
-            document = parse_json(Path(path).read_bytes(), what=path)
+            document = parse_json(read_file(path), what=path)
         except OSError as error:
             raise SecretError(f"the file of secrets {path} cannot be read: {error.strerror}") from None
         except UsageError as error:

@@ -15,6 +15,7 @@ from reenact.runtime.plans.pinning import PinnedPlan, pin_plan
 from reenact.runtime.plans.plan_secrets import refuse_secrets
 from reenact.runtime.plans.tool_registries import check_registries, with_registries
 from reenact.skills.drift import refuse_changed_skills
+from reenact.values.bounds import read_file
 
 if TYPE_CHECKING:
     from reenact.runtime.engine import Engine
@@ -30,7 +31,7 @@ def prepare(engine: Engine, given: PlanLike) -> PinnedPlan:
         return prepare_document(engine, dict(given), source="plan")
     path = Path(given)
     try:
-        data = path.read_bytes()
+        data = read_file(path)
     except OSError as error:
         raise PlanError(f"{path}: {error.strerror or 'cannot be read'}; name a plan file") from None
     plan, document = parse_plan(data, source=str(path))

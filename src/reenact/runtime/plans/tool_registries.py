@@ -8,6 +8,7 @@ from pathlib import Path
 from reenact.contracts.plan import PIN_AGAIN
 from reenact.contracts.tool_registry import read_tool_registry
 from reenact.errors import PlanError
+from reenact.values.bounds import read_file
 from reenact.values.canonical import parse_json
 
 Document = dict[str, object]
@@ -24,7 +25,7 @@ def load_registry(given: Mapping[str, object] | str | Path) -> Document:
         read_tool_registry(document)
     else:
         try:
-            data = Path(given).read_bytes()
+            data = read_file(given)
         except OSError as error:
             raise PlanError(f"{given}: {error.strerror or 'cannot be read'}; name a file with a registry") from None
         document = parse_json(data, what=str(given))

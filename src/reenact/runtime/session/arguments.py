@@ -15,6 +15,7 @@ from reenact.runtime.session.answering.lanes import NUMBERED, lane_of
 from reenact.runtime.session.plan import Document
 from reenact.skills.context import CURRENT
 from reenact.skills.plain import to_plain
+from reenact.values.bounds import place_in
 from reenact.values.canonical import MAX_DEPTH, as_recorded, canonicalize
 
 POINTER = re.compile(r"(/([^/~]|~[01])*)+\Z")
@@ -203,8 +204,8 @@ def bind_secret(value: Document, pointer: str, name: str) -> None:
     last = parts[-1]
     if isinstance(target, dict):
         target[last] = {"$secret": name}
-    elif isinstance(target, list) and is_index(last, target):
-        target[int(last)] = {"$secret": name}
+    elif isinstance(target, list) and (place := place_in(target, last)) is not None:
+        target[place] = {"$secret": name}
     else:
         raise Unbindable(f"the secret at {pointer!r} has no place in these parameters")
 
@@ -212,10 +213,6 @@ def bind_secret(value: Document, pointer: str, name: str) -> None:
 def step_into(target: object, part: str, pointer: str) -> object:
     if isinstance(target, dict):
         return target.setdefault(part, {})
-    if isinstance(target, list) and is_index(part, target):
-        return target[int(part)]
+    if isinstance(target, list) and (place := place_in(target, part)) is not None:
+        return target[place]
     raise Unbindable(f"the secret at {pointer!r} has no place in these parameters")
-
-
-def is_index(part: str, items: list[object]) -> bool:
-    return part.isascii() and part.isdigit() and int(part) < len(items)

@@ -165,7 +165,7 @@ def confirmed(data: bytes, duplicates: str, where: str) -> KeptState:
         kept = DECODE(data)
         gate = DuplicateGate(turn=kept.turn)
         put_back(gate, kept)
-    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise ChecksumMismatch(f"{where}: what was kept beside it cannot be read: {error}") from None
     if gate.digest() != duplicates:
         raise ChecksumMismatch(f"{where}: the duplicates that were kept beside it are not those that it names")

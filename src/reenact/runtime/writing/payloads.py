@@ -9,6 +9,7 @@ from typing import cast
 from msgspec.structs import replace
 
 from reenact.contracts.outcome import StructuredOutcome
+from reenact.errors import CanonicalizationError
 from reenact.journal.chain import encode
 from reenact.policy.redaction import REDACTED
 from reenact.runtime.writing.redaction import Redactor
@@ -16,7 +17,7 @@ from reenact.runtime.writing.staging import Draft, Place
 from reenact.store.base import NewPayload, Store
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import Clock
-from reenact.values.envelope import open_envelope
+from reenact.values.envelope import LARGEST_ENVELOPE, open_envelope
 
 MARK = REDACTED.encode()
 ENCRYPTED = b'"$sealed"'
@@ -65,6 +66,8 @@ class PayloadBook:
         """As `put`, for what is redacted and canonical already."""
         content_key = blake2b(content, key=self._dedupe_key, digest_size=16).digest()
         size = len(content) + 32
+        if size > LARGEST_ENVELOPE:
+            raise CanonicalizationError(f"a value of {size} bytes: at most {LARGEST_ENVELOPE} can be recorded")
         known = self._known(content_key) if content_key in self._recent or size >= LARGE else None
         if known is not None:
             self._name_again(*known)

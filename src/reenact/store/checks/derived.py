@@ -353,7 +353,7 @@ def frontiers(run: RunEvidence, rebuilt: Rebuilt) -> dict[int, Frontier]:
 def readable(stored: object) -> Frontier | None:
     try:
         return DECODE(stored[FRONTIER_HEAD:]) if isinstance(stored, bytes) else None
-    except (DecodeError, UnicodeDecodeError):
+    except (DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _PATH: Final = re.compile(r"\$(?:\.\w+|\[\d+\]|\['[^']*'\])*")
 _PART: Final = re.compile(r"\.(\w+)|\[(\d+)\]|\['([^']*)'\]")
 _DECODER_SAYS: Final = re.compile(r" - at `(?=\$)")
-_UNKNOWN_FIELD: Final = re.compile(r"unknown field `(.*)` - at `\$", re.DOTALL)
+_UNKNOWN_FIELD: Final = "unknown field `"
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _DECODER: Final = json.JSONDecoder()
 T = TypeVar("T")
@@ -46,9 +46,10 @@ class PlanFile:
 def read_plan(path: Path) -> PlanFile:
     """The plan in a file. PlanError where it cannot be read; a mistake in it is told with line and column."""
     from reenact.contracts.plan import parse_plan
+    from reenact.values.bounds import read_file
 
     try:
-        data = path.read_bytes()
+        data = read_file(path)
     except OSError as error:
         raise PlanError(f"{path}: {error.strerror or 'cannot be read'}; name a plan file") from None
     try:
@@ -69,8 +70,9 @@ def with_place(message: str, text: str, source: Path) -> str:
     if path is None:
         return message
     parts: list[str | int] = [int(number) if number else name or key for name, number, key in _PART.findall(path[0])]
-    unknown = _UNKNOWN_FIELD.search(said)
-    at = place_of(text, [*parts, unknown[1]] if unknown else parts)
+    _, known, rest = said.partition(_UNKNOWN_FIELD)
+    unknown = rest.rpartition("` - at `$")
+    at = place_of(text, [*parts, unknown[0]] if known and unknown[1] else parts)
     line = text.count("\n", 0, at) + 1
     return f"{message} (line {line}, column {at - text.rfind(chr(10), 0, at)})"
 
