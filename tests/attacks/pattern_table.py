@@ -51,14 +51,30 @@ USED: dict[str, dict[str, str]] = {
         "read_rules": "match",
     },
     "policy/cost.py": {"_PRICE": "fullmatch"},
-    "policy/redaction.py": {
-        "INTRODUCED": "search sub",
-        "INTRODUCTION": "match",
-        "PLAIN_TEXT": "fullmatch",
+    "policy/redaction.py": {"PLAIN_TEXT": "match fullmatch"},
+    "policy/secrets/decoding.py": {
+        "BASE64_RUN": "finditer",
+        "ESCAPES": "sub",
+        "ESCAPES#2": "sub",
+        "ESCAPES#3": "sub",
+        "ESCAPES#4": "sub",
+        "ESCAPES#5": "sub",
+        "FOLDS": "sub",
+        "HEX_RUN": "finditer",
+        "MARKS": "search",
+        "NO_HEX": "sub",
+    },
+    "policy/secrets/parts.py": {"PAIR": "fullmatch"},
+    "policy/secrets/patterns.py": {
+        "BY_NAME": "sub",
+        "GIVEN": "search",
+        "HEADERS": "sub",
+        "INTRODUCED": "sub",
+        "NAMED": "search",
+        "NAME_OF_ONE": "fullmatch",
         "RARE": "search",
-        "SHAPES": "fullmatch search sub",
+        "SHAPES": "sub",
         "SUSPECT": "search",
-        "forms": "sub",
     },
     "policy/taxonomy.py": {"_CODE": "fullmatch"},
     "provenance/git.py": {"_COMMIT_ID": "fullmatch", "header": "fullmatch"},
@@ -204,8 +220,8 @@ USED: dict[str, dict[str, str]] = {
 # What the texts that are made from a pattern do not try: (before, repeated, behind).
 BY_HAND: dict[str, list[tuple[str, str, str]]] = {
     "contracts/references.py:REFERENCE": [("{{", " ", ""), ("", "{{ ", ""), ("{{", " a", ""), ("", "{{}", "")],
-    "policy/redaction.py:SHAPES": [("", "eyJaaaaaaaa", ""), ("", "eyJaaaaaaaa.", ""), ("", "-----BEGIN ", "")],
-    "policy/redaction.py:INTRODUCED": [("", "://a", ""), ("", "://a:", ""), ("", "?api_key=", "")],
+    "policy/secrets/patterns.py:SHAPES": [("", "eyJaaaaaaaa", ""), ("", "eyJaaaaaaaa.", ""), ("", "-----BEGIN ", "")],
+    "policy/secrets/patterns.py:INTRODUCED": [("", "://a", ""), ("", "://a:", ""), ("", "?api_key=", "")],
     "provenance/yaml/keys.py:_SAFE_PLAIN": [("a", "b", "!"), ("", "a:", ""), ("", "a ", "")],
 }
 

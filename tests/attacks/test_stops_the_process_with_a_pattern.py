@@ -29,16 +29,7 @@ def test_the_table_names_only_patterns_that_are_there() -> None:
     assert sorted(LISTED) == sorted(key for key in LISTED if key in FOUND)
 
 
-OF_REDACTION = pytest.mark.xfail(strict=False, reason="to be taken out with the patterns of redaction that are linear")
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        pytest.param(key, marks=OF_REDACTION if "policy/redaction.py" in key else ())
-        for key in sorted(set(LISTED) - set(BY_OTHERS))
-    ],
-)
+@pytest.mark.parametrize("key", sorted(set(LISTED) - set(BY_OTHERS)))
 def test_a_pattern_takes_ten_times_as_long_for_ten_times_the_text(key: str) -> None:
     written = AT_RUN_TIME.get(key)
     pattern: re.Pattern[Any] | None = FOUND[key].value if written is None else re.compile(written)

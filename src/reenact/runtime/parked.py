@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import RunStatus
 from reenact.runtime.effects.threads import THREADS
-
-T = TypeVar("T")
 
 
 class Parked(Exception):  # not an error: nothing failed
@@ -45,12 +42,3 @@ class LargeValue(Exception):  # a question, not an error
     async def search(self) -> None:
         """In a thread."""
         await THREADS.run(self._work)
-
-
-async def searched(make: Callable[[], T]) -> T:
-    """What `make` gives once each of its large values was searched; it is asked again after each."""
-    while True:
-        try:
-            return make()
-        except LargeValue as large:
-            await large.search()

@@ -20,7 +20,8 @@ from reenact.runtime.effects.source import NO_FACTS, SAME, AttemptCall, AttemptR
 from reenact.runtime.gates import budget
 from reenact.runtime.gates.answer import Refusal
 from reenact.runtime.money import reserved_by
-from reenact.runtime.parked import Parked, searched
+from reenact.runtime.parked import Parked
+from reenact.runtime.writing.redaction import searched
 
 NOT_KEPT: Kept = ("", 0)
 

@@ -14,11 +14,11 @@ from reenact.runtime.call.drive import drive
 from reenact.runtime.crash_points import reach
 from reenact.runtime.gates.duplicate import DuplicateGate
 from reenact.runtime.listeners import Notice
-from reenact.runtime.parked import searched
 from reenact.runtime.people import votes
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.runtime.run import Run
 from reenact.runtime.writing.checkpoint_state import encoded, fresh_gate, read_past, remembered_gate
+from reenact.runtime.writing.redaction import searched
 
 BeforeSeal = Callable[[RunStatus], Awaitable[None]]
 """Called when every step has ended: the last moment at which a run can say something about itself."""

@@ -17,7 +17,7 @@ from reenact.runtime.call.dispatch import make_durable
 from reenact.runtime.call.doubt import keep_late
 from reenact.runtime.call.drive import drive
 from reenact.runtime.engine import Engine
-from reenact.runtime.parked import Lost, Parked, searched
+from reenact.runtime.parked import Lost, Parked
 from reenact.runtime.run import Run
 from reenact.runtime.session import closing, history, models, settling
 from reenact.runtime.session.answering.answers import Answers, Asked, Ended, RecordedCall, Unanswered
@@ -33,6 +33,7 @@ from reenact.runtime.session.arguments import (
     spoken_parameters,
 )
 from reenact.runtime.session.foreign import ForeignTools
+from reenact.runtime.writing.redaction import searched
 
 
 class Session(ForeignTools):
