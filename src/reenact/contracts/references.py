@@ -15,6 +15,7 @@ from reenact.values.canonical import canonicalize
 
 SCALARS = frozenset({str, int, float, bool, type(None)})
 REFERENCE = re.compile(r"\{\{\s*([^{}]+?)\s*\}\}")
+SECRET_NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,255}")
 MISSING = object()
 
 
@@ -115,6 +116,21 @@ def secret_names(value: object) -> list[str]:
     return [name for item in value for name in secret_names(item)]
 
 
+def odd_secrets(value: object, where: str = "") -> Iterator[str]:
+    """Places where a secret is not named in so many words: by a reference, by something nested, by nothing."""
+    if isinstance(value, dict):
+        if "$secret" in value:
+            named = value["$secret"]
+            if not isinstance(named, str) or SECRET_NAME.fullmatch(named) is None:
+                yield f"{where}.$secret"
+            return
+        for key, item in value.items():
+            yield from odd_secrets(item, f"{where}.{key}")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from odd_secrets(item, f"{where}[{index}]")
+
+
 def has_references(value: object) -> bool:
     if isinstance(value, str):
         return "{{" in value and REFERENCE.search(value) is not None
@@ -158,6 +174,8 @@ def resolve(value: object, earlier: Mapping[str, int], output: Callable[[str], o
     if isinstance(value, str):
         return resolve_text(value, earlier, output, where) if "{{" in value else value
     if isinstance(value, dict):
+        if "$secret" in value:  # what a tool says never becomes the name of a secret
+            return value
         return {key: resolve(item, earlier, output, f"{where}/{key}") for key, item in value.items()}
     if isinstance(value, list):
         return [resolve(item, earlier, output, f"{where}/{index}") for index, item in enumerate(value)]
