@@ -39,8 +39,8 @@ def mailed(folder: Path, *steps: dict[str, Any], **context: Any) -> Path:
     stranger = Command(folder)
     (folder / "evil.py").write_text(MARKED)
     done = anew(
-        stranger, "run", stranger.plan(*steps, **context), "--trust-plan", REENACT_SECRET_AWS_SECRET_ACCESS_KEY="his-own-value",
-        PYTHONPATH=str(folder),
+        stranger, "run", stranger.plan(*steps, **context), "--trust-plan", PYTHONPATH=str(folder),
+        REENACT_SECRET_AWS_SECRET_ACCESS_KEY="his-own-value",
     )  # fmt: skip
     assert done.code == 0, done.err
     exported = stranger("export", "last", "--to", folder / "mail", "--payloads", "full")

@@ -214,9 +214,8 @@ def narrow_supervisor(name: str, allowed: Names | None) -> str:
     assert allowed is not None
     if name != "auto" or not allowed:
         may = ", ".join(allowed) or "none"
-        raise Beyond(
-            "$.context.supervisor", "supervisors", f"this host does not load {name!r} for a plan; it has {may}"
-        )
+        why = f"this host does not load {name!r} for a plan, only {may}; --trust-plan does where no policy lists others"
+        raise Beyond("$.context.supervisor", "supervisors", why)
     return "ask" if "ask" in allowed else allowed[0]
 
 
