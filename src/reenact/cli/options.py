@@ -99,7 +99,7 @@ def host_policy(file: Path | None, *, trust_plan: bool = False) -> HostPolicy:
 
     from reenact.runtime.host_policy import find_policy
 
-    return replace(find_policy(file), trusts_plans=trust_plan)
+    return replace(find_policy(file), by_command=True, trusts_plans=trust_plan)
 
 
 def log_listener() -> tuple[Listener, ...]:

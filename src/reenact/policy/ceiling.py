@@ -6,7 +6,7 @@ shell, a folder, a supervisor) is refused as a whole: a plan that got something 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final, TypeVar
@@ -72,11 +72,11 @@ OPEN: Final = Ceiling()
 """Of a session: its context is an argument that the host's own program gives."""
 
 
-def careful(folder: str) -> Ceiling:
-    """Of a plan where nobody has said anything else; `folder` is the current one."""
+def careful(folder: str | None) -> Ceiling:
+    """Of a plan where nobody has said anything else; `folder` is the current one, where there is one."""
     return Ceiling(
         private_hosts=("localhost", "127.0.0.1", "::1"),
-        workspaces=(folder,),
+        workspaces=() if folder is None else (folder,),
         environment=False,
         supervisors=("auto", "ask"),
         shell=False,
@@ -157,11 +157,14 @@ def both_skills(one: str, other: str) -> str | None:
     return one if covers(other, one) else other if covers(one, other) else None
 
 
-def both(asked: Iterable[str] | None, most: Names | None, common: Callable[[str, str], str | None]) -> list[str] | None:
-    if asked is None:
-        return None if most is None else list(most)
+def both(asked: list[str] | None, most: Names | None, common: Callable[[str, str], str | None]) -> list[str] | None:
+    """What two lists have in common. One that lies within the other stays as it is, so that twice is once."""
     if most is None:
-        return list(asked)
+        return asked
+    if asked is None:
+        return list(dict.fromkeys(common(each, each) or each for each in most))
+    if all(any(common(one, other) == one for other in most) for one in asked):
+        return asked
     found = (common(one, other) for one in asked for other in most)
     return list(dict.fromkeys(entry for entry in found if entry is not None))
 

@@ -48,6 +48,8 @@ class HostPolicy:
 
     said: Policy = NOTHING_SAID
     origin: str = DEFAULT
+    by_command: bool = False
+    """No program of the host is at work, but the command line."""
     trusts_plans: bool = False
     """The user has said that what a plan names may be loaded; a policy that lists supervisors still holds."""
 
@@ -62,14 +64,19 @@ class HostPolicy:
 
     @property
     def for_plans(self) -> Ceiling:
-        ceiling = ceiling_of(self.said, careful(str(Path.cwd().resolve())), here)
+        ceiling = ceiling_of(self.said, careful(current_folder()), here)
         if self.trusts_plans and self.said.supervisors is UNSET:
             return replace(ceiling, supervisors=None)
         return ceiling
 
     @cached_property
     def for_sessions(self) -> Ceiling:
-        """What a policy says holds for sessions too; what it leaves unset, their own program says."""
+        """What a policy says holds for sessions too; what it leaves unset, their own program says.
+
+        A command has only a session's record, and that may be anybody's, as a plan.
+        """
+        if self.by_command:
+            return self.for_plans
         return ceiling_of(self.said, OPEN, here) if self.is_stated else OPEN
 
     # -- plans -----------------------------------------------------------------------------------------------------
@@ -134,6 +141,13 @@ class HostPolicy:
             f"the host's policy allows less today than it was begun with, in {named} ({self.origin}); change that, or "
             "end the run with `reenact cancel`"
         )
+
+
+def current_folder() -> str | None:
+    try:
+        return str(Path.cwd().resolve())
+    except OSError:  # it was removed
+        return None
 
 
 def here(path: str) -> Path:
