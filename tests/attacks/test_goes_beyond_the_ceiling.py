@@ -20,10 +20,10 @@ def costly() -> str:
     return "done"
 
 
-@skill("where", version="1.0.0", tool_class="read")
-def where(host: str) -> str:
+@skill("said", version="1.0.0", tool_class="read")
+def said(text: str) -> str:
     """What a tool says."""
-    return host
+    return text
 
 
 @pytest.mark.parametrize(
@@ -40,17 +40,16 @@ def test_hosts_inside_the_network(tmp_path: Path, entry: str) -> None:
 def test_other_hosts_than_the_policy_lists(tmp_path: Path, asked: dict[str, Any]) -> None:
     """Also one that is computed when the step is called."""
     with Server(OK) as server, Server(OK) as other:
-        bench = Bench(tmp_path, where, policy={"hosts": [server.name]})
+        bench = Bench(tmp_path, said, policy={"hosts": [server.name]})
         steps = [
             step("http_call", {"url": other.url}),
-            step(where, {"host": "nothing"}, step_id="said"),
-            step("http_call", {"url": f"http://127.0.0.1:{other.port}/{{{{said}}}}"}),
+            step(said, {"text": other.url}, step_id="said"),
+            step("http_call", {"url": "{{said}}"}),
             step("http_call", {"url": server.url}),
         ]
         result = bench.run(*steps, allow_hosts=[server.name, other.name], on_error="continue", **asked)
-        assert [outcome.code for outcome in result.outcomes] == [
-            "ERR_BLOCKED_HOST", "ERR_VALIDATION_FAILED", "ERR_REFERENCE_UNRESOLVED", "OK_HTTP_CALL",
-        ] or [outcome.code for outcome in result.outcomes][0::3] == ["ERR_BLOCKED_HOST", "OK_HTTP_CALL"]  # fmt: skip
+        codes = [outcome.code for outcome in result.outcomes]
+        assert codes == ["ERR_BLOCKED_HOST", "OK", "ERR_BLOCKED_HOST", "OK_HTTP_CALL"]
         assert other.requests == []
         bench.check(result)
 

@@ -67,9 +67,9 @@ def test_by_a_folder_that_a_program_replays(tmp_path: Path) -> None:
         runtime, sent = Runtime(tmp_path / "store.db", secrets={NAME: VALUE}), len(server.requests)
         with pytest.raises(UntrustedPlan) as caught:
             runtime.replay(mail, mode="full_replay")
-        assert caught.value.would == {
-            "skills": ["http_call@1.2.0"], "hosts": [server.name], "secrets": [NAME],
-        } or caught.value.would["secrets"] == [NAME]  # fmt: skip
+        assert caught.value.would["hosts"] == [server.name]
+        assert caught.value.would["secrets"] == [NAME]
+        assert [each.partition("@")[0] for each in caught.value.would["skills"]] == ["http_call"]
         with pytest.raises(UntrustedPlan):
             runtime.fork(mail, "s0", live=True)
         assert len(server.requests) == sent

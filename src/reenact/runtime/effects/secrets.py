@@ -1,8 +1,8 @@
 """Where secrets come from: what the host bound, variables that are set apart for it, or one file. They reach the skill
 only.
 
-A plan may come from anybody, so a name in it is no name of a variable by itself: `SHOP_TOKEN` is looked up as
-REENACT_SECRET_SHOP_TOKEN. A host's policy may list names that are variables as they stand; a session's host, whose
+A plan may come from anybody, so a name in it is no name of a variable by itself: NAME is looked up as
+REENACT_SECRET_NAME. A host's policy may list names that are variables as they stand; a session's host, whose
 program says the name, needs none.
 """
 
