@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from reenact.version import __version__
 
 if TYPE_CHECKING:
+    from reenact.contracts.host_policy import Policy
     from reenact.contracts.outcome import StructuredOutcome
     from reenact.errors import SkillError
     from reenact.policy.budget import check_budget
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 # name → module. Loaded when first asked for, so that `import reenact` and `reenact --help` stay fast.
 _HOME = {
+    "Policy": "reenact.contracts.host_policy",
     "Registry": "reenact.skills.registry",
     "ReplayControl": "reenact.policy.replay_control",
     "RetryPolicy": "reenact.policy.retry",
@@ -52,6 +54,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Policy",
     "Registry",
     "ReplayControl",
     "RetryPolicy",

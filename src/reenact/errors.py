@@ -5,6 +5,9 @@ ReenactError                     has .code (stable) and .exit_code (the CLI's)
 │   ├── CanonicalizationError    a value that canonical JSON cannot express, with its path
 │   ├── JsonSyntaxError          a text that is no strict JSON, with line and column
 │   ├── PlanError                a plan that cannot be run, with path, line and column
+│   │   ├── BeyondPolicy         it asks for more than the host's policy allows
+│   │   └── UntrustedPlan        of a folder that would run live: its reader has not said that it is trusted
+│   ├── PolicyError              a host's policy that cannot be read or used
 │   ├── SkillDeclarationError    a skill that cannot be declared or loaded
 │   ├── SkillNotFound            no such id@version
 │   ├── RunNotFound              no such run, or an ambiguous prefix
@@ -92,6 +95,36 @@ class JsonSyntaxError(UsageError):
 
 class PlanError(UsageError):
     code = "PLAN_INVALID"
+
+
+class BeyondPolicy(PlanError):
+    """A plan, or a session, asks for what the host's policy does not allow. `key` is the policy's."""
+
+    code = "POLICY_EXCEEDED"
+
+    def __init__(self, message: str, *, key: str = "") -> None:
+        super().__init__(message)
+        self.key = key
+
+
+class UntrustedPlan(PlanError):
+    """What an exported folder recorded would be run live. `would` says what that comes to, by kind."""
+
+    code = "PLAN_UNTRUSTED"
+
+    def __init__(self, message: str, would: dict[str, list[str]]) -> None:
+        super().__init__(message)
+        self.would = would
+
+
+class PolicyError(UsageError):
+    """A host's policy that cannot be read or used. `key` is the one at fault, `shell.allow`."""
+
+    code = "POLICY_INVALID"
+
+    def __init__(self, message: str, *, key: str = "") -> None:
+        super().__init__(message)
+        self.key = key
 
 
 class SkillDeclarationError(UsageError):

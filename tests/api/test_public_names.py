@@ -19,7 +19,7 @@ from reenact.runtime.session.session import Session
 
 # Adding a name is a promise for years; taking one away breaks somebody. Both are decided here, in the open.
 NAMES = {
-    "Registry", "ReplayControl", "RetryPolicy", "RunResult", "Runtime", "SkillContext", "SkillError",
+    "Policy", "Registry", "ReplayControl", "RetryPolicy", "RunResult", "Runtime", "SkillContext", "SkillError",
     "StructuredOutcome", "TgaStateStore", "ToolDenied", "ToolSpec", "__version__", "calculate_backoff_ms",
     "calculate_cost",
     "canonicalize", "check_budget", "current", "map_exception_to_code", "should_retry", "skill",

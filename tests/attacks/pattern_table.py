@@ -33,7 +33,7 @@ USED: dict[str, dict[str, str]] = {
         "SKILL_ID": "match",
         "VERSION": "match",
     },
-    "contracts/references.py": {"REFERENCE": "finditer fullmatch search sub"},
+    "contracts/references.py": {"REFERENCE": "finditer fullmatch search sub", "SECRET_NAME": "fullmatch"},
     "contracts/skill.py": {"_PART": "fullmatch", "_PROJECTED": "fullmatch", "_SEMVER": "fullmatch"},
     "contracts/tool_registry.py": {
         "Pointer": "search",
@@ -173,6 +173,7 @@ USED: dict[str, dict[str, str]] = {
         "_SIXTIES_FRACTION": "fullmatch",
         "_TRUE": "fullmatch",
     },
+    "runtime/host_policy.py": {"line_of": "match"},
     "runtime/plans/plan_secrets.py": {"PLAIN_KEY": "match"},
     "runtime/session/answering/lanes.py": {"NAME": "match", "NUMBERED": "match", "REPEATED": "match"},
     "runtime/session/arguments.py": {"POINTER": "match"},
@@ -229,5 +230,6 @@ BY_HAND: dict[str, list[tuple[str, str, str]]] = {
 AT_RUN_TIME: dict[str, str | bytes | None] = {
     "planners/rules.py:read_rules": None,  # only compiled, to tell the host of a mistake
     "provenance/git.py:header": rb"symlink [0-9]+\n",
+    "runtime/host_policy.py:line_of": r"[ \t]*(?:\[[ \t]*\"?hosts\"?[ \t]*[\].]|\"?hosts\"?[ \t]*[=.])",
     "provenance/sidecar/block.py:_fences": r" {0,3}`{3,}[ \t]*",
 }

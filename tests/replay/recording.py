@@ -16,6 +16,7 @@ from reenact.runtime.gates.supervisor import SupervisorFunction
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedClock
 from tests.replay.skills import registry
+from tests.runtime.running import LOADS_ANY
 
 
 class Crash(BaseException):
@@ -46,7 +47,8 @@ def armed(name: str, count: int) -> Iterator[None]:
 
 def memory_runtime(skills: Registry | None = None, *, seed: int = 0, host: SupervisorFunction | None = None) -> Runtime:
     clock = FixedClock(seed=seed)
-    return Runtime(SqliteStore(":memory:", clock=clock), skills=skills or registry(), supervisor=host, clock=clock)
+    store = SqliteStore(":memory:", clock=clock)
+    return Runtime(store, skills=skills or registry(), supervisor=host, policy=LOADS_ANY, clock=clock)
 
 
 async def record(runtime: Runtime, plan: dict[str, Any], crashes: Iterable[tuple[str, int]] = ()) -> str:

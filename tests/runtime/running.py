@@ -16,6 +16,8 @@ from reenact.store.sqlite.store import SqliteStore
 from tests.crash.harness import folded
 
 Document = dict[str, Any]
+LOADS_ANY: Document = {"supervisors": ["*"]}
+"""The policy of a host that loads whatever supervisor its plans name."""
 
 
 class Bench:

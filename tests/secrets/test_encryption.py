@@ -163,7 +163,7 @@ def test_what_was_kept_late_is_shut_too(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(ConcurrentExecution):
         bench.run(step(losing_its_lease, parameters))
     clean(tmp_path)
-    monkeypatch.setenv("LATE", "lat-Tk0n-cafe")
+    monkeypatch.setenv("REENACT_SECRET_LATE", "lat-Tk0n-cafe")
     check_held_until_the_key_is_back(tmp_path, monkeypatch)
 
 

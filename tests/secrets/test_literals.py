@@ -74,7 +74,7 @@ def test_the_value_of_a_secret_that_the_plan_names_is_found_in_the_plan_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is known before anything is written, not only once it was handed out."""
-    monkeypatch.setenv("OUR_TOKEN", KNOWN)
+    monkeypatch.setenv("REENACT_SECRET_OUR_TOKEN", KNOWN)
     with pytest.raises(PlanError, match="label looks like a secret"):
         Bench(tmp_path, take).run(step(take, {"label": f"x {KNOWN}", "card_number": {"$secret": "OUR_TOKEN"}}))
     assert leaks_in_files(tmp_path) == []

@@ -46,7 +46,7 @@ def test_the_host_the_environment_and_the_file_are_asked_in_this_order(
     file.write_text(json.dumps({"A_TOKEN_OF_OURS": "from the file"}))
     monkeypatch.setenv("REENACT_SECRETS_FILE", str(file))
     assert outcome_of(Bench(tmp_path / "1", use).run(STEP)).output == len("from the file")
-    monkeypatch.setenv("A_TOKEN_OF_OURS", "environment")
+    monkeypatch.setenv("REENACT_SECRET_A_TOKEN_OF_OURS", "environment")
     assert outcome_of(Bench(tmp_path / "2", use).run(STEP)).output == len("environment")
     bound = Bench(tmp_path / "3", use, secrets={"A_TOKEN_OF_OURS": "bound"})
     assert outcome_of(bound.run(STEP)).output == len("bound")
@@ -67,7 +67,7 @@ def test_at_recovery_the_run_is_held_until_the_secret_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
     def crash() -> None:
-        monkeypatch.setenv("A_TOKEN_OF_OURS", "the value")
+        monkeypatch.setenv("REENACT_SECRET_A_TOKEN_OF_OURS", "the value")
         Bench(tmp_path, use).run(STEP, STEP)
 
     assert in_child(crash, crash_at=point) == KILLED
@@ -77,7 +77,7 @@ def test_at_recovery_the_run_is_held_until_the_secret_is_back(
     assert held.status == "held"
     assert "A_TOKEN_OF_OURS" in str(held.reason)
     bench.check(held, exit_code=4)
-    monkeypatch.setenv("A_TOKEN_OF_OURS", "the value")
+    monkeypatch.setenv("REENACT_SECRET_A_TOKEN_OF_OURS", "the value")
     (done,) = bench.runtime.recover()
     assert done.status == "completed"
     assert [outcome.output for outcome in done.outcomes] == [9, 9]

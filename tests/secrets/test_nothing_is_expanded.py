@@ -54,7 +54,7 @@ class Receiver:
 
 @pytest.fixture(autouse=True)
 def stripe_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STRIPE_KEY", STRIPE_KEY)
+    monkeypatch.setenv("REENACT_SECRET_STRIPE_KEY", STRIPE_KEY)
     monkeypatch.delenv("REENACT_SEAL_KEY", raising=False)
 
 

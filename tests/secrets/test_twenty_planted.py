@@ -165,7 +165,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Left]:
     root.setLevel(logging.DEBUG)
     try:
         with Server(echo) as server, pytest.MonkeyPatch.context() as patch:
-            patch.setenv("WHOLE_URL", f"{server.url}/hook/{IN_A_URL}")
+            patch.setenv("REENACT_SECRET_WHOLE_URL", f"{server.url}/hook/{IN_A_URL}")
             patch.delenv("REENACT_SEAL_KEY", raising=False)
             runtime = found.runtime()
             result = runtime.run(plan(server))

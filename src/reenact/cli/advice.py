@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ class Advice:
 
     store: str | None = None
     skills: Sequence[str] = ()
+    host_policy: Path | None = None
+    trust_plan: bool = False
 
     def read(self, command: str, run_id: str) -> str:
         """A command that needs the store alone."""
@@ -29,7 +32,9 @@ class Advice:
     def go_on(self, run_id: str) -> str:
         """A command that goes on with a run, and so needs its skills."""
         named = [word for spec in self.skills for word in ("--skills", spec)]
-        return shlex.join(["reenact", "resume", run_id, *self._store(), *named])
+        policy = [] if self.host_policy is None else ["--host-policy", str(self.host_policy)]
+        trust = ["--trust-plan"] if self.trust_plan else []
+        return shlex.join(["reenact", "resume", run_id, *self._store(), *named, *policy, *trust])
 
     def after_a_word(self, row: RunRow) -> str:
         """Who goes on with a run once a person has spoken: a session's own program, where there is one."""

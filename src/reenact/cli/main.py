@@ -49,6 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rerun": ("commands.reports.rerun", "Run a report's recorded command again, at its commit."),
     "skills": ("commands.plans.skills", "List the skills that plans may use."),
     "skill": ("commands.plans.skills", "Show what one skill declares."),
+    "policy": ("commands.plans.policy", "Show what plans may do here at most, and who said so."),
     "lint": ("commands.plans.lint", "Find code that decides on what may differ between two runs."),
     "demo": ("demo.command", "Run, kill, recover, replay, export, verify, tamper."),
 }

@@ -12,6 +12,7 @@ from reenact.cli.stdout import skill_output_to_stderr
 
 if TYPE_CHECKING:
     from reenact.replay.runtime import Runtime
+    from reenact.runtime.host_policy import HostPolicy
     from reenact.runtime.listeners import Listener
     from reenact.skills.registry import Registry
     from reenact.store.base import Store
@@ -45,6 +46,19 @@ UnrecordedReadsOption = Annotated[
         help="Let steps that only read go on while the journal cannot be written, and say so. All others stop the run.",
     ),
 ]
+HostPolicyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--host-policy", metavar="FILE", help="The host's policy. Default: REENACT_POLICY, else what `policy` shows."
+    ),
+]
+TrustOption = Annotated[
+    bool,
+    typer.Option(
+        "--trust-plan",
+        help="Load the function that the plan names as its supervisor, and run live what came in a folder.",
+    ),
+]
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's id or its beginning, a session's id, or `last`.")
 ]
@@ -62,6 +76,7 @@ def open_runtime(
     *,
     unrecorded_reads: bool = False,
     tool_registries: list[Path] | None = None,
+    policy: HostPolicy | None = None,
 ) -> Runtime:
     """A runtime on a store that is made if there is none. Skills are loaded first: a mistake in them makes no store."""
     from reenact.replay.runtime import Runtime
@@ -74,7 +89,17 @@ def open_runtime(
         listeners=everybody,
         unrecorded_reads=unrecorded_reads,
         tool_registries=tool_registries or (),
+        policy=policy,
     )
+
+
+def host_policy(file: Path | None, *, trust_plan: bool = False) -> HostPolicy:
+    """The policy in force for a command."""
+    from dataclasses import replace
+
+    from reenact.runtime.host_policy import find_policy
+
+    return replace(find_policy(file), by_command=True, trusts_plans=trust_plan)
 
 
 def log_listener() -> tuple[Listener, ...]:

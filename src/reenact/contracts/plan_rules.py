@@ -131,6 +131,8 @@ class Pins(PlanPart, frozen=True, kw_only=True):
     salt: Hex64
     side_effects: list[str] | None = None
     """The skills that declare some, `id@version`; pinned where the profile limits external calls."""
+    policy: Hex64 | None = None
+    """The digest of the host's policy that the plan was narrowed to, where the host had set one."""
 
     def problem(self) -> str | None:
         """What does not fit together in them, after its place; None where all does."""

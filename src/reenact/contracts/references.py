@@ -19,6 +19,7 @@ REFERENCE = re.compile(r"\{\{([^{}]++)\}\}")
 """Spaces around the path are its reader's to strip: a pattern that skips them tries each of their places."""
 LONGEST_PATH = 1000
 """Of a reference, in characters: a step id and names within its output."""
+SECRET_NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,255}")
 MISSING = object()
 SECRET_KEYS = frozenset({"$secret", "prefix", "suffix"})
 LONGEST_AROUND = 256
@@ -66,16 +67,18 @@ def secret_mistakes(value: object, where: str = "") -> Iterator[str]:
             yield from (f"{where}: {mistake}" for mistake in mistakes_in_secret(value))
             return
         for key, item in value.items():
-            yield from secret_mistakes(item, f"{where}/{key}")
+            yield from secret_mistakes(item, f"{where}.{key}")
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from secret_mistakes(item, f"{where}/{index}")
+            yield from secret_mistakes(item, f"{where}[{index}]")
 
 
 def mistakes_in_secret(value: Mapping[str, object]) -> Iterator[str]:
     if not is_secret(value):
         yield 'a secret is written {"$secret": "NAME"}, or {"$secret": "NAME", "prefix": "Bearer ", "suffix": "…"}'
         return
+    if SECRET_NAME.fullmatch(str(value["$secret"])) is None:
+        yield 'a secret is named in so many words, {"$secret": "NAME"}: no reference, nothing nested'
     for key in ("prefix", "suffix"):
         text = str(value.get(key, " "))
         if not text or not text.isprintable() or "{{" in text or len(text) > LONGEST_AROUND:
@@ -194,6 +197,8 @@ def resolve(value: object, earlier: Mapping[str, int], output: Callable[[str], o
     if isinstance(value, str):
         return resolve_text(value, earlier, output, where) if "{{" in value else value
     if isinstance(value, dict):
+        if "$secret" in value:  # what a tool says never becomes the name of a secret
+            return value
         return {key: resolve(item, earlier, output, f"{where}/{key}") for key, item in value.items()}
     if isinstance(value, list):
         return [resolve(item, earlier, output, f"{where}/{index}") for index, item in enumerate(value)]

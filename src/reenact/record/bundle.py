@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from reenact.contracts.records import RunRecord
@@ -30,7 +31,7 @@ def load_bundle(folder: Path) -> Recording:
         raise UnsealedRecording(f"{folder}: the run has no seal: its end is not known, so nothing is replayed")
     if report.counts.withheld:
         raise EvidenceError(f"{folder}: its values were left out of the export; export it with --payloads full")
-    return read_recording(store, str(report.run_id))
+    return replace(read_recording(store, str(report.run_id)), folder=str(folder))
 
 
 def read_bundle(folder: Path, *, wish: str = "replayed") -> tuple[Store, Report]:

@@ -32,6 +32,8 @@ class Recording:
     """By step id, in the order of their requests."""
     resolved: frozenset[str] = frozenset()
     """Traces that a person or the repair of a session ended, by id."""
+    folder: str | None = None
+    """The exported folder that it was read from: somebody's, who need not be trusted."""
 
     @property
     def run_id(self) -> str:

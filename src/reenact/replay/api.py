@@ -32,6 +32,7 @@ def replay(
     check: Iterable[str] = (),
     allow_breakers: bool = False,
     save: bool = False,
+    trust_plan: bool = False,
 ) -> ReplayResult:
     """Replay a recorded run; see `replay_async`."""
     return run_sync(
@@ -45,6 +46,7 @@ def replay(
             check=check,
             allow_breakers=allow_breakers,
             save=save,
+            trust_plan=trust_plan,
         )
     )
 
@@ -60,13 +62,15 @@ async def replay_async(
     check: Iterable[str] = (),
     allow_breakers: bool = False,
     save: bool = False,
+    trust_plan: bool = False,
 ) -> ReplayResult:
     """Run a recorded plan again and compare, aspect by aspect. A difference is a value, never an exception.
 
     `run` is a run's id or the beginning of one, or the path of an exported folder. `execute`, `skip` and `check` are
-    for full_replay; `save` keeps the report of a mock replay in the store. Raises only where nothing may be replayed at
-    all: `EvidenceError` for a recording that is cut, edited, newer, or has no end yet, `DeterminismBroken` before
-    anything runs live that is not what was recorded.
+    for full_replay, and so is `trust_plan`, without which nothing of a folder is called; `save` keeps the report of a
+    mock replay in the store. Raises only where nothing may be replayed at all: `EvidenceError` for a recording that is
+    cut, edited, newer, or has no end yet, `DeterminismBroken` before anything runs live that is not what was recorded,
+    `UntrustedPlan` and `BeyondPolicy` before anything runs live that nobody has allowed.
     """
     if mode not in MODES:
         raise UsageError(f"there is no replay mode {mode!r}; one of {', '.join(MODES)}")
@@ -84,7 +88,13 @@ async def replay_async(
     if mode == "full_replay":
         engine = where if isinstance(where, Engine) else Engine(where, skills=skills)
         return await full_replay(
-            engine, recording, execute=execute, skip=skip, check=check, allow_breakers=allow_breakers
+            engine,
+            recording,
+            execute=execute,
+            skip=skip,
+            check=check,
+            allow_breakers=allow_breakers,
+            trust_plan=trust_plan,
         )
     result = await mock_replay(recording, skills)
     if save:

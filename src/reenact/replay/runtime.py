@@ -32,7 +32,8 @@ class Runtime(Engine):
     about every call, besides what a plan names; each has `supervisor_timeout_s` to answer. `listeners` hear every
     notice after it is durable. `unrecorded_reads` lets reads go on while the journal cannot be written, and they
     say so; everything else fails closed. `tool_registries`, files or documents, become part of every plan and
-    session: tools of servers are called as what they stand there for, or not at all.
+    session: tools of servers are called as what they stand there for, or not at all. `policy` is the ceiling of all
+    plans and sessions, a `Policy`, a mapping or a file; without it, the one that is found (`reenact policy`).
     """
 
     modes: ClassVar[Mapping[RunMode, Mode]] = {
@@ -143,6 +144,7 @@ class Runtime(Engine):
         check: Iterable[str] = (),
         allow_breakers: bool = False,
         save: bool = False,
+        trust_plan: bool = False,
     ) -> ReplayResult:
         """Replay a run of this store, or an exported folder: see `reenact.replay.replay_async`."""
         return run_sync(
@@ -154,6 +156,7 @@ class Runtime(Engine):
                 check=check,
                 allow_breakers=allow_breakers,
                 save=save,
+                trust_plan=trust_plan,
             )
         )
 
@@ -167,11 +170,20 @@ class Runtime(Engine):
         check: Iterable[str] = (),
         allow_breakers: bool = False,
         save: bool = False,
+        trust_plan: bool = False,
     ) -> ReplayResult:
         from reenact.replay.api import replay_async
 
         return await replay_async(
-            self, run, mode=mode, execute=execute, skip=skip, check=check, allow_breakers=allow_breakers, save=save
+            self,
+            run,
+            mode=mode,
+            execute=execute,
+            skip=skip,
+            check=check,
+            allow_breakers=allow_breakers,
+            save=save,
+            trust_plan=trust_plan,
         )
 
     def fork(
@@ -182,9 +194,12 @@ class Runtime(Engine):
         changes: Changes | None = None,
         live: bool = False,
         allow_breakers: bool = False,
+        trust_plan: bool = False,
     ) -> ReplayResult:
         """A new run with the recorded steps before `at`, going on from there: see `reenact.replay.modes.fork.fork`."""
-        return run_sync(self.fork_async(run, at, changes=changes, live=live, allow_breakers=allow_breakers))
+        return run_sync(
+            self.fork_async(run, at, changes=changes, live=live, allow_breakers=allow_breakers, trust_plan=trust_plan)
+        )
 
     async def fork_async(
         self,
@@ -194,12 +209,21 @@ class Runtime(Engine):
         changes: Changes | None = None,
         live: bool = False,
         allow_breakers: bool = False,
+        trust_plan: bool = False,
     ) -> ReplayResult:
         from reenact.replay.api import load
         from reenact.replay.modes.fork import fork
 
         go_on: GoOn = "live" if live else "mock"
-        return await fork(self, load(self, run), at, changes=changes, go_on=go_on, allow_breakers=allow_breakers)
+        return await fork(
+            self,
+            load(self, run),
+            at,
+            changes=changes,
+            go_on=go_on,
+            allow_breakers=allow_breakers,
+            trust_plan=trust_plan,
+        )
 
     def dry_run(self, plan: PlanLike) -> ReplayResult:
         """What a plan that never ran would cost and touch, and where its budget would stop it. Nothing is touched."""

@@ -92,6 +92,9 @@ async def settle_session(engine: Engine, row: RunRow, accepted: Accepted) -> Run
     reason = f"the session's calls are settled; {row.how_to_go_on}"
     async with engine.held(run) as hold:
         hold.leave(status)
+        if run.forbidden is not None:
+            hold.leave("held", run.forbidden)
+            return RunResult(run_id, "held", engine.store, reason=run.forbidden)
         try:
             await Session(engine, run).settle()
         except WaitingForPerson as waiting:

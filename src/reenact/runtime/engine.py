@@ -13,6 +13,7 @@ from reenact.runtime.call.capability import Mint
 from reenact.runtime.effects.secrets import Secrets
 from reenact.runtime.gates.supervisor import LONGEST_ANSWER_S, SupervisorFunction
 from reenact.runtime.hold import Hold
+from reenact.runtime.host_policy import PolicyLike, find_policy
 from reenact.runtime.listeners import Listener
 from reenact.runtime.mode import Mode
 from reenact.runtime.plans.tool_registries import load_registries
@@ -44,6 +45,7 @@ class Engine:
         listeners: Iterable[Listener] = (),
         unrecorded_reads: bool = False,
         tool_registries: Iterable[Mapping[str, object] | str | Path] = (),
+        policy: PolicyLike = None,
         clock: Clock | None = None,
     ) -> None:
         if not supervisor_timeout_s > 0:
@@ -54,12 +56,16 @@ class Engine:
                 'context={"supervisor": "ask"}'
             )
         registries = load_registries(tool_registries)
+        self.policy = find_policy(policy)
         self.clock: Clock = clock or SystemClock()
         self.store: Store = chosen_store(store, self.clock)
         self.registry = skills if isinstance(skills, Registry) else default_registry()
         if not isinstance(skills, Registry):
             register_all(self.registry, skills)
-        self.secrets = Secrets(secrets)
+        bound, sessions, plans = Secrets(secrets), self.policy.for_sessions, self.policy.for_plans
+        self.secrets = bound.within(sessions.secrets, variables=sessions.environment)
+        self.plan_secrets = bound.within(plans.secrets, variables=plans.environment)
+        """The same for plans, which may come from anybody."""
         self.services: dict[str, object] = {}
         """What skills find in `ctx.services`, besides the store's key-value pairs."""
         self.supervisor = supervisor

@@ -23,9 +23,10 @@ def live_source(engine: Engine, plan: RunPlan) -> LiveSource:
     redactor = redactor_of(engine, plan)
     key_values = engine.store.key_values(plan.plan.agent_id, redactor.redact, redactor.opened)
     services = {**engine.services, KV_SERVICE: key_values}
+    secrets = engine.secrets if plan.is_session else engine.plan_secrets
     return LiveSource(
         engine.clock,
-        engine.secrets,
+        secrets,
         services=services,
         on_progress=partial(tell_progress, engine),
         keep_late=partial(keep_late, engine.store, redactor),
@@ -47,7 +48,8 @@ def redactor_of(engine: Engine, plan: RunPlan, recorded_in: Store | None = None)
 
     `recorded_in` is the store of what is read with it, where that is another.
     """
-    engine.secrets.learn(secret_names([step.parameters for step in plan.plan.steps]))
+    secrets = engine.secrets if plan.is_session else engine.plan_secrets
+    secrets.learn(secret_names([step.parameters for step in plan.plan.steps]))
     return Redactor(
         engine.secrets, tuple(plan.plan.context.secret_fields), (recorded_in or engine.store).encryption_file
     )

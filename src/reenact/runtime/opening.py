@@ -104,6 +104,7 @@ def reopen(engine: Engine, run_id: str, read: Callable[[Engine, str], Interrupte
     original = record.parent_run if record is not None and record.mode != "live" else None
     run = assemble(engine, past.plan, journal, past.source, original or run_id)
     run.read_from = past.read_from
+    run.forbidden = engine.policy.forbids(past.plan.plan, engine.plan_secrets, is_session=past.plan.is_session)
     return run
 
 
@@ -125,7 +126,7 @@ def assemble(engine: Engine, plan: RunPlan, journal: RunWriter, source: EffectSo
         plan=plan,
         source=source,
         money=Money(plan, journal, engine.store, engine.clock),
-        gates=gates_of(plan, journal, engine.supervisor, engine.supervisor_timeout_s),
+        gates=gates_of(plan, journal, source, engine.supervisor, engine.supervisor_timeout_s),
         listeners=Listeners(engine.listeners, journal.after_commit, "live" if record is None else record.mode),
         mint=engine.mint,
         original_run_id=original_run_id,

@@ -17,6 +17,7 @@ from reenact.runtime.effects.source import AttemptResult, EffectSource
 from reenact.runtime.gates.state import Gates
 from reenact.runtime.listeners import Listeners
 from reenact.runtime.money import Money
+from reenact.runtime.parked import Parked
 from reenact.runtime.plans.steps import RunPlan
 from reenact.runtime.writing.writer import RunWriter
 from reenact.store.base import Store
@@ -85,6 +86,13 @@ class Run:
         """Those of them that an earlier process left in EXECUTING."""
         self.read_from: str | None = None
         """Of a run that goes on: what its state was brought back from."""
+        self.forbidden: str | None = None
+        """Of a run that goes on: why the host's policy of today does not let it call anything."""
+
+    def hold_forbidden(self) -> None:
+        """The policy of today holds for what is still to be called, whatever the run was begun with."""
+        if self.forbidden is not None and not self.source.is_served_whole() and self.cancel_note is None:
+            raise Parked("held", self.forbidden)
 
     def keep_lease(self) -> None:
         """Right before a dispatch: the lease must hold. Heartbeats renew it; one that was missed is made up for."""

@@ -30,6 +30,8 @@ class Remarks(Struct):
     http_status: int | None = None
     raw_response: Any = None
     has_raw_response: bool = False
+    refused: tuple[str, str] | None = None
+    """The side effect for which the attempt was stopped."""
 
 
 SILENT: Final = Remarks()
@@ -91,16 +93,30 @@ class SkillContext:
         """What the runtime lends to skills, by name."""
         return MappingProxyType(dict(self._lent[1]))
 
+    @cached_property
+    def _forbidden(self) -> frozenset[str]:
+        profile = self._lent[0].get("profile")
+        return frozenset(profile.get("disallowed_side_effects", ()) if isinstance(profile, Mapping) else ())
+
     @property
     def remaining_seconds(self) -> float:
         """How long the attempt may still take, at least 0."""
         return max(0.0, self.deadline - self.clock.monotonic())
 
     def side_effect(self, type: str, target: str) -> None:  # noqa: A002 - the journal's own word for it
-        """Says that the world is about to be touched. Call it before each touch, in their order."""
+        """Says that the world is about to be touched. Call it before each touch, in their order.
+
+        One that the agent's profile forbids is refused here, whatever the skill declares: it raises, and however the
+        skill goes on, its attempt has failed.
+        """
         with self._lock:
-            if not self._closed:
+            if self._closed:
+                return
+            if type not in self._forbidden:
                 self.report.side_effects.append((type, target))
+                return
+            self.report.refused = self.report.refused or (type, target)
+        raise forbidden(type, target)
 
     def request_id(self, request_id: str) -> None:
         """The provider's own name for the request."""
@@ -153,6 +169,12 @@ class SkillContext:
             if not self._closed:
                 for name, value in values.items():
                     setattr(self.report, name, value)
+
+
+def forbidden(type: str, target: str) -> SkillError:  # noqa: A002 - as above
+    """What a skill is stopped with, and what its attempt comes to."""
+    message = f"this agent may not have the side effect {type}"
+    return SkillError.of("ERR_PERMISSION_DENIED", message, side_effect=type, target=target)
 
 
 CURRENT: Final[ContextVar[SkillContext | None]] = ContextVar("reenact_current", default=None)

@@ -16,6 +16,17 @@ def default_path() -> Path:
     return data_directory() / "reenact" / "reenact.db"
 
 
+def config_directory() -> Path | None:
+    """Where a user's own settings lie; None for a user without a home."""
+    try:
+        if sys.platform == "darwin" or os.name == "nt":
+            return data_directory()
+        named = os.environ.get("XDG_CONFIG_HOME", "")
+        return Path(named) if Path(named).is_absolute() else Path.home() / ".config"
+    except (RuntimeError, UsageError):
+        return None
+
+
 def data_directory() -> Path:
     try:
         if sys.platform == "darwin":

@@ -35,7 +35,7 @@ def spoiled(reenact: Command, *, old: str, new: str) -> tuple[Path, str]:
         ('"max_retries": 1', '"zz": 1', "unknown field `zz`"),
         ('"max_retries": 1', '"max_retries": -1', "$.steps[1].retry.max_retries"),
         ('"context": {', '"context": {"supervisor": "nobody", ', "neither auto, ask, nor module:function"),
-        ('"context": {', '"context": {"supervisor": "no.such:thing", ', "cannot be loaded"),
+        ('"context": {', '"context": {"supervisor": "no.such:thing", ', "this host does not load 'no.such:thing'"),
     ],
 )
 def test_a_mistake_in_a_pinned_plan_is_told_with_its_place(reenact: Command, old: str, new: str, told: str) -> None:

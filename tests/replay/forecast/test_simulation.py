@@ -275,7 +275,9 @@ def test_persons_who_will_be_asked_are_told() -> None:
 
 
 def test_a_supervisor_that_is_not_there_is_a_problem_of_the_plan() -> None:
-    found = only_problem(told(step(look), supervisor="no_such_module:f"))
+    loading = Outside(loads_supervisor=True)
+    found = only_problem(told(step(look), outside=loading, supervisor="no_such_module:f"))
+    assert told(step(look), supervisor="no_such_module:f").feasible  # it is not even looked for
     assert (found.step_id, found.kind) == (None, "supervisor")
 
 

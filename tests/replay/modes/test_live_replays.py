@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reenact import Registry, SkillContext, skill
-from reenact.errors import DeterminismBroken, UsageError
+from reenact.errors import DeterminismBroken, UntrustedPlan, UsageError
 from reenact.record.export import export_run
 from reenact.record.recording import Recording
 from reenact.replay import Runtime, apply_changes, load_recording, side_by_side
@@ -256,7 +256,9 @@ def test_a_folder_is_replayed_live_on_another_machine(runtime: Runtime, original
     elsewhere = Runtime(str(tmp_path / "elsewhere.db"), skills=Registry([price, pay, mail]))
 
     assert elsewhere.replay(tmp_path / "bundle").verdict == "matched"
-    live = elsewhere.replay(str(tmp_path / "bundle"), mode="full_replay")
+    with pytest.raises(UntrustedPlan, match=r"would use skills price@1\.0\.0\. If you trust it, say --trust-plan"):
+        elsewhere.replay(tmp_path / "bundle", mode="full_replay")
+    live = elsewhere.replay(str(tmp_path / "bundle"), mode="full_replay", trust_plan=True)
     assert live.verdict == "matched"
     assert [row.mode for row in elsewhere.store.runs()] == ["full_replay"]
 

@@ -18,7 +18,7 @@ from reenact.runtime.crash_points import CRASH_POINTS
 from reenact.runtime.gates.supervisor import Proposal
 from reenact.runtime.people import decisions as people
 from tests.crash.harness import KILLED, SKILLS, Stage, check_survived, folded, in_child, look
-from tests.runtime.running import Bench, outcome_of, step
+from tests.runtime.running import LOADS_ANY, Bench, outcome_of, step
 
 CALLED: list[str] = []
 NAMED: list[str] = []
@@ -112,7 +112,7 @@ def test_host_and_plan_must_both_agree(
     mode: str | None, answer: object, of_read: str, of_write: str, tmp_path: Path
 ) -> None:
     host = Host(answer)
-    bench = Bench(tmp_path, read, write, supervisor=host)
+    bench = Bench(tmp_path, read, write, supervisor=host, policy=LOADS_ANY)
     context = {} if mode is None else {"supervisor": mode}
     for called, expected in ((read, of_read), (write, of_write)):
         host.asked.clear()
@@ -129,7 +129,7 @@ def test_host_and_plan_must_both_agree(
 @pytest.mark.parametrize(("mode", "answer", "of_read", "of_write"), TOGETHER)
 def test_in_a_session_too(mode: str | None, answer: object, of_read: str, of_write: str, tmp_path: Path) -> None:
     host = Host(answer)
-    bench = Bench(tmp_path, read, write, supervisor=host)
+    bench = Bench(tmp_path, read, write, supervisor=host, policy=LOADS_ANY)
     context = {} if mode is None else {"supervisor": mode}
     for skill_id, expected in (("read", of_read), ("write", of_write)):
         host.asked.clear()
@@ -149,7 +149,7 @@ def test_in_a_session_too(mode: str | None, answer: object, of_read: str, of_wri
 
 @pytest.mark.parametrize(("host", "said"), [(None, "Approved by auto"), (Host(), "Approved by policy")])
 def test_the_record_says_whether_a_function_decided(host: Host | None, said: str, tmp_path: Path) -> None:
-    bench = Bench(tmp_path, write, supervisor=host)
+    bench = Bench(tmp_path, write, supervisor=host, policy=LOADS_ANY)
     result = bench.run(step(write))
     (trace,) = bench.traces(result.run_id)
     assert trace.decision is not None
@@ -158,7 +158,7 @@ def test_the_record_says_whether_a_function_decided(host: Host | None, said: str
 
 
 def test_a_refusal_says_that_it_was_the_host_s(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, write, supervisor=Host(answer=False))
+    bench = Bench(tmp_path, write, supervisor=Host(answer=False), policy=LOADS_ANY)
     refused = outcome_of(bench.run(step(write)))
     assert refused.details is not None
     assert (refused.details["gate"], refused.details["reason"]) == ("supervisor", "the host's supervisor refused")
@@ -166,7 +166,7 @@ def test_a_refusal_says_that_it_was_the_host_s(tmp_path: Path) -> None:
 
 def test_the_host_is_not_asked_about_what_an_earlier_gate_refuses(tmp_path: Path) -> None:
     host = Host()
-    bench = Bench(tmp_path, read, write, supervisor=host)
+    bench = Bench(tmp_path, read, write, supervisor=host, policy=LOADS_ANY)
     bench.run(step(write, {"n": "one"}, on_error="continue"), step(read), allowed_skills=["read"])
     assert host.asked == ["s1"]
 
@@ -176,7 +176,7 @@ def test_what_a_supervisor_does_to_the_parameters_changes_no_call(tmp_path: Path
         proposal.parameters["n"] = 7
         return True
 
-    bench = Bench(tmp_path, read, supervisor=meddles)
+    bench = Bench(tmp_path, read, supervisor=meddles, policy=LOADS_ANY)
     assert outcome_of(bench.run(step(read, {"n": 1}))).output == 1
 
 
@@ -185,13 +185,13 @@ def test_an_async_host_is_awaited(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         return proposal.risk_level == "READ"
 
-    bench = Bench(tmp_path, read, write, supervisor=later)
+    bench = Bench(tmp_path, read, write, supervisor=later, policy=LOADS_ANY)
     result = bench.run(step(read), step(write, on_error="continue"))
     assert [outcome.code for outcome in result.outcomes] == [OK, REFUSED]
 
 
 def test_a_named_function_is_not_replaced_by_the_host_s(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, read, supervisor=Host())
+    bench = Bench(tmp_path, read, supervisor=Host(), policy=LOADS_ANY)
     with pytest.raises(PlanError, match="cannot be loaded"):
         bench.run(step(read), supervisor="nowhere:nobody")
     assert bench.store.runs() == []
@@ -208,7 +208,7 @@ def voted(bench: Bench, run_id: str, *, approve: bool) -> None:
 @pytest.mark.parametrize("answer", ["ask", True])
 def test_a_person_who_approved_is_not_asked_for_again(mode: str, answer: object, tmp_path: Path) -> None:
     host = Host("ask")
-    bench = Bench(tmp_path, write, supervisor=host)
+    bench = Bench(tmp_path, write, supervisor=host, policy=LOADS_ANY)
     run_id = bench.run(step(write), supervisor=mode).run_id
     voted(bench, run_id, approve=True)
     host.answer = answer
@@ -222,7 +222,7 @@ def test_a_person_who_approved_is_not_asked_for_again(mode: str, answer: object,
 
 def test_a_host_may_still_refuse_what_a_person_approved(tmp_path: Path) -> None:
     host = Host(answer=True)
-    bench = Bench(tmp_path, write, supervisor=host)
+    bench = Bench(tmp_path, write, supervisor=host, policy=LOADS_ANY)
     run_id = bench.run(step(write), supervisor="ask").run_id
     voted(bench, run_id, approve=True)
     host.answer = False
@@ -234,7 +234,7 @@ def test_a_host_may_still_refuse_what_a_person_approved(tmp_path: Path) -> None:
 
 def test_nobody_is_asked_about_what_a_person_denied(tmp_path: Path) -> None:
     host = Host("ask")
-    bench = Bench(tmp_path, write, supervisor=host)
+    bench = Bench(tmp_path, write, supervisor=host, policy=LOADS_ANY)
     run_id = bench.run(step(write)).run_id
     voted(bench, run_id, approve=False)
     host.asked.clear()
@@ -246,7 +246,7 @@ def test_nobody_is_asked_about_what_a_person_denied(tmp_path: Path) -> None:
 def test_a_session_under_auto_waits_for_the_person_that_its_host_asked_for(tmp_path: Path) -> None:
     """One call is waited for and stays; another one that is decided meanwhile does not disturb it."""
     host = Host(answer=True)
-    bench = Bench(tmp_path, read, write, supervisor=host)
+    bench = Bench(tmp_path, read, write, supervisor=host, policy=LOADS_ANY)
     with bench.runtime.session() as session:
         assert session.call("read").ok
         host.answer = "ask"
@@ -280,7 +280,7 @@ def test_parallel_calls_are_each_asked_about_and_replayed(tmp_path: Path) -> Non
         assert isinstance(number, int)
         return number % 2 == 1
 
-    bench = Bench(tmp_path, write, supervisor=odd_ones)
+    bench = Bench(tmp_path, write, supervisor=odd_ones, policy=LOADS_ANY)
 
     async def work() -> str:
         async with bench.runtime.session() as session:
@@ -307,7 +307,7 @@ STEPS = [step(read), step(write, on_error="continue"), step(read)]
 @pytest.mark.parametrize("mode", ["auto", YES])
 @pytest.mark.parametrize("skills", [(read, write), ()])
 def test_a_replay_serves_what_the_host_said_and_asks_nobody(mode: str, skills: tuple[Any, ...], tmp_path: Path) -> None:
-    recorded_by = Bench(tmp_path, read, write, supervisor=refuses_s1)
+    recorded_by = Bench(tmp_path, read, write, supervisor=refuses_s1, policy=LOADS_ANY)
     run_id = recorded_by.run(*STEPS, supervisor=mode).run_id
     recorded_by.runtime.close()
     CALLED.clear()
@@ -322,7 +322,7 @@ def test_a_replay_serves_what_the_host_said_and_asks_nobody(mode: str, skills: t
 
 
 def test_a_mocked_fork_asks_nobody_and_a_live_one_asks_from_the_fork_on(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, read, write, supervisor=refuses_s1)
+    bench = Bench(tmp_path, read, write, supervisor=refuses_s1, policy=LOADS_ANY)
     run_id = bench.run(*STEPS).run_id
     host = Host(answer=True)
     runtime = Runtime(bench.store, skills=Registry([read, write]), supervisor=host)
@@ -335,7 +335,7 @@ def test_a_mocked_fork_asks_nobody_and_a_live_one_asks_from_the_fork_on(tmp_path
 
 @pytest.mark.parametrize("skills", [(read, write), ()])
 def test_what_no_host_decided_is_decided_by_the_plan_again(skills: tuple[Any, ...], tmp_path: Path) -> None:
-    bench = Bench(tmp_path, read, write)
+    bench = Bench(tmp_path, read, write, policy=LOADS_ANY)
     run_id = bench.run(*STEPS).run_id
     host = Host(answer=False)
     result = Runtime(bench.store, skills=Registry(skills), supervisor=host).replay(run_id)
@@ -347,7 +347,7 @@ def test_a_mock_replay_does_not_load_the_function_that_the_plan_names(
 ) -> None:
     (tmp_path / "policy_of_a_host.py").write_text("def yes(proposal):\n    return True\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    bench = Bench(tmp_path, read)
+    bench = Bench(tmp_path, read, policy=LOADS_ANY)
     run_id = bench.run(step(read), supervisor="policy_of_a_host:yes").run_id
     (tmp_path / "policy_of_a_host.py").unlink()
     monkeypatch.delitem(sys.modules, "policy_of_a_host")
@@ -355,7 +355,7 @@ def test_a_mock_replay_does_not_load_the_function_that_the_plan_names(
 
 
 def test_a_live_replay_asks_its_host_about_what_it_makes_and_about_nothing_else(tmp_path: Path) -> None:
-    recorded_by = Bench(tmp_path, read, write)
+    recorded_by = Bench(tmp_path, read, write, policy=LOADS_ANY)
     run_id = recorded_by.run(step(read), step(write)).run_id
     host = Host(answer=True)
     runtime = Runtime(recorded_by.store, skills=Registry([read, write]), supervisor=host)
@@ -368,14 +368,16 @@ def test_a_live_replay_asks_its_host_about_what_it_makes_and_about_nothing_else(
 
 
 def test_a_run_that_was_cancelled_while_its_host_waited_for_a_person_replays_to_there(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, read, write, supervisor=lambda proposal: proposal.step_id == "s0" or "ask")
+    bench = Bench(
+        tmp_path, read, write, supervisor=lambda proposal: proposal.step_id == "s0" or "ask", policy=LOADS_ANY
+    )
     run_id = bench.run(step(read), step(write)).run_id
     asyncio.run(people.cancel(bench.runtime, run_id, reason="enough"))
     assert [result.status for result in replays(bench, run_id)] == ["cancelled", "cancelled"]
 
 
 def test_a_fork_of_what_a_person_approved_verifies(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, read, write, supervisor=Host("ask"))
+    bench = Bench(tmp_path, read, write, supervisor=Host("ask"), policy=LOADS_ANY)
     run_id = bench.run(step(write), step(write)).run_id
     for _ in range(2):
         voted(bench, run_id, approve=True)
@@ -447,7 +449,7 @@ def test_a_read_goes_on_unrecorded_only_where_the_gates_let_it_pass(
     context: dict[str, Any], host: Host | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A function is asked once the request is durable: where nothing can be, it cannot have said yes."""
-    bench = Bench(tmp_path, read, supervisor=host)
+    bench = Bench(tmp_path, read, supervisor=host, policy=LOADS_ANY)
     with pytest.raises(StoreError), bench.runtime.session(context=context, unrecorded_reads=True) as session:
 
         def full_disk(*_: object, **__: object) -> None:

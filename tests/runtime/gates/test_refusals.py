@@ -10,7 +10,7 @@ import pytest
 from reenact import SkillContext, skill
 from reenact.errors import PlanError
 from reenact.runtime.gates.supervisor import Proposal
-from tests.runtime.running import Bench, outcome_of, plan, step
+from tests.runtime.running import LOADS_ANY, Bench, outcome_of, plan, step
 
 CALLED: list[str] = []
 
@@ -98,7 +98,7 @@ async def reads_only(proposal: Proposal) -> bool:
 @pytest.mark.parametrize("case", CASES)
 def test_a_refusal_has_its_code_and_its_gate_and_reaches_nobody(case: str, tmp_path: Path) -> None:
     refused, context, gate, code = CASES[case]
-    bench = Bench(tmp_path, read, write)
+    bench = Bench(tmp_path, read, write, policy=LOADS_ANY)
     result = bench.run(refused, step(read), **context)
     assert result.status == "failed"
     outcome = outcome_of(result)
@@ -115,7 +115,7 @@ def test_a_refusal_has_its_code_and_its_gate_and_reaches_nobody(case: str, tmp_p
 @pytest.mark.parametrize("case", CASES)
 def test_a_refused_step_does_not_stop_a_plan_that_goes_on(case: str, tmp_path: Path) -> None:
     refused, context, _, code = CASES[case]
-    bench = Bench(tmp_path, read, write)
+    bench = Bench(tmp_path, read, write, policy=LOADS_ANY)
     result = bench.run({**refused, "on_error": "continue"}, step(read), **context)
     assert result.outcomes[0].code == code
     assert len(result.outcomes) == 2
@@ -124,7 +124,7 @@ def test_a_refused_step_does_not_stop_a_plan_that_goes_on(case: str, tmp_path: P
 
 def test_the_first_no_counts(tmp_path: Path) -> None:
     """validate → permission → budget → supervisor, each with everything behind it refused as well."""
-    bench = Bench(tmp_path, read, write)
+    bench = Bench(tmp_path, read, write, policy=LOADS_ANY)
     everything = {
         "allowed_skills": ["read"],
         "budget_cents": 1,
@@ -143,7 +143,7 @@ def test_the_first_no_counts(tmp_path: Path) -> None:
 
 
 def test_a_supervisor_function_sees_what_is_asked_and_decides_by_itself(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, read, write)
+    bench = Bench(tmp_path, read, write, policy=LOADS_ANY)
     result = bench.run(
         step(read), {**GOOD, "on_error": "continue"}, supervisor="tests.runtime.gates.test_refusals:reads_only"
     )
@@ -152,7 +152,7 @@ def test_a_supervisor_function_sees_what_is_asked_and_decides_by_itself(tmp_path
 
 
 def test_a_plan_that_no_run_could_follow_starts_none(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, read, write)
+    bench = Bench(tmp_path, read, write, policy=LOADS_ANY)
     bad: list[Any] = [
         {"plan_id": "p", "agent_id": "a", "steps": [{"step_id": "x y", "skill_id": "read"}]},
         {"plan_id": "p", "agent_id": "a", "steps": [{"step_id": "x", "skill_id": "Re ad"}]},
@@ -190,7 +190,7 @@ def test_a_plan_without_steps_completes_and_verifies(tmp_path: Path) -> None:
 
 
 def test_dedupe_skips_an_idempotent_call_that_succeeded_and_the_run_completes(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, read, write)
+    bench = Bench(tmp_path, read, write, policy=LOADS_ANY)
     result = bench.run(step(read, {"n": 1}), step(read, {"n": 1}), step(read, {"n": 2}), dedupe=True)
     assert [(outcome.code, outcome.status) for outcome in result.outcomes] == [
         ("OK", "success"),

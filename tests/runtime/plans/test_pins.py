@@ -10,7 +10,7 @@ import pytest
 
 from reenact import SkillContext, skill
 from reenact.errors import PlanError
-from tests.runtime.running import Bench, Document, plan, step
+from tests.runtime.running import LOADS_ANY, Bench, Document, plan, step
 
 PINNED = "pin the plan again"
 
@@ -31,7 +31,7 @@ def ask(prompt: str, model: str = "stub") -> str:
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return Bench(tmp_path_factory.mktemp("pins"), flaky, ask)
+    return Bench(tmp_path_factory.mktemp("pins"), flaky, ask, policy=LOADS_ANY)
 
 
 @pytest.fixture

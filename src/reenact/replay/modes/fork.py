@@ -10,6 +10,7 @@ from reenact.replay.compare.against import hold_against
 from reenact.replay.modes.changes import Changes, refuse_earlier_effect
 from reenact.replay.modes.full import with_new_salt
 from reenact.replay.modes.notes import DIRECTIVE, note, trace_record
+from reenact.replay.modes.trust import admitted
 from reenact.replay.result import GoOn, How, ReplayResult, StepReport
 from reenact.replay.sources.mixed import ForkSource
 from reenact.replay.sources.recorded import NothingRecorded, RecordedSource
@@ -31,16 +32,22 @@ async def fork(
     changes: Changes | None = None,
     go_on: GoOn = "mock",
     allow_breakers: bool = False,
+    trust_plan: bool = False,
 ) -> ReplayResult:
     """A new run that has the recorded steps before `at` and goes on from there, live or with recorded effects.
 
     Mocked, a call that the recorded run did not make ends the fork: nobody knows what it would have returned. A change
-    that takes effect before `at` is refused, with the step to fork at instead.
+    that takes effect before `at` is refused, with the step to fork at instead. Live, a plan that came in a folder is
+    refused (`UntrustedPlan`) unless `trust_plan`, and the host's policy holds for it either way.
     """
     changed = changes or Changes(recording.document)
     document = with_new_salt(changed.document, engine.clock.random_bytes(32).hex())
     plan = ReplayPlan(recording, document, engine.registry.freeze())
     refuse_unknown_step(recording, plan, at)
+    if go_on == "live":
+        live = set(plan.index).difference(before(plan, at))
+        document = admitted(engine, recording, document, live, trusted=trust_plan)
+        plan = ReplayPlan(recording, document, plan.registry)
     await refuse_earlier_effect(recording, engine.registry, changed, before(plan, at), at)
     if go_on == "live":
         plan.refuse_erased(set(plan.index).difference(before(plan, at)))

@@ -12,6 +12,7 @@ from reenact.replay.compare.against import hold_against
 from reenact.replay.compare.behaviour import ASPECTS, Aspect
 from reenact.replay.modes.actions import Action, choose_actions
 from reenact.replay.modes.notes import DIRECTIVE, note, trace_record
+from reenact.replay.modes.trust import admitted
 from reenact.replay.result import How, ReplayMode, ReplayResult, StepReport
 from reenact.replay.sources.mixed import FullReplaySource
 from reenact.replay.sources.recorded import RecordedSource
@@ -37,17 +38,22 @@ async def full_replay(
     skip: Iterable[str] = (),
     check: Iterable[str] = (),
     allow_breakers: bool = False,
+    trust_plan: bool = False,
 ) -> ReplayResult:
     """Run the recorded plan live. Writes are skipped unless their step is named in `execute`.
 
     The new run has keys of its own and is charged apart; its jitter is seeded by the original. What breaks determinism
-    is refused before anything runs (`DeterminismBroken`) unless `allow_breakers`.
+    is refused before anything runs (`DeterminismBroken`) unless `allow_breakers`; and so is a plan that came in a
+    folder (`UntrustedPlan`) unless `trust_plan`. The host's policy holds for it either way.
     """
     document = with_new_salt(recording.document, engine.clock.random_bytes(32).hex())
     bound = ReplayPlan(recording, document, engine.registry.freeze())
     actions = choose_actions(recording, bound, execute=execute, skip=skip, check=check)
+    live = {step_id for step_id, action in actions.items() if action != "skip"}
+    document = admitted(engine, recording, document, live, trusted=trust_plan)
+    bound = ReplayPlan(recording, document, bound.registry)
     bound.serve_only(not_executed(actions))
-    bound.refuse_erased({step_id for step_id, action in actions.items() if action != "skip"})
+    bound.refuse_erased(live)
     breakers = full_breakers(recording, bound, actions)
     if breakers and not allow_breakers:
         raise DeterminismBroken(breakers[0].message, [breaker.message for breaker in breakers])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reenact.contracts.host_policy import Policy
 from reenact.replay.sources.instant import InstantClock
 from reenact.runtime.engine import Engine
 from reenact.runtime.gates.supervisor import Proposal
@@ -19,7 +20,7 @@ def throw_away_engine(registry: Registry, clock: Clock | None, recorded_in: Stor
     clock, store = InstantClock(clock or SystemClock()), in_memory()
     if recorded_in is not None and recorded_in.encryption_file is not None:
         store.encryption_file = recorded_in.encryption_file.in_memory()
-    return Engine(store, skills=registry, supervisor=nobody, clock=clock)
+    return Engine(store, skills=registry, supervisor=nobody, policy=Policy(), clock=clock)
 
 
 def nobody(proposal: Proposal) -> bool:

@@ -48,6 +48,9 @@ class DrySource(EffectSource):
     def is_live(self, _step: PlannedStep, /) -> bool:
         return False
 
+    def is_served_whole(self) -> bool:
+        return True
+
     async def attempt(self, call: AttemptCall) -> AttemptResult:
         recorded, now = self.recorded(call.step.step_id), self.clock.timestamp()
         error = await self.failure(call)

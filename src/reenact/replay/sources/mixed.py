@@ -36,6 +36,9 @@ class FullReplaySource(EffectSource):
     def is_live(self, step: PlannedStep, /) -> bool:
         return self.action(step) == "execute"
 
+    def is_served_whole(self) -> bool:
+        return all(action == "skip" for action in self.actions.values())
+
     async def attempt(self, call: AttemptCall) -> AttemptResult:
         if self.action(call.step) == "check":
             return await self.check(call)
@@ -137,6 +140,9 @@ class ForkSource(EffectSource):
 
     def is_live(self, step: PlannedStep, /) -> bool:
         return self.source(step.step_id).is_live(step)
+
+    def is_served_whole(self) -> bool:
+        return self.before.is_served_whole() and self.after.is_served_whole()
 
     async def attempt(self, call: AttemptCall) -> AttemptResult:
         return await self.source(call.step.step_id).attempt(call)

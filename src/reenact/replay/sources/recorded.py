@@ -78,6 +78,9 @@ class RecordedSource(EffectSource):
             return structs.replace(result, output=self.outputs[call.step.step_id], response=SAME)
         return result
 
+    def is_served_whole(self) -> bool:
+        return True
+
     def opened(self, value: object) -> object:
         """A recorded value as a call is made with it: with the key, what was encrypted is decrypted."""
         return Redactor(Secrets(), (), self.recording.store.encryption_file).decrypt(value)

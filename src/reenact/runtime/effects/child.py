@@ -142,4 +142,5 @@ def described(report: Remarks) -> dict[str, Any]:
         "http_status": reports.whole(report.http_status),
         "raw_response": report.raw_response,
         "has_raw_response": report.has_raw_response,
+        "refused": report.refused and tuple(map(reports.text, report.refused)),
     }

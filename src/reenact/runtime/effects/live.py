@@ -23,7 +23,7 @@ from reenact.runtime.effects.source import NO_FACTS, SAME, AttemptCall, AttemptR
 from reenact.runtime.effects.threads import THREADS, leave_if_forked
 from reenact.runtime.gates.permission import refuse_hosts
 from reenact.runtime.plans.steps import PlannedStep
-from reenact.skills.context import SILENT, SkillContext
+from reenact.skills.context import SILENT, SkillContext, forbidden
 from reenact.skills.plain import to_plain
 from reenact.skills.skill import Skill
 from reenact.store.encryption import KEY_VARIABLE
@@ -131,6 +131,8 @@ class LiveSource(EffectSource):
             return AttemptResult(
                 facts=NO_FACTS, started_at=started_at, ended_at=ended_at, latency_ms=latency_ms, output=output
             )
+        if report.refused is not None and not still_running:
+            error = forbidden(*report.refused)
         if still_running:
             error = TimeoutError(f"no answer within {call.step.timeout_ms} ms; its thread still runs")
         return AttemptResult(

@@ -1,4 +1,10 @@
-"""Where secrets come from: what the host bound, the environment, or one file. They reach the skill only."""
+"""Where secrets come from: what the host bound, variables that are set apart for it, or one file. They reach the skill
+only.
+
+A plan may come from anybody, so a name in it is no name of a variable by itself: NAME is looked up as
+REENACT_SECRET_NAME. A host's policy may list names that are variables as they stand; a session's host, whose
+program says the name, needs none.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +12,12 @@ import os
 from collections.abc import Iterable, Mapping
 
 from reenact.errors import SecretError, UsageError
+from reenact.policy.ceiling import names
 from reenact.values.bounds import read_file
 from reenact.values.canonical import parse_json
 
 FILE_VARIABLE = "REENACT_SECRETS_FILE"
+PREFIX = "REENACT_SECRET_"
 
 
 class Secrets:
@@ -21,16 +29,29 @@ class Secrets:
         self._bound = dict(bound or {})
         self.seen = {value for value in self._bound.values() if value}
         """Values that the host bound or that were looked up; they are never forgotten."""
+        self._names: tuple[str, ...] | None = None
+        self._variables = False
+
+    def within(self, names: tuple[str, ...] | None, *, variables: bool) -> Secrets:
+        """The same secrets for whoever may look up these names alone; `variables` are then meant as they stand."""
+        view = Secrets(self._bound)
+        view.seen, view._names, view._variables = self.seen, names, variables  # its own
+        return view
+
+    def binds(self, name: str) -> bool:
+        """Whether the host's program gave it: then nobody else has to allow it."""
+        return bool(self._bound.get(name))
 
     def get(self, name: str) -> str:
-        value = self._bound.get(name) or os.environ.get(name) or self._from_file(name)
+        value = self._bound.get(name) or (self._found(name) if names(self._names, name) else None)
         if not value:
-            raise SecretError(
-                f"secret {name} is not set; put it into the environment or into the file named by {FILE_VARIABLE}, "
-                "then run `reenact resume`"
-            )
+            raise SecretError(f"secret {name} is not set; {how_to_set(name)}, then run `reenact resume`")
         self.seen.add(value)
         return value
+
+    def _found(self, name: str) -> str | None:
+        own = os.environ.get(name) if self._variables or name.startswith(PREFIX) else None
+        return own or os.environ.get(PREFIX + name) or self._from_file(name)
 
     def has(self, name: str) -> bool:
         """Whether the name can be looked up now."""
@@ -61,3 +82,8 @@ class Secrets:
     @property
     def known_values(self) -> frozenset[str]:
         return frozenset(self.seen)
+
+
+def how_to_set(name: str) -> str:
+    variable = name if name.startswith(PREFIX) else PREFIX + name
+    return f"put it into the environment as {variable} or into the file named by {FILE_VARIABLE}"

@@ -104,6 +104,10 @@ class EffectSource(ABC):
     async def attempt(self, call: AttemptCall) -> AttemptResult:
         """One dispatch."""
 
+    def is_served_whole(self) -> bool:
+        """Whether nothing comes from the world, so that no code is loaded that a plan names."""
+        return False
+
     # -- a dispatch that is in doubt -------------------------------------------------------------------------------
 
     def redispatches(self, _trace: TraceFold, /, *, in_doubt: bool) -> int:

@@ -6,15 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from reenact.contracts.records import RunMode
+from reenact.runtime.effects.source import EffectSource
 from reenact.runtime.gates import external, permission
 from reenact.runtime.gates.duplicate import DuplicateGate
 from reenact.runtime.gates.external import ExternalCalls
 from reenact.runtime.gates.supervisor import Supervision, SupervisorFunction, load_supervisor
 from reenact.runtime.plans.steps import RunPlan
 from reenact.runtime.writing.writer import RunWriter
-
-SERVED: tuple[RunMode, ...] = ("mock_replay", "dry_run")
 
 
 @dataclass(slots=True)
@@ -31,23 +29,26 @@ class Gates:
     """Whether a denied duplicate is handed the earlier output."""
 
 
-def gates_of(plan: RunPlan, journal: RunWriter, host: SupervisorFunction | None, limit_s: float) -> Gates:
+def gates_of(
+    plan: RunPlan, journal: RunWriter, source: EffectSource, host: SupervisorFunction | None, limit_s: float
+) -> Gates:
     """Those of a run that is opened, by what its plan limits; `host` is asked besides whom the plan names."""
     context = plan.plan.context
     return Gates(
         permission.limits(context),
         external.limit(context, journal.fold, plan),
-        Supervision(context.supervisor, named_supervisor(plan, journal), host, limit_s),
+        Supervision(context.supervisor, named_supervisor(plan, journal, source), host, limit_s),
     )
 
 
-def named_supervisor(plan: RunPlan, journal: RunWriter) -> Callable[[], SupervisorFunction | None]:
+def named_supervisor(
+    plan: RunPlan, journal: RunWriter, source: EffectSource
+) -> Callable[[], SupervisorFunction | None]:
     """How the function that the plan names is loaded: for a new run at once, so that it is refused without it.
 
     Where everything is served nobody is asked, and no code is loaded.
     """
-    record = journal.fold.record
-    if record is not None and record.mode in SERVED:
+    if source.is_served_whole():
         return lambda: None
     load = partial(load_supervisor, plan.plan.context.supervisor)
     if journal.lease is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from reenact.contracts.model_mistakes import said_name, why_unusable
 from reenact.errors import SkillNotFound
-from reenact.runtime.effects.secrets import FILE_VARIABLE
+from reenact.runtime.effects.secrets import how_to_set
 from reenact.runtime.gates.answer import Refusal
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.skills.registry import Registry
@@ -70,8 +70,7 @@ def missing_secret(call: Call) -> Refusal | None:
     name = call.missing_secret()
     if name is None:
         return None
-    advice = f"put it into the environment or into the file named by {FILE_VARIABLE}"
-    message = f"the secret {name} is not set; {advice}"
+    message = f"the secret {name} is not set; {how_to_set(name)}"
     return Refusal("validate", "ERR_SECRET_UNAVAILABLE", message, {"secret": name})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from msgspec import convert, to_builtins
 from msgspec.structs import replace
@@ -11,6 +11,7 @@ from reenact.contracts.plan import PIN_AGAIN, Plan, Step, plan_from_document
 from reenact.contracts.plan_rules import PinnedPrices, Pins, SkillPrice, TokenPrice
 from reenact.contracts.skill import SkillMetadata
 from reenact.errors import CanonicalizationError, PlanError, SkillNotFound, UnknownPrice
+from reenact.policy.ceiling import Beyond
 from reenact.policy.cost import DEFAULT_PRICES, PriceTable, price_from_genai
 from reenact.policy.retry import merge_retry, policy_to_dict
 from reenact.policy.settle import tariff_of
@@ -19,6 +20,9 @@ from reenact.skills.registry import Registry, digests_of
 from reenact.values.canonical import as_recorded
 from reenact.values.clock import Clock
 from reenact.version import __version__
+
+if TYPE_CHECKING:
+    from reenact.runtime.host_policy import HostPolicy
 
 
 class PinnedPlan(NamedTuple):
@@ -38,10 +42,17 @@ def pin_document(document: dict[str, object], registry: Registry, clock: Clock, 
 
 
 def pin_plan(
-    plan: Plan, document: dict[str, object], registry: Registry, clock: Clock, *, source: str = "plan"
+    plan: Plan,
+    document: dict[str, object],
+    registry: Registry,
+    clock: Clock,
+    *,
+    source: str = "plan",
+    policy: str | None = None,
 ) -> PinnedPlan:
     """The plan with versions, policies, prices, taxonomy and salt. To a pinned plan nothing is added.
 
+    `policy` is the digest of the host's, where it has set one.
     Parameters are what a record of the plan gives back.
     """
     plan, document = with_recorded_parameters(plan, document, source)
@@ -59,6 +70,8 @@ def pin_plan(
     }
     if limits_external_calls(plan):
         pins["side_effects"] = with_side_effects(registry, used)
+    if policy is not None:
+        pins["policy"] = policy
     given, context = cast("list[dict[str, object]]", document["steps"]), document.get("context")
     steps = [
         {**raw, "skill_version": step.skill_version} if step.skill_version else dict(raw)
@@ -180,3 +193,24 @@ def price_of(model: str, table: PriceTable, at_ms: int) -> TokenPrice | None:
         return TokenPrice(**price_from_genai(model, at_ms=at_ms))
     except UnknownPrice:
         return None
+
+
+def refuse_cheaper(plan: Plan, registry: Registry, policy: HostPolicy, at_ms: int, *, source: str) -> None:
+    """Where the host limits money, a plan that is priced below what the host knows would not be limited by it."""
+    ceiling, pins = policy.for_plans, plan.context.pins
+    if not ceiling.limits_money or pins is None:
+        return
+    table = DEFAULT_PRICES.extended(ceiling.prices)
+    for model, price in pins.prices.models.items():
+        known = price_of(model, table, at_ms)
+        if known is None or int(price.input) < int(known.input) or int(price.output) < int(known.output):
+            told = "has no price for it" if known is None else "knows a higher one"
+            why = f"the plan brings its own price of {model}, and this host {told}"
+            raise policy.refusal(Beyond("$.context.prices", "prices", why), source)
+    for reference, row in pins.prices.skills.items():
+        if reference not in registry:
+            continue
+        own = price_row(registry.resolve(*reference.split("@", 1)).metadata)
+        if row.cost_estimate_cents < own.cost_estimate_cents or row.cost_model != own.cost_model:
+            place = f"$.context.pins.prices.skills[{reference!r}]"
+            raise policy.refusal(Beyond(place, "prices", "it is priced below what the skill declares here"), source)

@@ -33,6 +33,7 @@ async def run_plan(run: Run, before_seal: BeforeSeal | None = None) -> RunStatus
     resumed = journal.fold.commits > 0
     if resumed:
         votes.hear(run)
+        run.hold_forbidden()
     stopped = any(plan.step(index).on_error == "abort" for index in journal.fold.not_completed)
     index = journal.fold.done
     while index < len(plan) and not stopped and run.cancel_note is None:

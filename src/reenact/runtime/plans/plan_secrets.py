@@ -10,7 +10,7 @@ from reenact.contracts.references import secret_mistakes, secret_names
 from reenact.errors import PlanError, SkillNotFound, UsageError
 from reenact.policy.literals import literal_secrets
 from reenact.policy.redaction import REDACTED, SecretRules
-from reenact.runtime.effects.secrets import Secrets
+from reenact.runtime.effects.secrets import PREFIX, Secrets
 from reenact.skills.registry import Registry
 from reenact.values.canonical import canonicalize
 
@@ -36,7 +36,7 @@ def refuse_secrets(
             where = f"$.steps[{index}].parameters{json_path(places[0])}"
             raise PlanError(
                 f'{source}: {where} looks like a secret, and a plan is stored as it is: write {{"$secret": "NAME"}} '
-                "there and put the value into the environment as NAME"
+                f"there and put the value into the environment as {PREFIX}NAME"
             )
     around, rules = around_parameters(plan, document), SecretRules(secrets.known_values)
     if looks_plain(around, canonicalize(around), rules):

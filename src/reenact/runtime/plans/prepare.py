@@ -10,15 +10,18 @@ from msgspec.structs import replace
 
 from reenact.contracts.plan import Plan, parse_plan, plan_from_document
 from reenact.contracts.whole_plan import refuse_absent
-from reenact.errors import PlanError
-from reenact.runtime.plans.pinning import PinnedPlan, pin_plan
+from reenact.errors import BeyondPolicy, PlanError
+from reenact.runtime.plans.pinning import PinnedPlan, pin_plan, refuse_cheaper
 from reenact.runtime.plans.plan_secrets import refuse_secrets
 from reenact.runtime.plans.tool_registries import check_registries, with_registries
 from reenact.skills.drift import refuse_changed_skills
 from reenact.values.bounds import read_file
 
 if TYPE_CHECKING:
+    from reenact.runtime.effects.secrets import Secrets
     from reenact.runtime.engine import Engine
+    from reenact.runtime.host_policy import HostPolicy
+    from reenact.skills.registry import Registry
 
 PlanLike = Mapping[str, object] | str | Path | PinnedPlan
 
@@ -51,8 +54,21 @@ def prepare_plan(engine: Engine, plan: Plan, document: dict[str, object], *, sou
         context = extended["context"]
         assert isinstance(context, dict)
         plan = replace(plan, context=replace(plan.context, tool_registries=context["tool_registries"]))
+    plan, extended = admitted(engine.policy, plan, extended, registry, engine.plan_secrets, source=source)
     if plan.context.pins is not None:
         refuse_changed_skills(plan.context.pins.skills, registry, source=source)
-    pinned = pin_plan(plan, extended, registry, engine.clock, source=source)
-    refuse_secrets(*pinned, registry, engine.secrets, source=source)
+    pinned = pin_plan(plan, extended, registry, engine.clock, source=source, policy=engine.policy.digest)
+    refuse_secrets(*pinned, registry, engine.plan_secrets, source=source)
+    refuse_cheaper(pinned.plan, registry, engine.policy, engine.clock.now_ms(), source=source)
     return pinned
+
+
+def admitted(
+    policy: HostPolicy, plan: Plan, document: dict[str, object], registry: Registry, secrets: Secrets, *, source: str
+) -> tuple[Plan, dict[str, object]]:
+    """The plan within the host's policy. What says why it is not holds words of the plan: no secret stands in them."""
+    try:
+        return policy.admit(plan, document, secrets, source=source)
+    except BeyondPolicy:
+        refuse_secrets(plan, document, registry, secrets, source=source)
+        raise

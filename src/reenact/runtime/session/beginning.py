@@ -79,8 +79,11 @@ def opened(engine: Engine, wanted: Wanted) -> Run:
         run_id,
         goal=redactor.redact_text(wanted.goal),
         agent_id=wanted.agent_id,
-        context=with_host_registries(wanted.context, engine.tool_registries),
+        context=with_host_registries(
+            engine.policy.admit_session(wanted.agent_id, wanted.context), engine.tool_registries
+        ),
         clock=engine.clock,
+        policy=engine.policy.digest,
         session=None if wanted.id is None else {"id": wanted.id},
     )
     return begun_with(engine, document)
@@ -155,8 +158,10 @@ def refuse_another(engine: Engine, wanted: Wanted, run_id: str, store: Store | N
         asked["goal"], had["goal"] = Redactor(engine.secrets).redact_text(wanted.goal), began.get("goal")
     if wanted.agent_id != NOBODY:
         asked["agent_id"], had["agent_id"] = wanted.agent_id, began.get("agent_id")
+    narrowed = engine.policy.admit_session(wanted.agent_id, wanted.context)  # as it was written when it began
+    asked_so = {**asked, **{f"context.{name}": narrowed[name] for name in wanted.context}}
     for name, value in asked.items():
-        if canonicalize(value) != canonicalize(had[name]):
+        if canonicalize(had[name]) not in (canonicalize(value), canonicalize(asked_so[name])):
             raise UsageError(
                 f"session {wanted.id or run_id} began with another {name}, and goes on with that; leave it out, "
                 "or begin a new session"

@@ -91,6 +91,7 @@ class SessionOpening:
         self._hold = await self._engine.held(run).__aenter__()
         try:
             await run.journal.flush()
+            run.hold_forbidden()
             record = run.journal.fold.record
             if record is not None and record.parent_run is not None:
                 await forking.end_parent_left_open(self._engine, run.run_id)

@@ -29,19 +29,28 @@ Document = dict[str, object]
 
 
 def opening(
-    run_id: str, *, goal: str, agent_id: str, context: Document, clock: Clock, session: Document | None = None
+    run_id: str,
+    *,
+    goal: str,
+    agent_id: str,
+    context: Document,
+    clock: Clock,
+    session: Document | None = None,
+    policy: str | None = None,
 ) -> Document:
     """What a session knows when it begins; kept with its first turn, so that it can be resumed.
 
     `session` is what its host calls it, and what it continues.
     """
-    pins = {
+    pins: Document = {
         "taxonomy": TAXONOMY_VERSION,
         "prices": {"models": {}, "version": DEFAULT_PRICES.version, "skills": {}},
         "retry": {"default": policy_to_dict(merge_retry())},
         "skills": {},
         "salt": clock.random_bytes(32).hex(),
     }
+    if policy is not None:
+        pins["policy"] = policy
     return {
         "plan_id": run_id,
         "agent_id": agent_id,

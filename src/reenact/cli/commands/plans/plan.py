@@ -86,4 +86,4 @@ def api_key(variable: str | None) -> str | None:
     """A key never stands on a command line, where everybody on the machine can read it."""
     from reenact.runtime.effects.secrets import Secrets
 
-    return None if variable is None else Secrets().get(variable)
+    return None if variable is None else Secrets().within(None, variables=True).get(variable)

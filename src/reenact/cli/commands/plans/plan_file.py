@@ -40,7 +40,7 @@ class PlanFile:
         except PlanError as error:
             said = str(error)
             named = said if said.startswith(f"{self.path}:") else f"{self.path}: {said}"
-            raise PlanError(with_place(named, self.text, self.path)) from None
+            raise PlanError(with_place(named, self.text, self.path), code=error.code) from None
 
 
 def read_plan(path: Path) -> PlanFile:

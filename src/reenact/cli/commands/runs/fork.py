@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from reenact.cli.commands.runs.replay import BreakersOption
-from reenact.cli.options import JsonOption, SkillsOption, StoreOption, TargetArgument
+from reenact.cli.options import HostPolicyOption, JsonOption, SkillsOption, StoreOption, TargetArgument, TrustOption
 
 
 def fork(
@@ -28,6 +28,8 @@ def fork(
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="Call skills from that step on, writes too.")] = False,
     allow_breakers: BreakersOption = False,
+    trust_plan: TrustOption = False,
+    host_policy: HostPolicyOption = None,
     store: StoreOption = None,
     skills: SkillsOption = None,
     as_json: JsonOption = False,
@@ -44,6 +46,7 @@ def fork(
     from reenact.cli.commands.runs.replay import show
     from reenact.cli.interrupting import conduct
     from reenact.cli.options import existing_store, open_runtime, read_object
+    from reenact.cli.options import host_policy as policy_of
     from reenact.cli.screens.progress import choose_progress
     from reenact.record.bundle import is_folder
     from reenact.replay.api import load
@@ -52,14 +55,14 @@ def fork(
     if not is_folder(run):
         existing_store(store).close()
     progress = choose_progress(as_json=as_json)
-    runtime = open_runtime(store, skills, (progress,))
+    runtime = open_runtime(store, skills, (progress,), policy=policy_of(host_policy, trust_plan=trust_plan))
     recording = load(runtime, run)
     fields = None if policy is None else read_object(policy, "a policy is a JSON object, fields of a plan's context")
     changes = apply_changes(recording, dict(parse_set(item) for item in change or ()), fields)
     result = conduct(
-        lambda: runtime.fork(run, at, changes=changes, live=live, allow_breakers=allow_breakers),
+        lambda: runtime.fork(run, at, changes=changes, live=live, allow_breakers=allow_breakers, trust_plan=trust_plan),
         progress,
-        Advice(store, skills or ()),
+        Advice(store, skills or (), host_policy, trust_plan),
     )
     show(result, as_json=as_json)
     raise typer.Exit(result.exit_code)

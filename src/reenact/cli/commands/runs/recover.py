@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from reenact.cli.options import JsonOption, SkillsOption, StoreOption, UnrecordedReadsOption
+from reenact.cli.options import (
+    HostPolicyOption,
+    JsonOption,
+    SkillsOption,
+    StoreOption,
+    TrustOption,
+    UnrecordedReadsOption,
+)
 from reenact.cli.screens.printing import say
 
 if TYPE_CHECKING:
@@ -18,6 +25,8 @@ def recover(
     store: StoreOption = None,
     skills: SkillsOption = None,
     unrecorded_reads: UnrecordedReadsOption = False,
+    host_policy: HostPolicyOption = None,
+    trust_plan: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Go on with every run that has not ended and that nobody is working on, the oldest first.
@@ -30,18 +39,20 @@ def recover(
     from reenact.cli.advice import Advice
     from reenact.cli.exits import worst
     from reenact.cli.interrupting import conduct
+    from reenact.cli.options import host_policy as policy_of
     from reenact.cli.options import open_runtime
     from reenact.cli.screens.progress import choose_progress
     from reenact.store.open import missing
 
-    advice = Advice(store, skills or ())
+    policy = policy_of(host_policy, trust_plan=trust_plan)
+    advice = Advice(store, skills or (), host_policy, trust_plan)
     recovered: list[RunResult] = []
     place = missing(store)
     if place is not None:
         say(f"there is no store at {place} yet", err=True)
     else:
         progress = choose_progress(as_json=as_json)
-        runtime = open_runtime(store, skills, (progress,), unrecorded_reads=unrecorded_reads)
+        runtime = open_runtime(store, skills, (progress,), unrecorded_reads=unrecorded_reads, policy=policy)
         recovered = conduct(lambda: runtime.recover(on_wait=say_how_long), progress, advice)
     show(recovered, advice, as_json=as_json)
     raise typer.Exit(worst(result_code(result) for result in recovered))

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reenact.cli.options import JsonOption, SkillsOption, StoreOption, TargetArgument
+from reenact.cli.options import HostPolicyOption, JsonOption, SkillsOption, StoreOption, TargetArgument, TrustOption
 from reenact.cli.screens.printing import say
 
 if TYPE_CHECKING:
     from reenact.replay.result import ReplayResult
     from reenact.replay.runtime import Runtime
+    from reenact.runtime.host_policy import HostPolicy
     from reenact.runtime.listeners import Listener
     from reenact.store.base import Store
 
@@ -36,6 +37,8 @@ def replay(
         Names, typer.Option("--check", metavar="STEP|read|write", help="full_replay: ask the skill's read-back.")
     ] = None,
     allow_breakers: BreakersOption = False,
+    trust_plan: TrustOption = False,
+    host_policy: HostPolicyOption = None,
     save: Annotated[bool, typer.Option("--save", help="mock_replay: keep the report in the store.")] = False,
     store: StoreOption = None,
     skills: SkillsOption = None,
@@ -52,12 +55,14 @@ def replay(
     """
     from reenact.cli.advice import Advice
     from reenact.cli.interrupting import conduct
+    from reenact.cli.options import host_policy as policy_of
     from reenact.cli.options import load_registry
     from reenact.cli.screens.progress import choose_progress
     from reenact.replay.api import replay as replay_run
 
     progress = choose_progress(as_json=as_json)
-    where = place(store, run, mode, save=save, skills=skills, listeners=(progress,))
+    policy = policy_of(host_policy, trust_plan=trust_plan)
+    where = place(store, run, mode, save=save, skills=skills, listeners=(progress,), policy=policy)
     result = conduct(
         lambda: replay_run(
             where,
@@ -69,9 +74,10 @@ def replay(
             check=check or (),
             allow_breakers=allow_breakers,
             save=save,
+            trust_plan=trust_plan,
         ),
         progress,
-        Advice(store, skills or ()),
+        Advice(store, skills or (), host_policy, trust_plan),
     )
     show(result, as_json=as_json)
     raise typer.Exit(result.exit_code)
@@ -85,6 +91,7 @@ def place(
     save: bool,
     skills: list[str] | None,
     listeners: tuple[Listener, ...],
+    policy: HostPolicy,
 ) -> Runtime | Store:
     """Where the run lies, and where a new one is written; a folder that is only looked at needs no store."""
     from reenact.cli.options import existing_store, open_runtime
@@ -94,7 +101,7 @@ def place(
     if mode == "full_replay":
         if not is_folder(run):
             existing_store(store).close()
-        return open_runtime(store, skills, listeners)
+        return open_runtime(store, skills, listeners, policy=policy)
     if is_folder(run):
         return open_store(store) if save else in_memory()
     return existing_store(store)

@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from reenact.cli.options import JsonOption, RunArgument, SkillsOption, StoreOption, UnrecordedReadsOption
+from reenact.cli.options import (
+    HostPolicyOption,
+    JsonOption,
+    RunArgument,
+    SkillsOption,
+    StoreOption,
+    TrustOption,
+    UnrecordedReadsOption,
+)
 
 
 def resume(
@@ -22,6 +30,8 @@ def resume(
         ),
     ] = None,
     unrecorded_reads: UnrecordedReadsOption = False,
+    host_policy: HostPolicyOption = None,
+    trust_plan: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Go on with a run that was killed, interrupted, held or waiting. A run that has ended is shown as it ended.
@@ -32,6 +42,7 @@ def resume(
     from reenact.cli.exits import exit_code
     from reenact.cli.interrupting import conduct
     from reenact.cli.options import existing_store, open_runtime
+    from reenact.cli.options import host_policy as policy_of
     from reenact.cli.screens.outcome_lines import print_result
     from reenact.cli.screens.progress import choose_progress
 
@@ -39,8 +50,9 @@ def resume(
     row = existing.find_run(run)
     existing.close()
     progress = choose_progress(as_json=as_json)
-    runtime = open_runtime(store, skills, (progress,), unrecorded_reads=unrecorded_reads)
-    advice = Advice(store, skills or ())
+    policy = policy_of(host_policy, trust_plan=trust_plan)
+    runtime = open_runtime(store, skills, (progress,), unrecorded_reads=unrecorded_reads, policy=policy)
+    advice = Advice(store, skills or (), host_policy, trust_plan)
     accepted = accept_changed or ()
     result = conduct(
         lambda: runtime.resume(row.run_id, accept_changed=accepted), progress, advice, known_run=row.run_id

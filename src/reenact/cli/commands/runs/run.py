@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from reenact.cli.options import JsonOption, SkillsOption, StoreOption, ToolRegistryOption, UnrecordedReadsOption
+from reenact.cli.options import (
+    HostPolicyOption,
+    JsonOption,
+    SkillsOption,
+    StoreOption,
+    ToolRegistryOption,
+    TrustOption,
+    UnrecordedReadsOption,
+)
 
 
 def run(
@@ -16,6 +24,8 @@ def run(
     skills: SkillsOption = None,
     tool_registry: ToolRegistryOption = None,
     unrecorded_reads: UnrecordedReadsOption = False,
+    host_policy: HostPolicyOption = None,
+    trust_plan: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run a plan, step by step, recorded as it goes.
@@ -29,6 +39,7 @@ def run(
     from reenact.cli.commands.plans.plan_file import read_plan
     from reenact.cli.exits import exit_code
     from reenact.cli.interrupting import conduct
+    from reenact.cli.options import host_policy as policy_of
     from reenact.cli.options import open_runtime
     from reenact.cli.screens.outcome_lines import print_result
     from reenact.cli.screens.progress import choose_progress
@@ -36,9 +47,16 @@ def run(
 
     file = read_plan(plan)
     progress = choose_progress(as_json=as_json)
-    runtime = open_runtime(store, skills, (progress,), unrecorded_reads=unrecorded_reads, tool_registries=tool_registry)
+    runtime = open_runtime(
+        store,
+        skills,
+        (progress,),
+        unrecorded_reads=unrecorded_reads,
+        tool_registries=tool_registry,
+        policy=policy_of(host_policy, trust_plan=trust_plan),
+    )
     pinned = file.located(lambda: prepare_plan(runtime, file.plan, file.document, source=str(plan)))
-    advice = Advice(store, skills or ())
+    advice = Advice(store, skills or (), host_policy, trust_plan)
     result = file.located(lambda: conduct(lambda: runtime.run(pinned), progress, advice))
     print_result(result, advice, as_json=as_json)
     raise typer.Exit(exit_code(result.status))

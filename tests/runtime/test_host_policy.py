@@ -1,0 +1,158 @@
+"""The policy in force: found, told, recorded with a run, and obeyed by a run that goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reenact import Policy, Runtime, skill
+from reenact.contracts.plan import plan_hash
+from reenact.errors import BeyondPolicy, PlanError, PolicyError, WaitingForPerson
+from reenact.record.reader import RunReader
+from reenact.runtime.host_policy import find_policy
+from reenact.runtime.people.decisions import cancel, vote
+from tests.runtime.running import Bench, plan, step
+
+
+@skill("write", version="1.0.0", tool_class="write")
+def write(text: str = "") -> str:
+    """Writes."""
+    return text
+
+
+def waiting(folder: Path, policy: dict[str, Any] | None = None, **context: object) -> str:
+    began = Bench(folder, write, policy=policy).run(step(write), step(write), supervisor="ask", **context)
+    assert began.status == "waiting"
+    return began.run_id
+
+
+def approve(bench: Bench, run_id: str) -> None:
+    asyncio.run(vote(bench.runtime, run_id, None, approve=True, reason="good"))
+
+
+TIGHTER = [
+    {"agents": ["another"]},
+    {"skills": ["json_transform"]},
+    {"hosts": ["a.example"]},
+    {"money": {"budget_cents": 1}},
+    {"supervisors": ["auto"]},
+]
+
+
+@pytest.mark.parametrize("policy", TIGHTER)
+def test_a_run_that_goes_on_obeys_the_policy_of_today(tmp_path: Path, policy: dict[str, Any]) -> None:
+    run_id = waiting(tmp_path)
+    tight = Bench(tmp_path, write, policy=policy)
+    approve(tight, run_id)
+    held = tight.runtime.resume(run_id)
+    assert held.status == "held"
+    assert "policy" in str(held.reason)
+    assert held.outcomes == []
+    tight.check(run_id, exit_code=4)
+    loose = Bench(tmp_path, write)
+    assert loose.runtime.resume(run_id).status == "waiting"  # the first step was made, the second asks
+    asyncio.run(cancel(tight.runtime, run_id, reason="no more"))
+    assert tight.runtime.resume(run_id).status == "cancelled"
+    tight.check(run_id)
+
+
+def test_a_wider_policy_changes_nothing_in_a_run_that_has_begun(tmp_path: Path) -> None:
+    run_id = waiting(tmp_path, {"money": {"budget_cents": 7}, "hosts": ["a.example"]})
+    bench = Bench(tmp_path, write, policy={"hosts": ["*"]})
+    result = bench.runtime.resume(run_id)
+    assert result.status == "waiting"
+    document = recorded(bench, run_id)
+    assert document["context"]["profile"] == {"hosts": ["a.example"]}
+    assert document["context"]["budget_cents"] == 7
+
+
+def recorded(bench: Bench, run_id: str) -> dict[str, Any]:
+    return RunReader(bench.store, run_id).plan()[1]
+
+
+def test_the_plan_on_record_names_the_policy_where_one_was_set(tmp_path: Path) -> None:
+    policy = Policy(agents=["agent"])
+    bench = Bench(tmp_path, write, policy=policy)
+    done = bench.run(step(write))
+    assert recorded(bench, done.run_id)["context"]["pins"]["policy"] == find_policy(policy).digest
+    free = Bench(tmp_path, write)
+    assert "policy" not in recorded(free, free.run(step(write)).run_id)["context"]["pins"]
+
+
+def test_a_pinned_plan_that_needs_no_narrowing_keeps_its_hash(tmp_path: Path) -> None:
+    pinned = Bench(tmp_path, write).runtime.pinned(plan(step(write), budget_cents=5))
+    for policy, same in (({"skills": ["write"]}, False), ({"secrets": ["A"]}, True), ({"agents": ["agent"]}, True)):
+        bench = Bench(tmp_path, write, policy=policy)
+        assert (plan_hash(bench.runtime.pinned(pinned)) == plan_hash(pinned)) is same
+
+
+def test_a_session_is_held_to_what_the_policy_says_and_to_nothing_else(tmp_path: Path) -> None:
+    policy = {"skills": ["write"], "money": {"budget_cents": 10}}
+    bench = Bench(tmp_path, write, policy=policy)
+    wish: dict[str, Any] = {"workspace": "/", "shell": {"allow": True}, "budget_cents": 50}
+    for _ in range(2):  # the second start finds the first by its id
+        with bench.runtime.session(id="one", agent_id="agent", context=wish) as session:
+            assert session.call("write", {"text": "x"}).ok
+            assert session.call("file_read", {"path": "etc/hostname"}).code == "ERR_PERMISSION_DENIED"
+    bench.check(session.run_id)
+
+
+def test_a_session_that_is_started_again_obeys_the_policy_of_today(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), Bench(tmp_path, write).runtime.session(id="one") as session:
+        session.call("write")
+        raise KeyError
+    tight = Bench(tmp_path, write, policy={"skills": ["json_transform"]})
+    with pytest.raises(WaitingForPerson, match=r"allows less today .* context\.profile"):
+        tight.runtime.session(id="one").__enter__()
+    (held,) = tight.runtime.recover()
+    assert held.status == "held"
+    with Bench(tmp_path, write).runtime.session(id="one") as session:
+        assert session.call("write").ok
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("skils = []", r"policy.toml:1: a policy has no key skils; did you mean skills\?"),
+        ("\n[shell]\nallow = 1", r"policy.toml:3: shell.allow: expected `bool`, got `int`"),
+        ("[money]\nbudget_cents = -1", r"policy.toml:2: money.budget_cents: expected `int` >= 0"),
+        ("zz = 1", r"policy.toml:1: a policy has no key zz; known are agents, skills"),
+        ("skills = [[", r"policy.toml: the policy is not TOML: "),
+        ('hosts = "a"', r"policy.toml:1: hosts: expected `array`, got `str`"),
+    ],
+)
+def test_a_mistake_in_the_file_is_told_with_its_line(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text(text)
+    with pytest.raises(PolicyError, match=told):
+        find_policy(file)
+    with pytest.raises(PolicyError, match="cannot be read"):
+        find_policy(tmp_path / "nowhere.toml")
+
+
+def test_a_mistake_in_a_mapping_is_told_too(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match=r"policy: a policy has no key shell.alow; did you mean shell.allow\?"):
+        Runtime(tmp_path / "store.db", policy={"shell": {"alow": True}})
+
+
+def test_folders_are_beneath_the_file_and_secrets_do_not_stand_in_what_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    file = tmp_path / "policy.toml"
+    file.write_text('workspaces = ["data"]')
+    monkeypatch.setenv("REENACT_POLICY", str(file))
+    monkeypatch.chdir("/")
+    assert find_policy().for_plans.workspaces == (str(tmp_path / "data"),)
+    bench = Bench(tmp_path, write)
+    put = step("file_write", {"path": "a", "content": "x"})
+    assert bench.run(put, workspace=str(tmp_path / "data")).status == "completed"
+    token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+    for folder in (str(tmp_path), f"/{token}"):
+        with pytest.raises(PlanError) as refused:
+            bench.run(put, workspace=folder)
+        assert isinstance(refused.value, BeyondPolicy) is (folder == str(tmp_path))
+        assert token not in str(refused.value)
