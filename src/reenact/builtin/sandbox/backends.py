@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final, Literal
 
@@ -78,6 +78,14 @@ def with_landlock() -> Backend:
     if version < landlock.SCOPES_SIGNALS:
         return Backend("landlock", f"{says}, namespaces", namespaces="needed")
     return Backend("landlock", f"{says}, namespaces where the kernel gives them")
+
+
+@cache
+def gives_namespaces() -> bool:
+    """Whether this user may have namespaces here: tried with the launcher itself."""
+    from reenact.builtin.sandbox.running import try_namespaces
+
+    return try_namespaces(replace(with_landlock(), namespaces="needed"))
 
 
 def _without_seccomp() -> Backend:

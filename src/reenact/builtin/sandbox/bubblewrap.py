@@ -20,7 +20,8 @@ def arguments(job: Mapping[str, Any], seccomp: int, status: int) -> list[str]:
         given += ["--setenv", name, value]
     for path in job["read"]:
         given += ["--ro-bind-try", path, path]
-    given += ["--dev", "/dev", "--proc", "/proc"]
+    # Read-only also /proc: to root its settings of the kernel are files of its own, which need no capability.
+    given += ["--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"]
     workspace = job["workspace"]
     given += ["--bind", workspace, workspace]
     for folder in job["ways"]:

@@ -26,6 +26,7 @@ READABLE: Final = (
 _READABLE_DEVICES = ("/dev/zero", "/dev/random", "/dev/urandom")
 _WRITABLE_DEVICES = ("/dev/null",)
 _END_GRACE_SECONDS = 5.0
+_TRIAL_SECONDS = 20.0
 _MIB = 1 << 20
 
 
@@ -70,7 +71,7 @@ class Job:
         return marshal.dumps({
             "backend": backend.name,
             "bubblewrap": backend.bubblewrap,
-            "namespaces": "needed" if self.hidden else backend.namespaces,
+            "namespaces": backend.namespaces,
             "seccomp": backend.seccomp,
             "workspace": str(self.folder),
             "read": [*READABLE, *(() if backend.name == "bubblewrap" else _READABLE_DEVICES), *self.readable],
@@ -132,6 +133,19 @@ async def _start(job: Job, report: int) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
             *launcher, *command, cwd="/", env={}, start_new_session=True, pass_fds=(report, file.fileno()), **pipes
         )
+
+
+def try_namespaces(backend: Backend) -> bool:
+    """Whether a command that does nothing can be confined with it."""
+
+    async def attempt() -> bool:
+        try:
+            await run(Job(["true"], Path("/"), backend, {}, DEFAULT_LIMITS), b"", _TRIAL_SECONDS, 1000)
+        except (SkillError, TimeoutError):
+            return False
+        return True
+
+    return asyncio.run(attempt())
 
 
 def cannot_start() -> SkillError:

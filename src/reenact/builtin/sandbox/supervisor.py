@@ -88,8 +88,8 @@ class _Command:
         child = None if self.job["namespaces"] == "unwanted" else self._in_namespaces(priority)
         if child is not None:
             return child
-        if self.job["namespaces"] == "needed":
-            raise OSError("this system gives no namespaces")
+        if self.job["namespaces"] == "needed" or self.job["hidden"]:
+            raise OSError("this system gives it no namespaces")
         child = os.fork()
         if child == 0:
             self._confine_and_become(seccomp.Surroundings(paths=False, read_only=False, processes=False), priority)
