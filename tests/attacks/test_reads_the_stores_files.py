@@ -12,7 +12,7 @@ from reenact import Runtime
 from reenact.builtin.file_read import file_read
 from reenact.builtin.workspace import open_folder
 from reenact.store.encryption import SUFFIX
-from reenact.store.location import StoreFiles
+from reenact.store.location import OwnFiles
 
 OWN = ["store.db", "store.db-wal", "store.db-shm", "store.db-turn", "store.db.key", f"store.db{SUFFIX}"]
 NOT_THERE_YET = ["store.db-journal", "store.db.key.0123456789abcdef", "store.db.mac-key", "store.db.schema-9.backup"]
@@ -114,5 +114,5 @@ def test_the_list_names_what_is_there_and_what_may_come(runtime: Runtime, tmp_pa
         (tmp_path / name).touch()
     named = {path.name for path in runtime.store.files.paths()}
     assert {*OWN, "store.db-journal", "store.db.mac-key", "store.db.key.draft-1", "store.db.schema-9.backup"} <= named
-    assert StoreFiles(None).paths() == []
-    assert not StoreFiles(None).has(tmp_path / "store.db")
+    assert OwnFiles(None).paths() == []
+    assert not OwnFiles(None).has(tmp_path / "store.db")

@@ -166,10 +166,11 @@ def _hidden(own: StoreFiles | None, workspace: Path, readable: list[str]) -> lis
         for root in (workspace, *map(Path, readable)):
             if not file.is_relative_to(root):
                 continue
-            if file == root or file.parent == root or workspace.is_relative_to(file.parent):
+            if root in (file, file.parent) or workspace.is_relative_to(file.parent):
                 raise SkillError.of(
                     "ERR_PERMISSION_DENIED",
-                    f"the store lies in {root}, where a command would come to it; move it out, or into a folder of its own",
+                    f"the store lies in {root}, where a command would come to it; move it out, or into a folder of "
+                    "its own",
                 )
             folders.add(str(file.parent))
     return sorted(folder for folder in folders if Path(folder).is_dir())
@@ -177,9 +178,8 @@ def _hidden(own: StoreFiles | None, workspace: Path, readable: list[str]) -> lis
 
 def _ways(workspace: Path, hidden: list[str]) -> list[str]:
     """The folders strictly between the workspace and what is hidden in it, the outer ones first."""
-    return sorted(
-        {str(way) for folder in hidden for way in Path(folder).parents if way != workspace and way.is_relative_to(workspace)}
-    )
+    around = {way for folder in hidden for way in Path(folder).parents if way.is_relative_to(workspace)}
+    return sorted(str(way) for way in around - {workspace})
 
 
 def _result(code: int, out: bytes, err: bytes) -> ShellResult:

@@ -73,7 +73,7 @@ def at_home(path: str) -> str:
         raise UsageError(f"you have no home directory for {path}; name the whole path") from None
 
 
-class StoreFiles:
+class OwnFiles:
     """`reenact.skills.services.StoreFiles` of a store in a file: database, log, locks, keys, and copies of a migration.
 
     A file is known by device and inode, so that no link leads to it; one that is not there yet by its folder and its

@@ -1,8 +1,8 @@
 """What a hostile command tries, run by `probes.py` through the real skill: `python -I -S inside.py GROUP TARGETS`.
 
 Each function that begins with the group's name is one probe, in a process of its own. It returns where the attack
-worked, and raises where it was refused. The last line printed is a JSON object, name → escaped, refused or absent, where
-the kernel says that it has nothing of the kind.
+worked, and raises where it was refused. The last line printed is a JSON object, name → escaped, refused, or absent
+where the kernel has nothing of the kind.
 """
 
 from __future__ import annotations
@@ -438,7 +438,8 @@ def processes_type_into_the_terminal(_to: Targets) -> None:
     try:
         fcntl.ioctl(ended, 0x5412, b"x")
     except OSError as error:
-        assert error.errno == errno.ENOTTY, error
+        if error.errno != errno.ENOTTY:
+            raise
 
 
 # -- running them ------------------------------------------------------------------------------------------------------
@@ -466,7 +467,7 @@ def attempt(name: str, probe: object, targets: Targets) -> int:
     except OSError as error:
         code = ABSENT if error.errno in NOT_HERE else 1
         print(name, repr(error), file=sys.stderr, flush=True)
-    except BaseException as error:  # noqa: BLE001 - whatever keeps it from going through
+    except BaseException as error:
         print(name, repr(error), file=sys.stderr, flush=True)
     return code
 

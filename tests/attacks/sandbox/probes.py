@@ -19,7 +19,7 @@ from unittest import mock
 import pytest
 
 from reenact import Runtime, StructuredOutcome
-from reenact.builtin.sandbox import backends, landlock, seccomp
+from reenact.builtin.sandbox import backends, enforced, landlock, seccomp
 
 INSIDE = Path(__file__).with_name("inside.py")
 PYTHON = os.path.realpath(sys.executable)
@@ -37,7 +37,7 @@ def backend(name: str) -> backends.Backend | None:
     own = backends.with_landlock()
     if name == "landlock alone":
         return replace(own, namespaces="unwanted") if landlock.version() >= landlock.SCOPES_SIGNALS else None
-    return replace(own, namespaces="needed") if backends.gives_namespaces() else None
+    return replace(own, namespaces="needed") if enforced.gives_namespaces() else None
 
 
 FOUND = [name for name in NAMES if backend(name) is not None]
@@ -56,7 +56,7 @@ def run(
     confine = "off" if sandbox == UNCONFINED else "require"
     rules = {"allow": True, "confine": confine, "readable": [*readable, sys.base_prefix]}
     chosen = None if sandbox == UNCONFINED else backend(sandbox)
-    with mock.patch.object(backends, "found", lambda: chosen):
+    with mock.patch.object(backends, "found", return_value=chosen):
         runtime = Runtime(store)
         try:
             with runtime.session(goal="probe", context={"workspace": str(folder), "shell": rules}) as session:
@@ -99,7 +99,8 @@ def world(folder: Path) -> Iterator[World]:
     workspace, outside, readable = folder / "work", folder / "outside", folder / "readable"
     for made in (workspace, outside, readable):
         made.mkdir(parents=True)
-    for name in ("secret", "longer", "removed", "movable", "modes", "times", "owners", "xattrs", "flags", "open", "newest"):
+    files = "secret longer removed movable modes times owners xattrs flags open newest"
+    for name in files.split():
         for place in (outside, readable):
             (place / f"{name}.txt").write_text("secret", encoding="utf-8")
     targets: dict[str, Any] = {
@@ -107,8 +108,8 @@ def world(folder: Path) -> Iterator[World]:
         "readable": str(readable),
         "abstract": f"reenact-{mark}",
         "host": os.getpid(),
-        "temporary": f"/tmp/reenact-probe-{mark}",  # noqa: S108
-        "shared": f"/dev/shm/reenact-probe-{mark}",  # noqa: S108
+        "temporary": f"/tmp/reenact-probe-{mark}",
+        "shared": f"/dev/shm/reenact-probe-{mark}",
     }
     with contextlib.ExitStack() as stack:
         tcp = listening(stack, socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0))
@@ -206,8 +207,8 @@ class Group:
 def marked(mark: str) -> list[int]:
     """Processes, in whatever namespace, that carry the mark in their arguments."""
     found = []
-    for name in os.listdir("/proc"):
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
-            if name.isdigit() and mark.encode() in Path(f"/proc/{name}/cmdline").read_bytes():
-                found.append(int(name))
+            if mark.encode() in place.read_bytes():
+                found.append(int(place.parent.name))
     return found

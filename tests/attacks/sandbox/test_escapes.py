@@ -1,4 +1,4 @@
-"""A command reaches the network, files outside, or other processes; each probe unconfined too, where it must succeed."""
+"""A command reaches the network, files outside, or other processes. Unconfined each probe must succeed."""
 
 from __future__ import annotations
 

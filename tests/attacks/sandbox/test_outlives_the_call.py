@@ -111,5 +111,3 @@ def is_daemon(pid: int) -> bool:
     with contextlib.suppress(OSError):
         return b"time.sleep(600)" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
-
-

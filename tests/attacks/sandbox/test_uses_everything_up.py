@@ -61,6 +61,15 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM
 open('large', 'wb').write(bytes(20 << 20))
 print('escaped')
 """
+STUBBORN = """
+import signal, time
+for number in range(1, 32):
+    number in (9, 19) or signal.signal(number, signal.SIG_IGN)
+end = time.monotonic() + 1.5
+while time.monotonic() < end:
+    pass
+print('escaped')
+"""
 BOMB = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass\n"
 
 USED_UP = {
@@ -100,8 +109,7 @@ def test_uses_up(sandbox: str, tmp_path: Path, what: str) -> None:
 def test_is_told_which_limit_it_passed(sandbox: str, tmp_path: Path) -> None:
     outcome = python(sandbox, tmp_path, SHARED, memory_mb=128)
     assert outcome.code == "ERR_QUOTA_EXCEEDED"
-    assert outcome.error is not None
-    assert "raise memory_mb" in outcome.error.message
+    assert "raise memory_mb" in outcome.message
 
 
 @pytest.mark.parametrize("sandbox", FOUND)
@@ -116,9 +124,7 @@ def test_sets_off_a_fork_bomb(sandbox: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sandbox", FOUND)
 def test_takes_all_the_time_there_is(sandbox: str, tmp_path: Path) -> None:
-    code = "import signal, time\nfor n in range(1, 32):\n    n in (9, 19) or signal.signal(n, signal.SIG_IGN)\n" \
-           "end = time.monotonic() + 1.5\nwhile time.monotonic() < end: pass\nprint('escaped')"  # fmt: skip
-    assert succeeds_unconfined(code), "the control must succeed"
+    assert succeeds_unconfined(STUBBORN), "the control must succeed"
     began = time.monotonic()
-    assert not escaped(python(sandbox, tmp_path, code, timeout_ms=700))
+    assert not escaped(python(sandbox, tmp_path, STUBBORN, timeout_ms=700))
     assert time.monotonic() - began < 10

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal
 
@@ -16,17 +16,6 @@ Confine = Literal["required", "best-effort", "off"]
 
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PROBE_SECONDS = 20
-
-ENFORCED: Final = {
-    "files": "outside the workspace only the system's programs and what is named readable can be read, and nothing "
-    "can be changed: neither content nor names, modes, owners, times or attributes",
-    "network": "none: no TCP, UDP, MPTCP, netlink or raw sockets, no io_uring",
-    "sockets": "no Unix socket outside the workspace is reached, abstract ones neither",
-    "processes": "others are neither seen nor signalled nor traced, and nothing outlives the call",
-    "limits": "memory, processes, threads, the size of a file, core dumps and time",
-    "system": "no mounts, namespaces, modules, keys, BPF, tracing or calls of another architecture",
-}
-"""What "required" stands for."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +49,16 @@ def bubblewrap() -> Backend | None:
         return None
     probe = [path, "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     try:
-        subprocess.run([*probe, "true"], check=True, timeout=_PROBE_SECONDS, capture_output=True, env={"PATH": PATH})
-        version = subprocess.run([path, "--version"], check=True, timeout=_PROBE_SECONDS, capture_output=True, env={})
+        _output([*probe, "true"])
+        version = _output([path, "--version"])
     except (OSError, subprocess.SubprocessError):
         return None
-    return Backend("bubblewrap", f"{version.stdout.decode(errors='replace').strip()}, seccomp", bubblewrap=path)
+    return Backend("bubblewrap", f"{version}, seccomp", bubblewrap=path)
+
+
+def _output(command: list[str]) -> str:
+    ran = subprocess.run(command, check=True, timeout=_PROBE_SECONDS, capture_output=True, env={"PATH": PATH})  # noqa: S603
+    return ran.stdout.decode(errors="replace").strip()
 
 
 def with_landlock() -> Backend:
@@ -78,14 +72,6 @@ def with_landlock() -> Backend:
     if version < landlock.SCOPES_SIGNALS:
         return Backend("landlock", f"{says}, namespaces", namespaces="needed")
     return Backend("landlock", f"{says}, namespaces where the kernel gives them")
-
-
-@cache
-def gives_namespaces() -> bool:
-    """Whether this user may have namespaces here: tried with the launcher itself."""
-    from reenact.builtin.sandbox.running import try_namespaces
-
-    return try_namespaces(replace(with_landlock(), namespaces="needed"))
 
 
 def _without_seccomp() -> Backend:

@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +27,6 @@ READABLE: Final = (
 _READABLE_DEVICES = ("/dev/zero", "/dev/random", "/dev/urandom")
 _WRITABLE_DEVICES = ("/dev/null",)
 _END_GRACE_SECONDS = 5.0
-_TRIAL_SECONDS = 20.0
 _MIB = 1 << 20
 
 
@@ -94,7 +94,7 @@ class _TooMuch(Exception):
 async def run(job: Job, stdin: bytes, seconds: float, max_bytes: int) -> tuple[int, bytes, bytes]:
     """Exit code and outputs. What keeps the command from being run, or ends it, is a SkillError or a TimeoutError."""
     told, tell = os.pipe()
-    os.set_blocking(told, False)  # noqa: FBT003 - the signature is the standard library's
+    os.set_blocking(told, False)
     try:
         process = await _start(job, tell)
     except OSError as error:
@@ -121,31 +121,20 @@ async def run(job: Job, stdin: bytes, seconds: float, max_bytes: int) -> tuple[i
 
 async def _start(job: Job, report: int) -> asyncio.subprocess.Process:
     command = [job.executable(), *job.argv[1:]]
-    pipes = {name: asyncio.subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
+    start = partial(
+        asyncio.create_subprocess_exec,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
     if job.backend is None:
-        return await asyncio.create_subprocess_exec(
-            *command, cwd=job.folder, env=job.environment(), start_new_session=True, **pipes
-        )
+        return await start(*command, cwd=job.folder, env=job.environment())
     with os.fdopen(os.memfd_create("job"), "w+b") as file:
         file.write(job.packed(job.backend, report))
         file.seek(0)
         launcher = [sys.executable, "-I", "-S", launch.__file__, str(file.fileno())]
-        return await asyncio.create_subprocess_exec(
-            *launcher, *command, cwd="/", env={}, start_new_session=True, pass_fds=(report, file.fileno()), **pipes
-        )
-
-
-def try_namespaces(backend: Backend) -> bool:
-    """Whether a command that does nothing can be confined with it."""
-
-    async def attempt() -> bool:
-        try:
-            await run(Job(["true"], Path("/"), backend, {}, DEFAULT_LIMITS), b"", _TRIAL_SECONDS, 1000)
-        except (SkillError, TimeoutError):
-            return False
-        return True
-
-    return asyncio.run(attempt())
+        return await start(*launcher, *command, cwd="/", env={}, pass_fds=(report, file.fileno()))
 
 
 def cannot_start() -> SkillError:
@@ -176,7 +165,7 @@ def _failure(report: str, err: bytes, limits: Limits) -> SkillError:
         return cannot_start()
     return SkillError.of(
         "ERR_SKILL_DISABLED",
-        f"the command cannot be confined here ({detail or 'the launcher failed'}); `reenact doctor` says what is missing",
+        f"the command cannot be confined here ({detail or 'the launcher failed'}); `reenact doctor` says why",
     )
 
 

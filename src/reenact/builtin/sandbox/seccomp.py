@@ -76,7 +76,7 @@ OF_SOCKETS: Final[Table] = {
     "connect": (42, 203), "bind": (49, 200), "listen": (50, 201), "accept": (43, 202), "accept4": (288, 242),
     "inotify_add_watch": (254, 27),
 }  # fmt: skip
-"""Refused where paths outside the workspace can be named: a Unix socket is reached, a folder watched, without opening."""
+"""Refused where paths outside can be named: a Unix socket is reached, a folder watched, without being opened."""
 
 SPECIAL: Final[Table] = {
     "socket": (41, 198), "socketpair": (53, 199), "clone": (56, 220), "clone3": (435, 435), "ioctl": (16, 29),

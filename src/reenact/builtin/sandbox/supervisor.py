@@ -14,6 +14,7 @@ import os
 import resource
 import signal
 import time
+
 from reenact.builtin.sandbox import bubblewrap, kernel, landlock, namespaces, processes, seccomp
 
 TYPE_CHECKING = False
@@ -224,9 +225,9 @@ def _limit(job: Job, *, in_own_count: bool) -> None:
     }
     if in_own_count:  # else it would count every process of the user
         limits[resource.RLIMIT_NPROC] = job["processes"]
-    for kind, value in limits.items():
+    for kind, wanted in limits.items():
         _, most = resource.getrlimit(kind)
-        value = value if most == resource.RLIM_INFINITY else min(value, most)
+        value = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
         resource.setrlimit(kind, (value, value))
 
 
@@ -235,7 +236,7 @@ def _raise_priority() -> int:
     try:
         os.setpriority(os.PRIO_PROCESS, 0, min(before, _HIGH_PRIORITY))
     except OSError:
-        pass
+        return before  # only root may
     return before
 
 
