@@ -85,7 +85,7 @@ def test_the_command_has_its_environment_and_nothing_else(
     monkeypatch.setenv("STRIPE_KEY", "sk_live_planted")
     outcome = run(sandbox, tmp_path, ["env"], env={"GIVEN": "yes"})
     names = {line.partition("=")[0] for line in outcome.output["stdout"].splitlines()}  # type: ignore[index]
-    assert names - {"PWD"} == {"PATH", "HOME", "TMPDIR", "LANG", "GIVEN"}
+    assert names - {"PWD"} == {"PATH", "HOME", "TMPDIR", "LANG", "GIT_CONFIG_NOSYSTEM", "GIVEN"}
 
 
 def test_the_launcher_imports_nothing_of_the_project_but_its_folder() -> None:

@@ -64,7 +64,8 @@ class Job:
 
     def environment(self) -> dict[str, str]:
         folder = str(self.folder)
-        return {"PATH": PATH, "HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8", **self.env}
+        fixed = {"PATH": PATH, "HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8", "GIT_CONFIG_NOSYSTEM": "1"}
+        return {**fixed, **self.env}  # git takes it for an error that it may not read the system's settings
 
     def packed(self, backend: Backend, report: int) -> bytes:
         """As the launcher reads it: `supervisor` says what is what."""
