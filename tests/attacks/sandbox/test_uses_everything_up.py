@@ -25,14 +25,20 @@ print('escaped')
 """
 MANY = """
 import os, time
+ready, tell = os.pipe()
+wait, hold = os.pipe()
 for _ in range(6):
     if os.fork() == 0:
+        os.close(hold)
         held = bytearray(50 << 20)
         for at in range(0, len(held), 4096):
             held[at] = 1
-        time.sleep(1.5)
+        os.write(tell, b"x")
+        os.read(wait, 1)
         os._exit(0)
-time.sleep(1.5)
+for _ in range(6):
+    os.read(ready, 1)
+time.sleep(0.7)
 print('escaped')
 """
 PROCESSES = """
