@@ -27,7 +27,7 @@ ROWS: list[tuple[str, ...]] = [
     ("cli",),
 ]
 ROOMS: dict[str, set[str]] = {
-    "builtin": {"llm", "net", "transform"},
+    "builtin": {"llm", "net", "sandbox", "transform"},
     "cli": {"commands", "commands/evidence", "commands/people", "commands/plans", "commands/reports", "commands/runs",
             "demo", "screens"},
     "policy": {"secrets"},

@@ -13,6 +13,7 @@ MODULES: Final = {
     "kv_store@1.0.0": "reenact.builtin.kv_store",
     "llm_invoke@1.0.0": "reenact.builtin.llm.llm_invoke_1_0",
     "llm_invoke@1.1.0": "reenact.builtin.llm_invoke",
-    "shell@1.0.0": "reenact.builtin.shell",
+    "shell@1.0.0": "reenact.builtin.sandbox.shell_1_0",
+    "shell@1.1.0": "reenact.builtin.shell",
     "webhook_send@1.0.0": "reenact.builtin.webhook_send",
 }

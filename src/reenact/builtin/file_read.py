@@ -10,7 +10,14 @@ from typing import Annotated, Literal, TypedDict
 
 from msgspec import Meta
 
-from reenact.builtin.workspace import file_errors, open_folder, parts_of, workspace_of
+from reenact.builtin.workspace import (
+    file_errors,
+    open_folder,
+    parts_of,
+    refuse_open_store_file,
+    refuse_store_files,
+    workspace_of,
+)
 from reenact.errors import SkillError
 from reenact.skills.context import SkillContext
 from reenact.skills.declare import skill
@@ -49,8 +56,9 @@ def file_read(
 ) -> FileContent:
     """Reads one file of the plan's workspace, as UTF-8 text or as base64."""
     root, names = workspace_of(ctx, "file_read"), parts_of(path)
+    refuse_store_files(ctx, root, names)
     with file_errors(), open_folder(root, names[:-1]) as folder:
-        data = _read(folder, names[-1], max_bytes)
+        data = _read(ctx, folder, names[-1], max_bytes)
     return FileContent(
         path="/".join(names),
         encoding=encoding,
@@ -60,10 +68,11 @@ def file_read(
     )
 
 
-def _read(folder: int, name: str, max_bytes: int) -> bytes:
+def _read(ctx: SkillContext, folder: int, name: str, max_bytes: int) -> bytes:
     with open(os.open(name, _FILE, dir_fd=folder), "rb") as file:  # noqa: PTH123 - opened by descriptor
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise SkillError.of("ERR_VALIDATION_FAILED", "path: this is not a regular file")
+        refuse_open_store_file(ctx, file.fileno())
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise SkillError.of("ERR_STORAGE_QUOTA_EXCEEDED", f"the file is larger than {max_bytes} bytes; raise max_bytes")

@@ -9,7 +9,7 @@ import hashlib
 import os
 from typing import Literal, TypedDict
 
-from reenact.builtin.workspace import file_errors, open_folder, parts_of, workspace_of
+from reenact.builtin.workspace import file_errors, open_folder, parts_of, refuse_store_files, workspace_of
 from reenact.errors import SkillError
 from reenact.skills.context import SkillContext
 from reenact.skills.declare import skill
@@ -54,6 +54,7 @@ def file_write(
     """
     data = _decode(content, encoding)
     root, names = workspace_of(ctx, "file_write"), parts_of(path)
+    refuse_store_files(ctx, root, names)
     relative = "/".join(names)
     with file_errors(), open_folder(root, names[:-1], create=make_folders) as folder:
         if mode == "create":

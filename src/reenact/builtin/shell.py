@@ -1,37 +1,27 @@
-"""`shell`: one command in the workspace, off unless the plan allows it."""
+"""`shell`: one command in the workspace, off unless the plan allows it, in a sandbox."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
-import os
-import shutil
-import signal
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
 from msgspec import Meta
 
-from reenact.builtin import confine
 from reenact.builtin.limiter import limited
+from reenact.builtin.sandbox import backends, environment
+from reenact.builtin.sandbox.running import DEFAULT_LIMITS, Job, Limits, run
 from reenact.builtin.workspace import workspace_of
 from reenact.errors import SkillError
 from reenact.skills.context import SkillContext
 from reenact.skills.declare import skill
-from reenact.values.canonical import canonicalize
+from reenact.skills.services import STORE_FILES_SERVICE, StoreFiles
 
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_READABLE = (
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d", "/etc/localtime", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/ssl",
-    "/dev/zero", "/dev/random", "/dev/urandom",
-)  # fmt: skip
-_WRITABLE_DEVICES = ("/dev/null",)
-_KILL_GRACE_SECONDS = 5.0
+_FIELDS = frozenset({"allow", "workspace", "commands", "confine", "readable"})
+_CONFINEMENTS = ("require", "best-effort", "off")
 
 
 class ShellResult(TypedDict):
@@ -43,13 +33,9 @@ class ShellResult(TypedDict):
     encoding: Literal["text", "base64"]
 
 
-class _TooMuch(Exception):
-    pass
-
-
 @skill(
     "shell",
-    version="1.0.0",
+    version="1.1.0",
     tool_class="write",
     high_risk=True,
     in_doubt="hold",  # nobody knows what a command did that gave no answer
@@ -60,7 +46,7 @@ class _TooMuch(Exception):
     permissions=["shell", "workspace"],
     failure_modes=[
         "ERR_SKILL_DISABLED", "ERR_PERMISSION_DENIED", "ERR_VALIDATION_FAILED", "ERR_TIMEOUT", "ERR_UNKNOWN",
-        "ERR_STORAGE_QUOTA_EXCEEDED",
+        "ERR_STORAGE_QUOTA_EXCEEDED", "ERR_QUOTA_EXCEEDED",
     ],
     tags=["process"],
 )  # fmt: skip
@@ -72,21 +58,44 @@ async def shell(
     env: dict[str, str] = {},  # noqa: B006 - never changed, and shown in the schema
     timeout_ms: Annotated[int, Meta(ge=1, le=86_400_000)] | None = None,
     max_bytes: Annotated[int, Meta(ge=1, le=100_000_000)] = 1_000_000,
+    memory_mb: Annotated[int, Meta(ge=16, le=65_536)] = DEFAULT_LIMITS.memory_mb,
+    processes: Annotated[int, Meta(ge=1, le=8192)] = DEFAULT_LIMITS.processes,
+    file_mb: Annotated[int, Meta(ge=1, le=65_536)] = DEFAULT_LIMITS.file_mb,
     check: bool = True,
 ) -> ShellResult:
     """Runs one command, given as a list of arguments, in the plan's workspace.
 
-    It sees none of this process's environment, can change nothing outside the workspace and reads little else. An
-    exit code other than 0 is a failure unless `check` is false. Nothing interprets the arguments: a pipeline needs
-    `["sh", "-c", "…"]`.
+    It sees none of this process's environment, can change nothing outside the workspace, reads little else, has no
+    network, and nothing of it outlives the call. An exit code other than 0 is a failure unless `check` is false; a
+    signal counts as 128 and its number. Nothing interprets the arguments: a pipeline needs `["sh", "-c", "…"]`.
     """
+    limits = Limits(memory_mb, processes, file_mb)
+    return await run_command(ctx, argv, stdin, env, timeout_ms, max_bytes, limits, check=check)
+
+
+async def run_command(
+    ctx: SkillContext,
+    argv: list[str],
+    stdin: str,
+    env: Mapping[str, str],
+    timeout_ms: int | None,
+    max_bytes: int,
+    limits: Limits,
+    *,
+    check: bool,
+) -> ShellResult:
+    """What every version of the skill does."""
     rules = _rules(ctx)
     folder = _folder(ctx, rules)
     _check_command(argv, env, rules)
+    backend = await _backend(rules)
+    readable = [str(Path(path).resolve()) for path in rules.get("readable", ())]
+    hidden = _hidden(ctx.services.get(STORE_FILES_SERVICE), folder, readable) if backend else []
+    job = Job(argv, folder, backend, env, limits, readable, hidden, _ways(folder, hidden))
     seconds = max(0.001, min((timeout_ms or ctx.timeout_ms) / 1000, ctx.remaining_seconds))
     with limited(ctx, "shell"):
         ctx.side_effect("process_run", argv[0])
-        code, out, err = await _run(_Job(argv, folder, rules, env), stdin.encode(), seconds, max_bytes)
+        code, out, err = await run(job, stdin.encode(), seconds, max_bytes)
     result = _result(code, out, err)
     if check and code != 0:
         ctx.response(result)
@@ -100,17 +109,27 @@ def _rules(ctx: SkillContext) -> Mapping[str, Any]:
         raise SkillError.of(
             "ERR_SKILL_DISABLED", 'shell is off; a plan switches it on with context.shell = {"allow": true}'
         )
-    unknown = set(rules) - {"allow", "workspace", "commands", "confine", "readable"}
+    unknown = set(rules) - _FIELDS
     if unknown:
         raise SkillError.of("ERR_VALIDATION_FAILED", f"context.shell: no field {min(unknown)!r}")
-    if rules.get("confine", "require") not in {"require", "off"}:
-        raise SkillError.of("ERR_VALIDATION_FAILED", "context.shell.confine is require or off")
-    if rules.get("confine", "require") == "require" and not confine.landlock_version():
+    if rules.get("confine", "require") not in _CONFINEMENTS:
+        raise SkillError.of("ERR_VALIDATION_FAILED", "context.shell.confine is require, best-effort or off")
+    return rules
+
+
+async def _backend(rules: Mapping[str, Any]) -> backends.Backend | None:
+    """What the command is confined with; None where it is not to be."""
+    confine = rules.get("confine", "require")
+    if confine == "off":
+        return None
+    found = await asyncio.to_thread(backends.found)
+    if confine == "require" and found.missing is not None:
         raise SkillError.of(
             "ERR_SKILL_DISABLED",
-            'this system cannot confine a command; set context.shell.confine to "off" to run it unconfined',
+            f"this system cannot confine a command: it lacks {found.missing}; install bubblewrap, or let the host say "
+            'confine = "best-effort"',
         )
-    return rules
+    return found if sys.platform == "linux" else None
 
 
 def _folder(ctx: SkillContext, rules: Mapping[str, Any]) -> Path:
@@ -131,123 +150,36 @@ def _check_command(argv: list[str], env: Mapping[str, str], rules: Mapping[str, 
         )
     if any("\0" in text for text in (*argv, *env, *env.values())) or any("=" in name or not name for name in env):
         raise SkillError.of("ERR_VALIDATION_FAILED", "argv or env: no process can be given this")
-
-
-@dataclass(frozen=True)
-class _Job:
-    argv: list[str]
-    folder: Path
-    rules: Mapping[str, Any]
-    env: Mapping[str, str]
-
-    @property
-    def confined(self) -> bool:
-        return bool(self.rules.get("confine", "require") == "require")
-
-    def command(self, report: int) -> list[str]:
-        found = shutil.which(self.argv[0], path=_PATH) if "/" not in self.argv[0] else self.argv[0]
-        if found is None:
-            raise FileNotFoundError
-        if not self.confined:
-            return [found, *self.argv[1:]]
-        config = {
-            "write": [str(self.folder), *_WRITABLE_DEVICES],
-            "read": [*_READABLE, *(str(path) for path in self.rules.get("readable", ()))],
-            "report": report,
-        }
-        return [sys.executable, "-I", "-S", confine.__file__, canonicalize(config).decode(), found, *self.argv[1:]]
-
-
-async def _run(job: _Job, stdin: bytes, seconds: float, max_bytes: int) -> tuple[int, bytes, bytes]:
-    told, tell = os.pipe()
-    try:
-        process = await _start(job, tell)
-    except OSError as error:
-        os.close(told)
-        raise _cannot_start() from error
-    finally:
-        os.close(tell)
-    try:
-        async with asyncio.timeout(seconds):
-            out, err = await _communicate(process, stdin, max_bytes)
-            code = await process.wait()
-    except _TooMuch:
+    refused = environment.refused(env)
+    if refused is not None:
         raise SkillError.of(
-            "ERR_STORAGE_QUOTA_EXCEEDED", f"the command printed more than {max_bytes} bytes; raise max_bytes"
-        ) from None
-    finally:
-        await _end(process)
-        failure = os.read(told, 100)
-        os.close(told)
-    if failure:
-        raise _cannot_start()
-    return code, out, err
+            "ERR_VALIDATION_FAILED",
+            f"env: {refused} makes programs load or run something else, and is not given to a command; one that needs "
+            f'it sets it itself: ["env", "{refused}=…", …]',
+        )
 
 
-async def _start(job: _Job, report: int) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        *job.command(report),
-        cwd=job.folder,
-        env={"PATH": _PATH, "HOME": str(job.folder), "TMPDIR": str(job.folder), "LANG": "C.UTF-8", **job.env},
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-        pass_fds=(report,) if job.confined else (),
-    )
+def _hidden(own: StoreFiles | None, workspace: Path, readable: list[str]) -> list[str]:
+    """The folders that hold the store's files, where the command could come to them."""
+    folders: set[str] = set()
+    for file in own.paths() if own is not None else ():
+        for root in (workspace, *map(Path, readable)):
+            if not file.is_relative_to(root):
+                continue
+            if root in (file, file.parent) or workspace.is_relative_to(file.parent):
+                raise SkillError.of(
+                    "ERR_PERMISSION_DENIED",
+                    f"the store lies in {root}, where a command would come to it; move it out, or into a folder of "
+                    "its own",
+                )
+            folders.add(str(file.parent))
+    return sorted(folder for folder in folders if Path(folder).is_dir())
 
 
-def _cannot_start() -> SkillError:
-    return SkillError.of("ERR_VALIDATION_FAILED", "argv: there is no such command, or it may not be run from here")
-
-
-async def _communicate(process: asyncio.subprocess.Process, data: bytes, max_bytes: int) -> tuple[bytes, bytes]:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    tasks = [
-        asyncio.ensure_future(_drain(process.stdout, max_bytes)),
-        asyncio.ensure_future(_drain(process.stderr, max_bytes)),
-    ]
-    feeding = asyncio.ensure_future(_feed(process.stdin, data))
-    try:
-        out, err = await asyncio.gather(*tasks)
-    finally:
-        for task in (*tasks, feeding):
-            task.cancel()
-        await asyncio.gather(*tasks, feeding, return_exceptions=True)
-    return out, err
-
-
-async def _feed(pipe: asyncio.StreamWriter, data: bytes) -> None:
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        pipe.write(data)
-        await pipe.drain()
-    pipe.close()
-
-
-async def _drain(pipe: asyncio.StreamReader, max_bytes: int) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    while part := await pipe.read(65536):
-        size += len(part)
-        if size > max_bytes:
-            raise _TooMuch
-        parts.append(part)
-    return b"".join(parts)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Ends the whole group: a command must not leave children behind that go on writing."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_KILL_GRACE_SECONDS):
-            # What is left in the pipes is read first: the end of a process is only told after that of its pipes.
-            await asyncio.gather(process.stdout.read(), process.stderr.read())
-            await process.wait()
+def _ways(workspace: Path, hidden: list[str]) -> list[str]:
+    """The folders strictly between the workspace and what is hidden in it, the outer ones first."""
+    around = {way for folder in hidden for way in Path(folder).parents if way.is_relative_to(workspace)}
+    return sorted(str(way) for way in around - {workspace})
 
 
 def _result(code: int, out: bytes, err: bytes) -> ShellResult:

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from reenact.errors import SkillError
 from reenact.skills.context import SkillContext
+from reenact.skills.services import STORE_FILES_SERVICE, StoreFiles
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -44,6 +45,24 @@ def parts_of(path: str) -> list[str]:
             "ERR_PERMISSION_DENIED", "path: it must lead into the workspace, without .. and not absolute"
         )
     return list(pure.parts)
+
+
+def refuse_store_files(ctx: SkillContext, root: Path, names: list[str]) -> None:
+    """What holds the record and its keys is nobody's to read or change, by whatever name it is called."""
+    own: StoreFiles | None = ctx.services.get(STORE_FILES_SERVICE)
+    if own is not None and any(own.has(root.joinpath(*names[:depth])) for depth in range(1, len(names) + 1)):
+        raise _store_file()
+
+
+def refuse_open_store_file(ctx: SkillContext, descriptor: int) -> None:
+    """The same of what was opened: its name may have been turned to another file after the look at it."""
+    own: StoreFiles | None = ctx.services.get(STORE_FILES_SERVICE)
+    if own is not None and own.has_open(descriptor):
+        raise _store_file()
+
+
+def _store_file() -> SkillError:
+    return SkillError.of("ERR_PERMISSION_DENIED", "path: this is a file of the store that the run is recorded in")
 
 
 @contextmanager

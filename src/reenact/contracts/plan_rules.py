@@ -115,7 +115,7 @@ class ShellRules(PlanPart, frozen=True, kw_only=True):
     allow: bool = False
     workspace: str | None = None
     commands: list[str] | None = None
-    confine: Literal["require", "off"] = "require"
+    confine: Literal["require", "best-effort", "off"] = "require"
     readable: list[str] = []
 
 

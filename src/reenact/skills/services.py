@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from pathlib import Path
 from typing import Any, Protocol
 
 KV_SERVICE = "kv"
+STORE_FILES_SERVICE = "store_files"
 
 
 class KeyValueService(Protocol):
@@ -29,3 +31,16 @@ class KeyValueService(Protocol):
 
     def incr(self, namespace: str, key: str, by: int, *, idempotency_key: str) -> int | Awaitable[int]:
         """Adds to an integer (0 when absent), returns the sum. MUST raise TypeError for any other value."""
+
+
+class StoreFiles(Protocol):
+    """The files of the run's store and its keys: `ctx.services["store_files"]`. No skill may read or change them."""
+
+    def paths(self) -> list[Path]:
+        """Those that are there, resolved, and those that the store may make at any time."""
+
+    def has(self, path: Path) -> bool:
+        """Whether this is one of them, by whatever name or link, also where there is no such file yet."""
+
+    def has_open(self, descriptor: int) -> bool:
+        """Whether what was opened is one of them: a name may have been turned to another file meanwhile."""

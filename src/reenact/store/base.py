@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 from msgspec import Struct
 
 from reenact.contracts.records import RunKind, RunMode, RunStatus, Seal
-from reenact.skills.services import KeyValueService
+from reenact.skills.services import KeyValueService, StoreFiles
 from reenact.store.encryption import KeyFile
 from reenact.store.signing import SigningKey
 
@@ -254,6 +254,9 @@ class Store(Protocol):
 
     None where no key would be kept: what is like a secret is then taken out for good.
     """
+
+    files: StoreFiles
+    """Those that it lies in, and its keys: for whoever keeps others from them."""
 
     @property
     def signing_key(self) -> SigningKey: ...

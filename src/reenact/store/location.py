@@ -1,14 +1,22 @@
-"""Which store is meant: `--store`, `REENACT_STORE`, or the user's data directory."""
+"""Which store is meant: `--store`, `REENACT_STORE`, or the user's data directory; and which files are its own."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
+import unicodedata
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from reenact.errors import UsageError
 
 MEMORY = "sqlite://:memory:"
+KEY_SUFFIXES = (".key", ".encryption-key", ".mac-key")
+COMPANIONS = ("", "-wal", "-shm", "-journal", "-turn", *KEY_SUFFIXES)
+OWN = re.compile(r"(-wal|-shm|-journal|-turn|\.(key|mac-key|encryption-key|schema-\d+\.backup).*)?", re.DOTALL)
+"""What follows the database's name in the names of the store's other files, drafts and copies among them."""
 
 
 def default_path() -> Path:
@@ -74,3 +82,53 @@ def at_home(path: str) -> str:
         return str(Path(path).expanduser())
     except RuntimeError:
         raise UsageError(f"you have no home directory for {path}; name the whole path") from None
+
+
+class OwnFiles:
+    """`reenact.skills.services.StoreFiles` of a store in a file: database, log, locks, keys, and copies of a migration.
+
+    A file is known by device and inode, so that no link leads to it; one that is not there yet by its folder and its
+    name, without regard to case. A store in memory has only the keys that lie `elsewhere`, where the host says.
+    """
+
+    def __init__(self, database: Path | None, elsewhere: Callable[[], Iterable[Path]] = tuple) -> None:
+        self._database = database
+        self._elsewhere = elsewhere
+
+    def paths(self) -> list[Path]:
+        found = set(self._elsewhere())
+        if self._database is not None:
+            found |= {Path(f"{self._database}{suffix}") for suffix in COMPANIONS}
+            with suppress(OSError):
+                found |= {entry for entry in self._database.parent.iterdir() if self._is_named_so(entry)}
+        return sorted({Path(os.path.realpath(path)) for path in found})
+
+    def has(self, path: Path) -> bool:
+        if self._database is not None and self._is_named_so(path):
+            folder = identity(path.parent)
+            if folder is not None and folder == identity(self._database.parent):
+                return True
+        wanted, found = spelled(str(path)), identity(path)
+        return any(spelled(str(own)) == wanted or (found and found == identity(own)) for own in self.paths())
+
+    def has_open(self, descriptor: int) -> bool:
+        return identity(descriptor) in {identity(own) for own in self.paths()}
+
+    def _is_named_so(self, path: Path) -> bool:
+        assert self._database is not None
+        name, database = spelled(path.name), spelled(self._database.name)
+        return name.startswith(database) and OWN.fullmatch(name.removeprefix(database)) is not None
+
+
+def spelled(name: str) -> str:
+    """As a file system compares names that keeps neither case nor composed letters apart."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+
+
+def identity(file: Path | int) -> tuple[int, int] | None:
+    """By which a file or folder is known whatever it is called; None where there is none."""
+    try:
+        status = os.stat(file)  # noqa: PTH116 - also of a descriptor
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from reenact.contracts.records import RunStatus
 from reenact.errors import RunNotFound
+from reenact.skills.services import StoreFiles
 from reenact.store.base import PAYLOAD_BITS, Guard, KeyRecord, LateEffect, OpenRun, RunRow, TraceRow
 from reenact.store.damage import blob
 from reenact.store.encryption import SUFFIX, KeyFile
-from reenact.store.location import sqlite_path
+from reenact.store.location import OwnFiles, sqlite_path
 from reenact.store.signing import SigningKey, load_or_create, signed_frontier
 from reenact.store.sqlite import leases, money, votes
 from reenact.store.sqlite.connection import Connection
@@ -52,6 +53,7 @@ class SqliteReader:
         self._key: SigningKey | None = None
         beside = None if self.in_memory else Path(f"{path}{SUFFIX}")
         self.encryption_file: KeyFile | None = KeyFile(beside, note=self._note_encryption)
+        self.files: StoreFiles = OwnFiles(None if self.in_memory else Path(path))
 
     # -- identity and keys -----------------------------------------------------------------------------------------
 
