@@ -141,6 +141,7 @@ class Runtime(Engine):
         execute: Iterable[str] = (),
         skip: Iterable[str] = (),
         check: Iterable[str] = (),
+        retry_failed: bool = False,
         allow_breakers: bool = False,
         save: bool = False,
     ) -> ReplayResult:
@@ -152,6 +153,7 @@ class Runtime(Engine):
                 execute=execute,
                 skip=skip,
                 check=check,
+                retry_failed=retry_failed,
                 allow_breakers=allow_breakers,
                 save=save,
             )
@@ -165,13 +167,22 @@ class Runtime(Engine):
         execute: Iterable[str] = (),
         skip: Iterable[str] = (),
         check: Iterable[str] = (),
+        retry_failed: bool = False,
         allow_breakers: bool = False,
         save: bool = False,
     ) -> ReplayResult:
         from reenact.replay.api import replay_async
 
         return await replay_async(
-            self, run, mode=mode, execute=execute, skip=skip, check=check, allow_breakers=allow_breakers, save=save
+            self,
+            run,
+            mode=mode,
+            execute=execute,
+            skip=skip,
+            check=check,
+            retry_failed=retry_failed,
+            allow_breakers=allow_breakers,
+            save=save,
         )
 
     def fork(
