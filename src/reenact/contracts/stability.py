@@ -85,14 +85,14 @@ FORBIDDEN_FIELDS: Final = (
 _SIDE_EFFECT_FIELDS: Final = ("type", "target", "attempt")
 
 # Where an outcome shows the skill's return value: the content of `details` that the tables call varying.
-_OUTPUT_REASON: Final = "what the skill returned, so external content"
+OUTPUT_REASON: Final = "what the skill returned, so external content"
 
 _ANYWHERE: Final = {row.field: row.reason for row in FORBIDDEN_FIELDS if "." not in row.field}
 _BY_PATH: Final = {
     **{row.field: row.notes for row in OUTCOME_FIELDS if row.deterministic == "NO"},
     **{row.field: row.reason for row in FORBIDDEN_FIELDS},
-    "details.output": _OUTPUT_REASON,
-    "output": _OUTPUT_REASON,
+    "details.output": OUTPUT_REASON,
+    "output": OUTPUT_REASON,
 }
 _GIVEN: Final = frozenset(row.field for row in OUTCOME_FIELDS if row.deterministic != "NO") | {
     *(f"side_effects[].{name}" for name in _SIDE_EFFECT_FIELDS)
