@@ -96,7 +96,7 @@ def in_one_line() -> Iterator[None]:
 
 def end_with(message: str, code: str, exit_code: int) -> NoReturn:
     """Say what is wrong in one line with its stable code; whoever asked for JSON gets that as a document too."""
-    if "--json" in asked:
+    if "--json" in asked and code != "IO_ERROR":  # stdout itself may be what cannot be written
         print_json({"error": {"code": code, "message": message, "exit_code": exit_code}})
     say(f"error: {message} [{code}]", err=True)
     sys.exit(exit_code)
