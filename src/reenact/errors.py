@@ -33,7 +33,7 @@ ReenactError                     has .code (stable) and .exit_code (the CLI's)
 │   ├── LockAcquireFailed        STATE_LOCK_ACQUIRE_FAILED
 │   ├── KeyTaken                 IDEMPOTENCY_IN_FLIGHT: another call reserved the key first
 │   ├── FundsTaken               ERR_BUDGET_EXCEEDED: other calls reserved the money first
-│   └── RecoveryFailed           STATE_RECOVERY_FAILED
+│   └── RecoveryFailed           STATE_RECOVERY_FAILED: what a run needs to go on cannot be read
 ├── EvidenceError                a recording that cannot be read as what it claims to be   exit 1
 │   ├── TornTail                 the last line was cut
 │   ├── DamagedRecord            damage in the middle
@@ -266,6 +266,8 @@ class FundsTaken(StateError):
 
 
 class RecoveryFailed(StateError):
+    """A run cannot go on: what it needs, its plan above all, is lost, erased or unreadable. Nothing was done."""
+
     code = "STATE_RECOVERY_FAILED"
 
 

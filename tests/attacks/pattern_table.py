@@ -182,6 +182,7 @@ USED: dict[str, dict[str, str]] = {
     "skills/from_function.py": {"_NOT_IN_AN_ID": "sub"},
     "skills/from_schema.py": {"MADE": "fullmatch"},
     "store/doctor/examine.py": {"TIME": "findall"},
+    "store/location.py": {"OWN": "fullmatch"},
     "store/naming.py": {"DIGEST": "match"},
     "store/sqlite/connection.py": {"NO_TEXT": "match"},
     "store/sqlite/doctor/schema.py": {"PLAIN_NAME": "fullmatch"},

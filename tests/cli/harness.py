@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -131,4 +132,6 @@ def error_line(done: Done) -> str:
     lines = done.err.splitlines()
     assert len(lines) == 1, done.err
     assert lines[0].startswith("error: "), done.err
-    return lines[0].removeprefix("error: ")
+    message, code = lines[0].removeprefix("error: ").rsplit(" [", 1)
+    assert re.fullmatch(r"[A-Z0-9_]+\]", code), "every error has a stable code"
+    return message

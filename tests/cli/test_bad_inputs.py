@@ -191,7 +191,7 @@ def test_a_full_disk_behind_the_output_is_one_line(recorded: Command) -> None:
             recorded.argv("show", "last", "--json"), cwd=recorded.folder, env=recorded.env(), stdout=full,
             stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
-    assert (done.returncode, done.stderr) == (3, "error: No space left on device\n")
+    assert (done.returncode, done.stderr) == (3, "error: No space left on device [IO_ERROR]\n")
 
 
 def test_options_that_make_no_sense_are_usage_errors(recorded: Command, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_a_planner_that_does_not_exist_is_a_usage_error(reenact: Command, planne
 def test_no_plan_is_one_line_and_exit_code_one(reenact: Command, plan_file: Path) -> None:
     done = reenact("plan", "x", "--planner", f"static:{plan_file}")
     assert done.code == 1
-    assert error_line(done).startswith("PLANNER_INVALID_PLAN: $.steps[0].skill_id: no skill steady")
+    assert error_line(done).startswith("$.steps[0].skill_id: no skill steady")
     as_json = reenact("plan", "", "--planner", f"static:{plan_file}", "--json")
     assert as_json.code == 1
     assert as_json.json["error"]["code"] == "PLANNER_INVALID_GOAL"

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reenact import Runtime
+from reenact.contracts.plan import plan_from_document
 from reenact.errors import PolicyInputError
 from reenact.policy.retry import RetryPolicy, calculate_backoff_ms, merge_retry, policy_to_dict, should_retry
 from reenact.policy.taxonomy import RETRYABLE_CODES, TAXONOMY
@@ -187,3 +189,29 @@ def test_a_pinned_policy_is_read_back_from_its_canonical_bytes(policy: RetryPoli
     plain = parse_json(canonicalize(policy_to_dict(pinned)))
     assert merge_retry(plain) == pinned  # type: ignore[arg-type]
     assert plain["retryable_codes"] == sorted(codes)  # type: ignore[index]
+
+
+def test_the_cap_can_be_switched_off() -> None:
+    seed = RetryPolicy(max_backoff_ms=None)
+    assert [calculate_backoff_ms(attempt, seed, "run") for attempt in (0, 6, 10)] == [100, 6400, 102400]
+    assert calculate_backoff_ms(10, RetryPolicy(), "run") == 5000
+    assert calculate_backoff_ms(9999, seed, "run") == 7 * 24 * 3600 * 1000, "no wait is longer than a week"
+    assert merge_retry({"max_backoff_ms": None}, {"max_backoff_ms": 1}).max_backoff_ms is None
+    assert merge_retry(policy_to_dict(seed)) == seed
+
+
+def test_a_policy_may_be_a_mapping_wherever_it_may_be_an_object() -> None:
+    given = {"max_retries": 1, "backoff_base_ms": 7}
+    assert calculate_backoff_ms(1, given, "run") == 14
+    assert should_retry("ERR_HTTP_503", 0, given)
+    assert not should_retry("ERR_HTTP_503", 1, given)
+    with pytest.raises(PolicyInputError):
+        calculate_backoff_ms(1, {"max_retrys": 1}, "run")
+
+
+def test_a_plan_may_switch_the_cap_off() -> None:
+    step = {"step_id": "s", "skill_id": "json_transform", "parameters": {}, "retry": {"max_backoff_ms": None}}
+    plan = {"plan_id": "p", "agent_id": "a", "steps": [step], "context": {"retry": {"max_backoff_ms": None}}}
+    pinned = Runtime(":memory:").pinned(plan)
+    read, _ = plan_from_document(pinned)
+    assert read.steps[0].retry.max_backoff_ms is None  # type: ignore[union-attr]

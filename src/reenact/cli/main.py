@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from reenact.cli.exits import INTERRUPTED, NOBODY_READS, UNUSABLE, USAGE
-from reenact.cli.screens.printing import one_line, say
+from reenact.cli.screens.printing import one_line, print_json, say
 from reenact.errors import ReenactError
 
 # name → (module beneath reenact.cli, one line for --help). The module holds a function named like the command, `-`
@@ -60,6 +60,10 @@ EPILOG = (
 )
 
 
+asked: list[str] = []
+"""The words of the command that is run in this process."""
+
+
 @contextmanager
 def while_somebody_reads() -> Iterator[None]:
     """`reenact ls | head -1` is no failure: where the reader has gone, nothing more is said, and the exit code tells.
@@ -88,8 +92,15 @@ def in_one_line() -> Iterator[None]:
             raise
         context = getattr(error, "ctx", None)
         where = "reenact" if context is None else context.command_path
-        say(f"error: {one_line(told().rstrip('.'))}; see `{where} --help`", err=True)
-        sys.exit(getattr(error, "exit_code", USAGE))
+        end_with(f"{one_line(told().rstrip('.'))}; see `{where} --help`", "USAGE", getattr(error, "exit_code", USAGE))
+
+
+def end_with(message: str, code: str, exit_code: int) -> NoReturn:
+    """Say what is wrong in one line with its stable code; whoever asked for JSON gets that as a document too."""
+    if "--json" in asked and code != "IO_ERROR":  # stdout itself may be what cannot be written
+        print_json({"error": {"code": code, "message": message, "exit_code": exit_code}})
+    say(f"error: {message} [{code}]", err=True)
+    sys.exit(exit_code)
 
 
 def interrupted() -> NoReturn:
@@ -167,6 +178,7 @@ def main(argv: list[str] | None = None) -> None:
     """Entry point: a user's mistake ends as one line on stderr and a documented exit code."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # what its encoding cannot say is spelled out, as on stderr
         sys.stdout.reconfigure(errors="backslashreplace")
+    asked[:] = sys.argv[1:] if argv is None else argv
     with while_somebody_reads():
         run_command(argv)
 
@@ -178,13 +190,11 @@ def run_command(argv: list[str] | None) -> None:
         finally:
             sys.stdout.flush()
     except ReenactError as error:
-        say(f"error: {one_line(str(error))}", err=True)
-        sys.exit(error.exit_code)
+        end_with(one_line(str(error)), error.code, error.exit_code)
     except KeyboardInterrupt:
         interrupted()
     except BrokenPipeError:
         raise
     except OSError as error:  # a full disk behind stdout, a folder that may not be entered
         about = f"{error.filename}: " if error.filename else ""
-        say(f"error: {one_line(f'{about}{error.strerror or error}')}", err=True)
-        sys.exit(UNUSABLE)
+        end_with(one_line(f"{about}{error.strerror or error}"), "IO_ERROR", UNUSABLE)

@@ -41,7 +41,7 @@ class RetryRules(PlanPart, frozen=True, kw_only=True):
     max_retries: Retries | UnsetType = UNSET
     backoff_base_ms: WaitMs | UnsetType = UNSET
     backoff_multiplier: Multiplier | UnsetType = UNSET
-    max_backoff_ms: WaitMs | UnsetType = UNSET
+    max_backoff_ms: WaitMs | UnsetType | None = UNSET
     jitter_enabled: bool | UnsetType = UNSET
     jitter_max_ms: WaitMs | UnsetType = UNSET
     retryable_codes: list[Code] | UnsetType = UNSET
@@ -57,7 +57,7 @@ class PinnedRetry(PlanPart, frozen=True, kw_only=True):
     max_retries: Retries
     backoff_base_ms: WaitMs
     backoff_multiplier: Multiplier
-    max_backoff_ms: WaitMs
+    max_backoff_ms: WaitMs | None
     jitter_enabled: bool
     jitter_max_ms: WaitMs
     retryable_codes: list[Code]

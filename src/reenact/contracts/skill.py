@@ -46,7 +46,8 @@ class SkillMetadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     `tool_class` is None where the author declared none: such a skill counts as a write of high risk.
     `read_when` names parameters and values with which a call of a write skill only reads
-    (`{"method": ("GET", "HEAD")}`).
+    (`{"method": ("GET", "HEAD")}`). Of the result, `stable_fields` are the same for the same parameters, and
+    `nondeterministic` fields may differ from call to call: dotted names, `*` for all of it.
     """
 
     cost_estimate_cents: int = 0
@@ -60,6 +61,7 @@ class SkillMetadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     input_schema: dict[str, Any]
     isolation: Isolation = "thread"
     name: str
+    nondeterministic: tuple[str, ...] = ()
     output_schema: dict[str, Any]
     owner: str | None = None
     permissions: tuple[str, ...] = ()
@@ -112,8 +114,7 @@ def definition_digest(meta: SkillMetadata) -> str:
 
     Source code is no part of it either.
     """
-    document = msgspec.to_builtins(meta)
-    behaviour = {key: value for key, value in document.items() if key not in ABOUT}
+    behaviour = {key: value for key, value in document_of(meta).items() if key not in ABOUT}
     return digest(
         behaviour
         | {"input_schema": without_words(meta.input_schema), "output_schema": without_words(meta.output_schema)}
@@ -122,7 +123,15 @@ def definition_digest(meta: SkillMetadata) -> str:
 
 def whole_digest(meta: SkillMetadata) -> str:
     """As runs recorded it that began before descriptions were left out: over the metadata as it is."""
-    return digest(msgspec.to_builtins(meta))
+    return digest(document_of(meta))
+
+
+def document_of(meta: SkillMetadata) -> dict[str, Any]:
+    """Every field, besides those that came later and are not used: a digest must not change for them."""
+    document: dict[str, Any] = msgspec.to_builtins(meta)
+    if not meta.nondeterministic:
+        del document["nondeterministic"]
+    return document
 
 
 def without_words(schema: Any) -> Any:

@@ -5,7 +5,7 @@ Paths are dotted, `[]` stands for each item of a list. A bare name in `FORBIDDEN
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple, NoReturn, cast
 
 import msgspec
@@ -85,14 +85,14 @@ FORBIDDEN_FIELDS: Final = (
 _SIDE_EFFECT_FIELDS: Final = ("type", "target", "attempt")
 
 # Where an outcome shows the skill's return value: the content of `details` that the tables call varying.
-_OUTPUT_REASON: Final = "what the skill returned, so external content"
+OUTPUT_REASON: Final = "what the skill returned, so external content"
 
 _ANYWHERE: Final = {row.field: row.reason for row in FORBIDDEN_FIELDS if "." not in row.field}
 _BY_PATH: Final = {
     **{row.field: row.notes for row in OUTCOME_FIELDS if row.deterministic == "NO"},
     **{row.field: row.reason for row in FORBIDDEN_FIELDS},
-    "details.output": _OUTPUT_REASON,
-    "output": _OUTPUT_REASON,
+    "details.output": OUTPUT_REASON,
+    "output": OUTPUT_REASON,
 }
 _GIVEN: Final = frozenset(row.field for row in OUTCOME_FIELDS if row.deterministic != "NO") | {
     *(f"side_effects[].{name}" for name in _SIDE_EFFECT_FIELDS)
@@ -114,6 +114,34 @@ def why_forbidden(path: str) -> str | None:
     top = path.split(".", 1)[0]
     given = top == _OPEN or any(path == row or row.startswith((f"{path}.", f"{path}[]")) for row in _GIVEN)
     return None if given else _UNLISTED
+
+
+EVERYTHING: Final = "*"
+"""In a skill's list of fields: the whole result."""
+
+
+def field_of(result: object, field: str) -> object:
+    """A field of what a skill returned, by its dotted name; None where the result has no such field."""
+    for name in () if field == EVERYTHING else field.split("."):
+        result = result.get(name) if isinstance(result, dict) else None
+    return result
+
+
+def without_fields(result: object, fields: Iterable[str]) -> object:
+    """What a skill returned, without the fields that it declares to differ from call to call."""
+    for field in fields:
+        if field == EVERYTHING:
+            return None
+        result = _without(result, field.split("."))
+    return result
+
+
+def _without(value: object, names: list[str]) -> object:
+    if not isinstance(value, dict) or names[0] not in value:
+        return value
+    if len(names) == 1:
+        return {name: member for name, member in value.items() if name != names[0]}
+    return {**value, names[0]: _without(value[names[0]], names[1:])}
 
 
 class DecisionView(Mapping[str, object]):

@@ -14,7 +14,7 @@ from reenact.lint.values import CONSTANT, EACH, ERROR_TEXT, MAX_PARTS, UNKNOWN, 
 
 # What is not to decide on, by what it is read from. On a type that is no outcome, most names are common words.
 _FORBIDDEN_IN: Final = {
-    Kind.OUTCOME: FORBIDDEN,
+    Kind.OUTCOME: FORBIDDEN | {"output"},
     Kind.UNKNOWN: FORBIDDEN,
     Kind.OTHER: frozenset({"latency_ms", "response_body", "llm_output"}),
     Kind.ERROR: frozenset({"message", "msg"}),
@@ -140,7 +140,9 @@ class Expressions(Scope):
         if base.sources or key not in _FORBIDDEN_IN.get(base.kind, ()):
             return value
         name = ERROR_TEXT if base.kind is Kind.ERROR else key
-        return value.plus(self.new_source(name, node, sure=base.kind in (Kind.OUTCOME, Kind.ERROR)))
+        # An agent's own program may decide on what its tools return; whether this is one, nobody can see here.
+        sure = base.kind in (Kind.OUTCOME, Kind.ERROR) and key != "output"
+        return value.plus(self.new_source(name, node, sure=sure))
 
     def new_source(self, name: str, node: ast.AST, *, sure: bool = True) -> frozenset[Source]:
         return frozenset({Source(line_of(node), name, sure)})

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from reenact.contracts.stability import FORBIDDEN_FIELDS
+from reenact.contracts.stability import FORBIDDEN_FIELDS, OUTPUT_REASON
 from reenact.lint import known
 from reenact.lint.findings import RULES, Finding, Place, Severity
 from reenact.lint.values import CONSTANT, EACH, ERROR_TEXT, OUTCOME, UNKNOWN, Kind, Names, Source, Value, dotted
@@ -17,9 +17,10 @@ from reenact.lint.values import CONSTANT, EACH, ERROR_TEXT, OUTCOME, UNKNOWN, Ki
 Related = tuple[tuple[Place, str], ...]
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 REASONS: Final = {row.field.rsplit(".", 1)[-1]: row.reason for row in FORBIDDEN_FIELDS} | {
-    ERROR_TEXT: "Human-readable, may have minor variations"
+    ERROR_TEXT: "Human-readable, may have minor variations",
+    "output": OUTPUT_REASON,
 }
-FORBIDDEN: Final = frozenset(REASONS) - {ERROR_TEXT}
+FORBIDDEN: Final = frozenset(REASONS) - {ERROR_TEXT, "output"}
 _COLLECTIONS: Final = known.SET_TYPES | known.GENERIC_TYPES
 _BUILTINS: Final = frozenset(dir(builtins))
 # What the last word of a name says.

@@ -65,7 +65,9 @@ class SecretRules:
         self._whole = parts | {secret for secret in known if len(secret) >= SHORTEST_WHOLE}
         self._forms = tuple(sorted({form for part in parts for form in forms(part)}, key=longest_first))
         known_bytes = {text_bytes(text) for text in (*self._whole, *self._forms)}
-        self._known_bytes = tuple(form for form in known_bytes if MARKS.search(form) is None)  # the others are marked
+        self._known_bytes = tuple(
+            form for form in sorted(known_bytes) if MARKS.search(form) is None
+        )  # the others are marked
         self._needles = Needles(parts) if parts else None
         self._judged: dict[tuple[str, ...], bool] = {}
 

@@ -35,15 +35,16 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ToolDenied:
-    """A call that was not made, as the value that the model gets for it.
+    """A call that was not made, as the value that the model gets for it: `ToolDenied(reason="duplicate", details=…)`.
 
     `earlier_call_id` names the call that already has the answer, and `output` is that answer where it was kept:
     a model that is told no and given nothing asks again. Without one, `output` is UNSET, for None is an answer.
     """
 
-    call_id: str
-    tool_name: str
-    reason: DenialReason
+    call_id: str = ""
+    tool_name: str = ""
+    reason: DenialReason | Literal[""] = ""
+    """Needed: it stands behind the others for whoever gives them by place."""
     details: str = ""
     earlier_call_id: str | None = None
     output: object | UnsetType = UNSET

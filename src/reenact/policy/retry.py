@@ -20,12 +20,13 @@ class RetryPolicy(msgspec.Struct, frozen=True):
     """How a failed attempt is retried. PolicyInputError where a field makes no sense.
 
     `max_retries` retries mean `max_retries + 1` attempts. `retryable_codes` may be given as any collection of codes.
+    `max_backoff_ms` caps each wait, jitter included; None takes the cap away, but for the week that any wait may last.
     """
 
     max_retries: int = 3
     backoff_base_ms: int = 100
     backoff_multiplier: float = 2.0
-    max_backoff_ms: int = 5000
+    max_backoff_ms: int | None = 5000
     jitter_enabled: bool = False
     jitter_max_ms: int = 0
     retryable_codes: frozenset[str] = RETRYABLE_CODES
@@ -33,11 +34,16 @@ class RetryPolicy(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         _whole("max_retries", self.max_retries, MOST_RETRIES)
         for field in ("backoff_base_ms", "max_backoff_ms", "jitter_max_ms"):
-            _whole(field, getattr(self, field), LONGEST_WAIT_MS)
+            if getattr(self, field) is not None or field != "max_backoff_ms":
+                _whole(field, getattr(self, field), LONGEST_WAIT_MS)
         if type(self.jitter_enabled) is not bool:
             raise PolicyInputError("retry: jitter_enabled is true or false")
         msgspec.structs.force_setattr(self, "backoff_multiplier", _multiplier(self.backoff_multiplier))
         msgspec.structs.force_setattr(self, "retryable_codes", _codes(self.retryable_codes))
+
+    @property
+    def longest_wait_ms(self) -> int:
+        return LONGEST_WAIT_MS if self.max_backoff_ms is None else self.max_backoff_ms
 
 
 def should_retry(
@@ -68,18 +74,22 @@ def should_retry(
     return number < most and canonical_code(error_code) in rules.retryable_codes
 
 
-def calculate_backoff_ms(attempt: int, policy: RetryPolicy, run_id: str, *, step_id: str = "") -> int:
+def calculate_backoff_ms(
+    attempt: int, policy: RetryPolicy | Mapping[str, Any], run_id: str, *, step_id: str = ""
+) -> int:
     """Milliseconds to wait after the attempt `attempt` (counted from 0): base · multiplier^attempt, rounded down,
-    plus jitter, at most `max_backoff_ms`.
+    plus jitter, at most `max_backoff_ms`: 5000 unless the policy says otherwise, no such cap where it says None.
 
     The arithmetic is exact: a multiplier of 1.1 is eleven tenths. Jitter is a whole number in [0, jitter_max_ms)
     that depends on run, step and attempt alone; `run_id` is the original run's, also in a replay.
     """
     _whole("attempt", attempt, None)
+    if not isinstance(policy, RetryPolicy):
+        policy = merge_retry(policy)
     wait = _grown(attempt, policy)
     if policy.jitter_enabled and policy.jitter_max_ms > 0:
         wait += keyed_random("reenact.backoff", run_id, step_id, attempt).randrange(policy.jitter_max_ms)
-    return min(wait, policy.max_backoff_ms)
+    return min(wait, policy.longest_wait_ms)
 
 
 def merge_retry(*partials: Mapping[str, Any] | RetryPolicy | RetryRules | PinnedRetry | None) -> RetryPolicy:
@@ -111,8 +121,8 @@ def _grown(attempt: int, policy: RetryPolicy) -> int:
     if base == 0 or attempt == 0 or multiplier == 1.0:
         return base
     # Far beyond the cap the power need not be computed; the margin of e² swallows any rounding of the logarithms.
-    if attempt > (log(policy.max_backoff_ms + 1) - log(base) + 2) / log(multiplier):
-        return policy.max_backoff_ms
+    if attempt > (log(policy.longest_wait_ms + 1) - log(base) + 2) / log(multiplier):
+        return policy.longest_wait_ms
     return int(base * Fraction(Decimal(repr(multiplier))) ** attempt)
 
 

@@ -58,7 +58,8 @@ _SETTINGS: Final = {
 }
 _OPTIONS: Final = (
     "--no-pager", "--literal-pathspecs", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null",
-    "-c", "log.showSignature=false", "-c", "color.ui=false",
+    "-c", "log.showSignature=false", "-c", "color.ui=false", "-c", "submodule.recurse=false",
+    "-c", "credential.helper=", "-c", "diff.external=", "-c", "protocol.allow=never",
 )  # fmt: skip
 
 
@@ -230,18 +231,27 @@ class Repository:
     def _log(self, *arguments: str) -> list[Commit]:
         form = "--format=%H%x1f%cs%x1f%s"
         try:
-            output = run_git(self.root, "log", "-z", f"-n{_MAX_HISTORY}", "--no-ext-diff", form, *arguments)
+            output = run_git(
+                self.root, "log", "-z", f"-n{_MAX_HISTORY}", "--no-ext-diff", "--no-textconv", form, *arguments
+            )
         except GitError:
             return []
         records = output.decode("utf-8", "replace").split("\0")
         return [Commit(*record.split("\x1f", 2)) for record in records if record.count("\x1f") >= 2]
 
     def add_worktree(self, place: Path, commit: str) -> Path:
-        """Check a commit out at `place`, beside the work tree, and return where the root lies in it. No hook runs."""
+        """Make a work tree for a commit at `place`, still without its files, and return where the root lies in it.
+
+        Nothing of the repository runs: its filters would, as soon as a file is checked out.
+        """
         if not is_commit_id(commit):
             raise GitError("not a commit id")
-        run_git(self.root, "worktree", "add", "--quiet", "--detach", str(place), commit)
+        run_git(self.root, "worktree", "add", "--quiet", "--no-checkout", "--detach", str(place), commit)
         return place / self._prefix
+
+    def check_out(self, place: Path) -> None:
+        """Write the files of a work tree. The filters that the repository's configuration names run; no hook does."""
+        run_git(place, "reset", "--quiet", "--hard")
 
     def remove_worktree(self, place: Path) -> None:
         """Take a work tree away again, with all that is in it."""

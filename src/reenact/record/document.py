@@ -16,7 +16,7 @@ from reenact.contracts.records import Attempt
 from reenact.errors import ReenactError
 from reenact.policy.cost import cents
 from reenact.record.bundle import read_bundle
-from reenact.record.document_events import event_document, vote_documents
+from reenact.record.document_events import event_document, replay_document, vote_documents
 from reenact.record.document_shape import (
     AttemptDocument,
     DecisionDocument,
@@ -102,6 +102,7 @@ def run_document(reader: RunReader, row: RunRow, steps: list[StepDocument], even
         "cost_cents": sum(step["cost_cents"] for step in steps),
         "steps": steps,
         "events": events,
+        "replay": replay_document(reader) if record.mode != "live" else None,
         "seal": seal_document(reader),
         "interrupted": False,
         "next": None,

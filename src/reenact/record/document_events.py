@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 
 from reenact.contracts.records import Event, PendingVote, Vote
-from reenact.record.document_shape import EventDocument
+from reenact.record.document_shape import EventDocument, ReplayDocument
 from reenact.record.payloads import StoredPayloads
 from reenact.record.reader import RunReader
 from reenact.values.canonical import parse_canonical
 
+REPLAY_TRACE: Final = "reenact.replay_trace.v1"
 TELLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "resolve": ("data", ("resolution", "reason")),
     "cancel": ("data", ("reason",)),
@@ -46,6 +47,20 @@ def told(payloads: StoredPayloads, commitment: str, names: tuple[str, ...]) -> d
     except LookupError:
         return dict.fromkeys(names) | {"erased": True}
     return {name: value.get(name) for name in names} if isinstance(value, dict) else dict.fromkeys(names)
+
+
+def replay_document(reader: RunReader) -> ReplayDocument | None:
+    """How a replay compared with its original, as its own journal says at its end; None of any other run."""
+    for event in reversed(reader.fold.events):
+        if event.type != "verify" or event.data is None:
+            continue
+        try:
+            value = reader.payloads.get(event.data)
+        except LookupError:
+            continue
+        if isinstance(value, dict) and value.get("schema") == REPLAY_TRACE:
+            return cast("ReplayDocument", {name: value.get(name) for name in ReplayDocument.__annotations__})
+    return None
 
 
 def vote_documents(reader: RunReader, steps: Mapping[str, str]) -> list[EventDocument]:

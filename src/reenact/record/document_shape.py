@@ -40,6 +40,8 @@ class RunDocument(TypedDict):
     steps: list[StepDocument]
     events: list[EventDocument]
     """Events and votes, by `ts`."""
+    replay: ReplayDocument | None
+    """Of a replay that has ended."""
     seal: dict[str, Any] | None
     """The record that ends a run, as the journal has it; None while the run goes on."""
     interrupted: bool
@@ -127,6 +129,16 @@ class AttemptDocument(TypedDict):
     response: str | None
     """The commitment under which the response lies."""
     digest: str
+
+
+class ReplayDocument(TypedDict):
+    """How a replay compared with its original, in the words of the determinism specification."""
+
+    trace_id: str
+    replay_mode: str
+    original_run_id: str
+    behavior_match: dict[str, bool]
+    verdict: str
 
 
 class EventDocument(TypedDict):

@@ -71,8 +71,8 @@ class Named:
             raise RunNotFound(f"this run has no step {step_id!r}; `reenact show` lists its steps")
         if self.open & wanted:
             raise UsageError(f"step {step_id} has not ended; its values cannot be erased yet")
-        found = set().union(*(self.by_trace[trace_id] for trace_id in wanted))
-        for trace_id in self.open:
+        found = set().union(*(self.by_trace[trace_id] for trace_id in sorted(wanted)))
+        for trace_id in sorted(self.open):
             if found & self.by_trace[trace_id]:
                 raise UsageError(f"step {self.step_of[trace_id]}, which has not ended, needs a value of step {step_id}")
         return found, wanted

@@ -111,7 +111,9 @@ def build_outcome(
         latency_ms=latency_ms,
         message=message,
         metadata=OutcomeMetadata(skill_id=str(meta["skill_id"]), skill_version=str(meta["skill_version"])),
-        observability=Observability(backend_retries=max(0, trace.made - 1), span_id=None, trace_id=trace.trace_id),
+        observability=Observability(
+            backend_retries=max(0, trace.made - 1), span_id=span_id_of(trace.trace_id), trace_id=trace.trace_id
+        ),
         retryable=not code.startswith("OK") and is_retryable(code),
         run_id=str(meta["run_id"]),
         side_effects=outcome_side_effects(trace) if trace.attempts else [],
@@ -119,6 +121,11 @@ def build_outcome(
         step_id=trace.step_id,
         timestamp=timestamp,
     )
+
+
+def span_id_of(trace_id: str) -> str:
+    """16 hex digits, as tracing systems want them: the second half of the trace's UUID."""
+    return trace_id[19:23] + trace_id[24:]
 
 
 def outcome_side_effects(trace: TraceFold) -> list[OutcomeSideEffect]:

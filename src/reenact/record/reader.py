@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from reenact.contracts.artifacts import ActionRequest, ArtifactType
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.plan import Plan, plan_from_document
@@ -140,7 +142,14 @@ class RunReader:
         try:
             return self.payloads.get(commitment, near=1 if planned else None)
         except LookupError:
-            raise EvidenceError(f"the plan of {self._what()} was erased; it cannot be run again") from None
+            raise EvidenceError(f"the plan of {self._what()} {self._why_gone(commitment)}") from None
+
+    def _why_gone(self, commitment: str) -> str:
+        """Only an erasure that is on record is called one."""
+        records = (msgspec.json.decode(raw) for raw in self.store.erasures())
+        if any((record["run_id"], record["commitment"]) == (self.run_id, commitment) for record in records):
+            return "was erased; it cannot be run again"
+        return "is not in the store, and nobody erased it: `reenact verify` says what else is lost"
 
     def _what(self) -> str:
         return f"run {self.run_id}" if self.record().kind == "plan" else f"session {self.run_id}"

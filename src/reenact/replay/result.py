@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -18,7 +18,9 @@ ReplayMode = Literal["mock_replay", "full_replay", "dry_run", "fork"]
 GoOn = Literal["mock", "live"]
 """How a fork goes on: with what was recorded, or with calls."""
 How = Literal["served", "live", "simulated", "skipped", "checked", "not reached"]
-ReplayVerdict = Literal["matched", "differed", "failed", "estimated"]
+ReplayVerdict = Literal["matched", "differed", "world_differed", "not_compared", "failed", "estimated"]
+WORLD_DIFFERED: Final = 5
+"""Exit code: nothing is wrong with the runtime, and yet this run is not that run."""
 
 COMPUTED = (
     "code", "retryable", "retry count", "back-off", "cost", "run and step budget", "permission", "duplicate",
@@ -94,6 +96,8 @@ class ReplayResult(RunResult):
     """Of steps whose caller was told that its answer is lost, and went on before there was another: that outcome."""
     breakers: tuple[Breaker, ...] = field(default=())
     estimate: Estimate | None = None
+    retried: bool = False
+    """What had failed was made once more, so that the world may differ: `retry_failed`."""
 
     def __iter__(self) -> Iterator[StepResult]:
         for step in super().__iter__():
@@ -112,4 +116,8 @@ class ReplayResult(RunResult):
     def exit_code(self) -> int:
         if self.status in ("waiting", "held"):
             return 4
+        if self.retried and self.verdict in ("matched", "world_differed"):
+            return 0 if self.status == "completed" else 1
+        if self.verdict == "world_differed":
+            return WORLD_DIFFERED
         return 0 if self.verdict in ("matched", "estimated") else 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from reenact.contracts.outcome import StructuredOutcome
@@ -17,7 +17,7 @@ class Notice:
 
     kind: str
     """run_started, recovered, unrecorded, step_started, redispatch, attempt, lost, budget_alert, step_ended,
-    run_parked, run_ended, progress"""
+    run_parked, run_ended, replay_compared, progress"""
     run_id: str
     step_id: str | None = None
     step_index: int | None = None
@@ -33,6 +33,9 @@ class Notice:
     """How many a plan has, when its run starts or goes on. Nobody knows that of a session."""
     mode: str = "live"
     """A replay's notices carry its mode: what counts production leaves them out."""
+    verdict: str | None = None
+    """Of a replay that was compared; `behavior_match` says for each aspect whether it matched."""
+    behavior_match: Mapping[str, bool] | None = None
 
 
 Listener = Callable[[Notice], None]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from reenact.contracts.plan import plan_hash
 from reenact.contracts.records import RunKind, RunMode, RunRecord
-from reenact.errors import UsageError
+from reenact.errors import EvidenceError, RecoveryFailed, UnknownVersion, UsageError
 from reenact.journal.run_fold import RunFold
 from reenact.record.reader import RunReader
 from reenact.record.state import load_fold, refuse_ended
@@ -95,8 +95,10 @@ def reopen(engine: Engine, run_id: str, read: Callable[[Engine, str], Interrupte
     try:
         past = (read or read_plan)(engine, run_id)
         redactor = redactor_of(engine, past.plan)
-    except BaseException:
+    except BaseException as error:
         store.release(lease)
+        if isinstance(error, EvidenceError) and not isinstance(error, UnknownVersion):
+            raise RecoveryFailed(f"run {run_id} cannot go on: {error}") from error
         raise
     book = PayloadBook(store, run_id, clock, store.dedupe_key(run_id), redactor)
     journal = RunWriter(engine.committer, past.fold, book, clock, lease=lease, owner=engine.owner)

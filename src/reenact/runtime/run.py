@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import msgspec
 
@@ -17,11 +19,13 @@ from reenact.runtime.effects.source import AttemptResult, EffectSource
 from reenact.runtime.gates.state import Gates
 from reenact.runtime.listeners import Listeners
 from reenact.runtime.money import Money
-from reenact.runtime.parked import Parked
+from reenact.runtime.parked import LargeValue, Parked
 from reenact.runtime.plans.steps import RunPlan
 from reenact.runtime.writing.writer import RunWriter
 from reenact.store.base import Store
 from reenact.values.clock import Clock
+
+T = TypeVar("T")
 
 RECENT_OUTPUTS = 32
 LEASE_MARGIN_MS = 2_000
@@ -129,6 +133,15 @@ class Run:
         """Stage that the run was cancelled, as an event: why, and by whom."""
         data, ts = self.journal.book.put({"reason": reason})[0], self.clock.timestamp()
         self.journal.event(Event(data=data, reason=None, trace_id=None, ts=ts, type="cancel", who=who))
+
+    @staticmethod
+    async def searched(make: Callable[[], T]) -> T:
+        """What `make` gives once each of its large values was searched for secrets; it is asked again after each."""
+        while True:
+            try:
+                return make()
+            except LargeValue as large:
+                await large.search()
 
     async def sleep_until_cancelled(self, seconds: float) -> bool:
         """Sleep, but not through a request to cancel: True when there is one."""

@@ -19,7 +19,7 @@ from reenact.contracts.skill import (
     version_key,
 )
 from reenact.errors import PolicyInputError, SkillDeclarationError
-from reenact.policy.retry import merge_retry
+from reenact.policy.retry import RetryPolicy, merge_retry, policy_to_dict
 from reenact.skills.schema import Signature, read_signature
 from reenact.skills.skill import Reconcile, Skill
 
@@ -43,12 +43,13 @@ def skill(
     reads: Iterable[str] = (),
     writes: Iterable[str] = (),
     side_effects: Iterable[str] = (),
-    retry: Mapping[str, Any] | None = None,
+    retry: Mapping[str, Any] | RetryPolicy | None = None,
     timeout_ms: int = 30_000,
     cost_estimate_cents: int = 0,
     cost_model: CostModel | None = None,
     permissions: Iterable[str] = (),
     stable_fields: Iterable[str] = (),
+    nondeterministic: Iterable[str] = (),
     redact: Iterable[str] = (),
     isolation: Isolation = "thread",
     high_risk: bool = False,
@@ -90,7 +91,9 @@ def skill(
     return declare
 
 
-_LISTS = ("failure_modes", "permissions", "public", "redact", "side_effects", "stable_fields", "tags")
+_LISTS = (
+    "failure_modes", "nondeterministic", "permissions", "public", "redact", "side_effects", "stable_fields", "tags",
+)  # fmt: skip
 _AS_GIVEN = (
     "cost_estimate_cents", "cost_model", "high_risk", "honours_key", "idempotent", "in_doubt", "isolation", "owner",
     "timeout_ms", "tool_class", "version",
@@ -120,10 +123,12 @@ def _texts(values: Iterable[str], where: str, what: str) -> tuple[str, ...]:
     return texts
 
 
-def _retry(retry: Mapping[str, Any] | None, where: str) -> dict[str, Any] | None:
+def _retry(retry: Mapping[str, Any] | RetryPolicy | None, where: str) -> dict[str, Any] | None:
     """The declared fields only: what a skill leaves open is decided by the step, the plan and the defaults."""
     if retry is None:
         return None
+    if isinstance(retry, RetryPolicy):
+        return policy_to_dict(retry)
     try:
         merge_retry(retry)
     except PolicyInputError as error:
@@ -149,6 +154,13 @@ def check_values(declared: Mapping[str, Any], reconcile: Reconcile | None, where
         raise SkillDeclarationError(f"{where}: a skill of class read cannot declare writes")
     if declared["read_when"] and declared["tool_class"] != "write":
         raise SkillDeclarationError(f'{where}: read_when makes exceptions from tool_class="write"; declare that class')
+    check_lists(declared, where)
+
+
+def check_lists(declared: Mapping[str, Any], where: str) -> None:
+    both = next((field for field in declared["stable_fields"] if field in declared["nondeterministic"]), None)
+    if both is not None:
+        raise SkillDeclarationError(f"{where}: {both!r} stands in stable_fields and in nondeterministic; choose one")
     for effect in declared["side_effects"]:
         if not _EFFECT.fullmatch(effect):
             raise SkillDeclarationError(f"{where}: side effect {effect!r} is not a name like http_request")

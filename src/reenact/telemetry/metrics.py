@@ -24,9 +24,11 @@ def aspect_label(aspect: str) -> str:
 
 
 class RuntimeMetrics:
-    """A listener: `Runtime(listeners=[RuntimeMetrics()])`. Counts live runs alone, whatever else it hears."""
+    """A listener: `Runtime(listeners=[RuntimeMetrics()])`. Runs are counted where they are live; replays are counted
+    as such, with how they compared."""
 
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
+        self.replays = ReplayMetrics(registry)
         self.runs = Counter("reenact_runs", "Runs that ended.", ["status"], registry=registry)
         self.started = Counter("reenact_runs_started", "Runs that were started.", registry=registry)
         self.steps = Counter("reenact_steps", "Steps that ended.", ["skill", "status", "code"], registry=registry)
@@ -41,6 +43,8 @@ class RuntimeMetrics:
         )  # fmt: skip
 
     def __call__(self, notice: Notice) -> None:
+        if notice.kind == "replay_compared":
+            self.replays.count(notice.behavior_match or {}, notice.mode, notice.verdict or "")
         if notice.mode != "live":
             return
         if notice.kind == "run_started":
@@ -66,15 +70,18 @@ class RuntimeMetrics:
 
 
 class ReplayMetrics:
-    """How replays compared, by aspect; kept apart from what counts runs."""
+    """How many replays there were, and how they compared, by aspect; kept apart from what counts runs."""
 
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
         self.match = Counter(MATCH, "Replays in which an aspect matched.", ["aspect"], registry=registry)
         self.mismatch = Counter(MISMATCH, "Replays in which an aspect differed.", ["aspect"], registry=registry)
+        self.replays = Counter("reenact_replays", "Replays.", ["mode", "verdict"], registry=registry)
 
     def observe(self, result: ReplayResult) -> None:
-        self.count(result.behavior_match)
+        """Count a replay that no listener heard of: one on a store, without a runtime."""
+        self.count(result.behavior_match, result.mode, result.verdict)
 
-    def count(self, behavior_match: Mapping[str, bool]) -> None:
+    def count(self, behavior_match: Mapping[str, bool], mode: str, verdict: str) -> None:
+        self.replays.labels(mode, verdict).inc()
         for aspect, matched in behavior_match.items():
             (self.match if matched else self.mismatch).labels(aspect_label(aspect)).inc()

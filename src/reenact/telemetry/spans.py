@@ -82,6 +82,7 @@ class Spans:
         span = self._calls.pop((notice.run_id, str(notice.step_id)), None) or self._call_span(notice)
         outcome = notice.outcome
         if outcome is not None:
+            span.set_attribute("reenact.span.id", outcome.observability.span_id or "")
             span.set_attribute("reenact.code", outcome.code)
             span.set_attribute("reenact.retries", outcome.observability.backend_retries)
             span.set_attribute("reenact.cost_cents", outcome.cost_cents)

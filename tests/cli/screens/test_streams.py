@@ -85,7 +85,7 @@ def test_a_user_without_a_home_directory_is_told_to_name_a_store(reenact: Comman
     argv = [*reenact.argv()[:1], "-c", nobody, "ls"]
     done = subprocess.run(argv, env=env, cwd=reenact.folder, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: you have no home directory; name a store with --store or REENACT_STORE\n"
+    assert done.stderr == "error: you have no home directory; name a store with --store or REENACT_STORE [USAGE]\n"
 
 
 def test_a_relative_data_directory_is_ignored(reenact: Command, tmp_path: Path) -> None:

@@ -182,3 +182,15 @@ def test_threads_may_share_one_control() -> None:
         thread.join()
     assert replay.history_size() == 200
     assert all(replay.should_skip("tool", {"n": number}, SEARCH)[0] for number in range(200))
+
+
+def test_a_denial_may_be_made_of_its_reason_and_details_alone() -> None:
+    denied = ToolDenied(reason="duplicate", details="it was made before")
+    assert (denied.reason, denied.details, denied.call_id, denied.tool_name) == (
+        "duplicate",
+        "it was made before",
+        "",
+        "",
+    )
+    with pytest.raises(ToolCallError, match="not for ''"):
+        ToolDenied(details="why")

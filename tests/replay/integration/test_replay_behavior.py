@@ -76,7 +76,7 @@ def test_a_full_replay_that_meets_another_answer_differs_and_says_where() -> Non
     with mock_http(replies=[200]):
         live = replay(plan, mode="full_replay")
 
-    assert live.verdict == "differed"
+    assert live.verdict == "world_differed"
     assert live.divergence is not None
     assert (live.divergence.difference.step_id, live.divergence.difference.aspect) == ("fetch", "error_codes")
     assert live.behavior_match["retry_count"] is False

@@ -108,7 +108,7 @@ def test_reads_are_made_again_and_writes_are_not(runtime: Runtime, original: Rec
     assert [name for name, _ in CALLS] == ["price", "price", "price", "price"]
     assert hows(result) == {"look": "live", "pay": "skipped", "tell": "skipped", "again": "live"}
     assert result.get_step("pay").outcome.output == "paid 5"
-    assert result.get_step("pay").cost_cents == 0, "a replay is charged for what it does"
+    assert result.get_step("pay").cost_cents == 1, "what it cost is charged to the replay as it was then"
     assert holds(runtime, result.run_id)
 
 
@@ -136,7 +136,7 @@ def test_reads_can_be_skipped_too(runtime: Runtime, original: Recording) -> None
     assert hows(result) == {"look": "skipped", "pay": "skipped", "tell": "skipped", "again": "live"}
 
 
-@pytest.mark.parametrize(("there", "verdict"), [(True, "matched"), (False, "differed")])
+@pytest.mark.parametrize(("there", "verdict"), [(True, "matched"), (False, "world_differed")])
 def test_a_check_asks_whether_the_effect_still_stands(
     runtime: Runtime, original: Recording, there: bool, verdict: str
 ) -> None:
@@ -202,7 +202,7 @@ def test_another_world_is_a_difference_and_no_failure(runtime: Runtime, original
     WORLD["answers"] = "at once"
     result = runtime.replay(original.run_id, mode="full_replay")
 
-    assert (result.verdict, result.status, result.exit_code) == ("differed", "completed", 1)
+    assert (result.verdict, result.status, result.exit_code) == ("world_differed", "completed", 5)
     assert result.behavior_match["retry_count"] is False
     assert result.behavior_match["status"] is True
 
@@ -224,7 +224,7 @@ def test_a_replay_that_crashed_goes_on_as_it_was_told(runtime: Runtime, original
     result = runtime.resume(run_id)
 
     assert isinstance(result, ReplayResult)
-    assert (result.status, result.verdict in ("matched", "differed")) == ("completed", True)
+    assert (result.status, result.verdict in ("matched", "world_differed")) == ("completed", True)
     assert {name for name, _ in CALLS} == {"price"}, "no write, whatever happened"
     assert holds(runtime, run_id)
 

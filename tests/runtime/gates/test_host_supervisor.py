@@ -364,7 +364,7 @@ def test_a_live_replay_asks_its_host_about_what_it_makes_and_about_nothing_else(
     assert host.asked == ["s0"]
     host.answer = False
     refused = asyncio.run(full.full_replay(runtime, recording, execute=["s1"]))
-    assert (refused.verdict, refused.get_step("s0").outcome.code) == ("differed", REFUSED)
+    assert (refused.verdict, refused.get_step("s0").outcome.code) == ("world_differed", REFUSED)
 
 
 def test_a_run_that_was_cancelled_while_its_host_waited_for_a_person_replays_to_there(tmp_path: Path) -> None:

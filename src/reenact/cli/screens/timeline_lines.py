@@ -55,6 +55,10 @@ def heading(run: RunDocument) -> list[list[Segment]]:
         lines.append([("hash  ", DIM), (run["plan_hash"], "")])
     if run["mode"] != "live":
         lines.append([("mode  ", DIM), (f"{run['mode']} of {run['parent_run']}", "")])
+    if run["replay"] is not None:
+        wrong = [one_line(aspect) for aspect, matched in run["replay"]["behavior_match"].items() if not matched]
+        where = f", in {', '.join(wrong)}" if wrong else ""
+        lines.append([("match ", DIM), (f"{one_line(run['replay']['verdict'])}{where}", "")])
     lines.append([("since ", DIM), (run["started_at"], "")])
     return lines
 

@@ -102,7 +102,7 @@ class Needles:
 
     def __init__(self, texts: frozenset[str]) -> None:
         self._texts = tuple(sorted(texts | {text.replace(" ", "+") for text in texts}, key=len, reverse=True))
-        self._bytes = tuple({text.encode(charset, "surrogatepass") for text in texts for charset in CHARSETS})
+        self._bytes = tuple(sorted({text.encode(name, "surrogatepass") for text in texts for name in CHARSETS}))
         self._shortest = min((len(data) * 4 // 3 for data in self._bytes), default=0)
 
     def spans(self, text: str, deep: int = DEEPEST) -> list[Span]:

@@ -57,7 +57,7 @@ def load_recorded(report: str, root: Path | None = None) -> Recorded:
 
 
 class Checkout:
-    """A work tree at a run's commit. It is removed on exit unless `keep` was set."""
+    """A work tree at a run's commit, empty until `check_out`. It is removed on exit unless `keep` was set."""
 
     def __init__(self, recorded: Recorded, into: Path | None = None) -> None:
         """UsageError when git does not have the commit, or `into` is there already."""
@@ -85,6 +85,23 @@ class Checkout:
             raise StoreUnavailable(f"git cannot make a work tree: {printable(str(error))}") from None
         return self
 
+    def check_out(self) -> None:
+        """Write the files. The repository's own filters run now, so this is for after the user agreed."""
+        try:
+            self._repository.check_out(self.place)
+        except GitError as error:
+            raise StoreUnavailable(f"git cannot check the commit out: {printable(str(error))}") from None
+
+    def localized(self, recorded: Recorded) -> list[str]:
+        """The command as it can run here: absolute paths that the commit has, under whatever root they were recorded,
+        become those of the checkout, and a program that is not at its recorded place is looked up by its name."""
+        there = {name for file in self._repository.files(self._commit) for name in (file, *_folders(file))}
+        arguments = [_localized(argument, recorded.root, self.root, there) for argument in recorded.argv]
+        program = arguments[0]
+        if is_absolute(program) and not (os.access(program, os.X_OK) or Path(program).is_relative_to(self.root)):
+            arguments[0] = shutil.which(components(program)[-1]) or program
+        return arguments
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -103,17 +120,12 @@ class Checkout:
             shutil.rmtree(self._own, ignore_errors=True)
 
 
-def localized(recorded: Recorded, checkout: Path) -> list[str]:
-    """The command as it can run here: absolute paths that the commit has, under whatever root they were recorded,
-    become those of the checkout, and a program that is not at its recorded place is looked up by its name."""
-    arguments = [_localized(argument, recorded.root, checkout) for argument in recorded.argv]
-    program = arguments[0]
-    if is_absolute(program) and not os.access(program, os.X_OK):
-        arguments[0] = shutil.which(components(program)[-1]) or program
-    return arguments
+def _folders(file: str) -> list[str]:
+    names = file.split("/")
+    return ["/".join(names[:count]) for count in range(1, len(names))]
 
 
-def _localized(argument: str, root: Path, checkout: Path) -> str:
+def _localized(argument: str, root: Path, checkout: Path, there: set[str]) -> str:
     if not is_absolute(argument):
         return argument
     try:
@@ -125,7 +137,7 @@ def _localized(argument: str, root: Path, checkout: Path) -> str:
     if below is None and Path(argument).exists():
         return argument
     for tail in tails:
-        if tail and checkout.joinpath(*tail).exists():
+        if tail and "/".join(tail) in there:
             return str(checkout.joinpath(*tail))
     return argument
 

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from reenact.replay.compare.behaviour import ASPECTS, ONLY_WHEN_SERVED, Aspect, Behaviour, Moment
+from reenact.replay.compare.behaviour import (
+    ASPECTS,
+    ONLY_WHEN_LIVE,
+    ONLY_WHEN_SERVED,
+    Aspect,
+    Behaviour,
+    Moment,
+    Told,
+)
 
 Verdict = Literal["match", "mismatch", "undecided", "not compared"]
+Cause = Literal["world", "runtime"]
+"""Of a difference: the world answered otherwise, or the runtime decided otherwise on the same answers."""
 
 
 class Difference(Struct, frozen=True, kw_only=True):
@@ -28,6 +40,8 @@ class StepComparison(Struct, frozen=True, kw_only=True):
     step_id: str
     verdicts: dict[Aspect, Verdict]
     differences: tuple[Difference, ...]
+    cause: Cause | None = None
+    """Of the first of them."""
 
     @property
     def matches(self) -> bool:
@@ -46,6 +60,12 @@ class Comparison(Struct, frozen=True, kw_only=True):
         return self.first is None
 
     @property
+    def cause(self) -> Cause | None:
+        """The runtime wherever it decided otherwise by itself; the world where that alone differed."""
+        causes = {step.cause for step in self.steps}
+        return "runtime" if "runtime" in causes else "world" if "world" in causes else None
+
+    @property
     def behavior_match(self) -> dict[str, bool]:
         """Aspect → whether it matched in every step, for those that were compared."""
         return {
@@ -54,6 +74,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
 
 MISSING = "no such step"
+LEFT_OUT: Final = "not compared"
 
 
 def compare(
@@ -62,14 +83,18 @@ def compare(
     *,
     served: bool = True,
     skip: Mapping[str, frozenset[Aspect]] | None = None,
+    cut_short: bool = False,
 ) -> Comparison:
     """Hold what a replay did against what was recorded.
 
     `served` is False for live replays, where some aspects depend on live answers. `skip` names aspects of single steps
     that mean nothing: what a step that was not executed cost, for one.
+
+    What differs where all is served is the runtime's doing. `cut_short` where somebody cancelled one of the two: then a
+    step that only one of them has is not.
     """
     left, right = {step.step_id: step for step in expected}, {step.step_id: step for step in got}
-    out = frozenset() if served else ONLY_WHEN_SERVED
+    out = ONLY_WHEN_LIVE if served else ONLY_WHEN_SERVED
     steps = tuple(
         compare_step(step_id, left.get(step_id), right.get(step_id), out | (skip or {}).get(step_id, frozenset()))
         for step_id in ordered(left, right)
@@ -77,6 +102,7 @@ def compare(
     misplaced = order_difference(list(left), list(right))
     if misplaced is not None:
         steps = tuple(blame(step, misplaced) if step.step_id == misplaced.step_id else step for step in steps)
+    steps = tuple(with_causes(steps, left, right, served=served, cut_short=cut_short))
     return Comparison(aspects=over_all(steps, out), steps=steps, first=first_of(steps, left, right))
 
 
@@ -93,9 +119,9 @@ def compare_step(
         verdicts["step_ids"] = "mismatch"
         return StepComparison(step_id=step_id, verdicts=verdicts, differences=(missing,))
     verdicts, differences = {}, []
-    erased: frozenset[Aspect] = frozenset({"parameters"}) if expected.parameters is None else frozenset()
+    skip |= without_ground(expected, got)
     for aspect in ASPECTS:
-        if aspect in skip | erased:
+        if aspect in skip:
             verdicts[aspect] = "not compared"
             continue
         difference = compare_aspect(aspect, expected, got)
@@ -104,6 +130,51 @@ def compare_step(
         if difference is not None:
             differences.append(difference)
     return StepComparison(step_id=step_id, verdicts=verdicts, differences=tuple(differences))
+
+
+def without_ground(expected: Behaviour, got: Behaviour) -> frozenset[Aspect]:
+    """What cannot be compared: erased parameters; a promise where there is none, or that holds for other parameters."""
+    no_promise = not (expected.of("stable_fields") and got.of("stable_fields"))
+    if no_promise or expected.of("parameters") != got.of("parameters"):
+        return frozenset({"stable_fields", "parameters"} if expected.parameters is None else {"stable_fields"})
+    return frozenset({"parameters"} if expected.parameters is None else ())
+
+
+def with_causes(
+    steps: Sequence[StepComparison],
+    left: Mapping[str, Behaviour],
+    right: Mapping[str, Behaviour],
+    *,
+    served: bool,
+    cut_short: bool,
+) -> Iterator[StepComparison]:
+    """Each step that differs with the cause of it. What a gate sees of earlier steps follows from them."""
+    world = False
+    for step in steps:
+        if not step.differences:
+            yield step
+            continue
+        told, at_gates = first_parting(step, left.get(step.step_id), right.get(step.step_id))
+        one_sided = step.step_id not in left or step.step_id not in right
+        by_world = not served and (told or (world and at_gates) or (cut_short and one_sided))
+        world = world or by_world
+        yield replace(step, cause="world" if by_world else "runtime")
+
+
+def first_parting(step: StepComparison, expected: Behaviour | None, got: Behaviour | None) -> tuple[bool, bool]:
+    """(the two were told something else first, they part before any attempt)."""
+    if expected is None or got is None:
+        return False, True
+    sides = [
+        [part for part in side.course if isinstance(part, Told) or step.verdicts.get(part.aspect, LEFT_OUT) != LEFT_OUT]
+        for side in (expected, got)
+    ]
+    for ours, theirs in zip_longest(*sides):
+        if ours != theirs:
+            parted = (ours, theirs)
+            at_gates = any(isinstance(part, Moment) and part.when in ("request", "gates") for part in parted)
+            return any(isinstance(part, Told) for part in parted), at_gates
+    return False, True  # the order of steps alone
 
 
 def compare_aspect(aspect: Aspect, expected: Behaviour, got: Behaviour) -> Difference | None:
@@ -192,7 +263,7 @@ def earliest(step: StepComparison, expected: Behaviour | None, got: Behaviour | 
     if expected is None or got is None:
         return step.differences[0]
     relevant = [
-        [moment for moment in side.moments if step.verdicts.get(moment.aspect, "not compared") != "not compared"]
+        [moment for moment in side.moments if step.verdicts.get(moment.aspect, LEFT_OUT) != LEFT_OUT]
         for side in (expected, got)
     ]
     parted = part(relevant[0], relevant[1], whole=got.ended)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from reenact.contracts.stability import without_fields
 from reenact.record.reader import RecordedStep
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import sha256_hex
@@ -28,8 +29,11 @@ def output_of(step: RecordedStep) -> object:
     return None if commitment is None else step.value(commitment, "tool_effect")
 
 
-def content_difference(expected: RecordedStep, got: RecordedStep) -> ContentDifference | None:
-    left, right = output_of(expected), output_of(got)
+def content_difference(
+    expected: RecordedStep, got: RecordedStep, expected_to_differ: Iterable[str] = ()
+) -> ContentDifference | None:
+    """Where two outputs differ, besides the fields whose skill declares that they do."""
+    left, right = (without_fields(output_of(step), expected_to_differ) for step in (expected, got))
     if canonicalize(left) == canonicalize(right):
         return None
     pointers: list[str] = []

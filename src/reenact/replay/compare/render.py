@@ -45,6 +45,7 @@ def step_documents(result: ReplayResult) -> list[dict[str, object]]:
                 "how": "not reached" if report is None else report.how,
                 "served_without_code": [] if report is None else list(report.served_without_code),
                 "note": "" if report is None else report.note,
+                "cause": None if step is None else step.cause,
                 "verdicts": {} if step is None else msgspec.to_builtins(step.verdicts),
                 "differences": [] if step is None else msgspec.to_builtins(step.differences),
             }
@@ -59,13 +60,21 @@ def text_lines(result: ReplayResult) -> Iterator[str]:
         yield f"  breaks determinism: {breaker.message}"
     if result.reason:
         yield f"  stopped: {result.reason}"
+    if result.verdict == "not_compared":
+        nothing = (
+            "every step was taken from the record; --execute STEP and --retry-failed make calls"
+            if result.mode == "full_replay" and result.how
+            else "there is no step"
+        )
+        yield f"  nothing was compared: {nothing}"
     documents = step_documents(result)
     width = max((len(str(document["step_id"])) for document in documents), default=4)
     for document in documents:
         verdicts = document["verdicts"]
         assert isinstance(verdicts, dict)
         wrong = [aspect for aspect in ASPECTS if verdicts.get(aspect) == "mismatch"]
-        said = "differs in " + ", ".join(wrong) if wrong else ("same" if verdicts else "")
+        world = " (the world)" if document["cause"] == "world" else ""
+        said = f"differs in {', '.join(wrong)}{world}" if wrong else ("same" if verdicts else "")
         if "undecided" in verdicts.values() and not wrong:
             said = "not decided"
         note = f" ({document['note']})" if document["note"] else ""

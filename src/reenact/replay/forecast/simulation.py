@@ -266,4 +266,4 @@ def longest_wait(number: int, policy: RetryPolicy) -> int:
     """The back-off after an attempt with all the jitter that it may have."""
     bare = calculate_backoff_ms(number, replace(policy, jitter_enabled=False), "")
     jitter = max(0, policy.jitter_max_ms - 1) if policy.jitter_enabled else 0
-    return min(bare + jitter, policy.max_backoff_ms)
+    return min(bare + jitter, policy.longest_wait_ms)

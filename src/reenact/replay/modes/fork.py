@@ -6,12 +6,12 @@ from reenact.contracts.records import RunStatus
 from reenact.errors import DeterminismBroken, UsageError
 from reenact.record.recording import Recording
 from reenact.replay.breakers import find_breakers
-from reenact.replay.compare.against import hold_against
+from reenact.replay.compare.against import Against, hold_against
 from reenact.replay.modes.changes import Changes, refuse_earlier_effect
 from reenact.replay.modes.full import with_new_salt
-from reenact.replay.modes.notes import DIRECTIVE, note, trace_record
+from reenact.replay.modes.notes import DIRECTIVE, note, tell_compared, trace_record
 from reenact.replay.modes.trust import admitted
-from reenact.replay.result import GoOn, How, ReplayResult, StepReport
+from reenact.replay.result import GoOn, How, ReplayResult, ReplayVerdict, StepReport
 from reenact.replay.sources.mixed import ForkSource
 from reenact.replay.sources.recorded import NothingRecorded, RecordedSource
 from reenact.replay.sources.stand_in import ReplayPlan
@@ -78,7 +78,10 @@ async def resumed(engine: Engine, run: Run, recording: Recording, plan: ReplayPl
 
     if how == "live":
         done = await conduct(engine, run, before_seal)
-        return compared(engine, run.run_id, done.status, recording, plan, at, how, None, reason=done.reason)
+        return tell_compared(
+            engine.listeners,
+            compared(engine, run.run_id, done.status, recording, plan, at, how, None, reason=done.reason),
+        )
     stop: NothingRecorded | None = None
     async with engine.held(run) as hold:
         try:
@@ -90,7 +93,10 @@ async def resumed(engine: Engine, run: Run, recording: Recording, plan: ReplayPl
         except Parked as parked:
             hold.leave(parked.status, str(parked))
     assert hold.status is not None
-    return compared(engine, run.run_id, hold.status, recording, plan, at, how, stop, reason=hold.reason)
+    return tell_compared(
+        engine.listeners,
+        compared(engine, run.run_id, hold.status, recording, plan, at, how, stop, reason=hold.reason),
+    )
 
 
 async def end_early(run: Run, reason: str, before_seal: BeforeSeal) -> None:
@@ -167,9 +173,16 @@ def compared(
         reason=reason,
         mode="fork",
         original_run_id=recording.run_id,
-        verdict="failed" if status in ("waiting", "held") else held.verdict,
+        verdict=verdict_of(status, held),
         comparison=held.comparison,
         divergence=held.divergence,
         content=held.content,
         how=tuple(StepReport(step_id=step.step_id, how=how(step.step_id)) for step in plan.plan.steps),
     )
+
+
+def verdict_of(status: RunStatus, held: Against) -> ReplayVerdict:
+    """Something was changed on purpose, so that nobody asks who differed."""
+    if status in ("waiting", "held"):
+        return "failed"
+    return "differed" if held.verdict == "world_differed" else held.verdict

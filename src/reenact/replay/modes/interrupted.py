@@ -36,8 +36,9 @@ class FullReplayMode:
         from reenact.replay.modes.actions import parse_actions
 
         fold = run.journal.fold
-        actions = parse_actions(told(engine, fold).get("actions"))
-        return await full.resumed(engine, run, original_of(engine, fold), actions, [])
+        said = told(engine, fold)
+        actions, retried = parse_actions(said.get("actions")), said.get("retry_failed") is True
+        return await full.resumed(engine, run, original_of(engine, fold), actions, [], retried=retried)
 
 
 class ForkMode:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from reenact.contracts.records import Event
 from reenact.errors import EvidenceError
 from reenact.journal.run_fold import RunFold
+from reenact.record.document_events import REPLAY_TRACE
 from reenact.record.payloads import StoredPayloads
 from reenact.record.reader import RunReader
 from reenact.replay.result import ReplayResult
+from reenact.runtime.listeners import Listener, Notice, tell_all
 from reenact.runtime.run import Run
 from reenact.store.base import Store
 
 DIRECTIVE: Final = "reenact.replay_directive.v1"
-TRACE: Final = "reenact.replay_trace.v1"
+TRACE: Final = REPLAY_TRACE
 
 
 def note(run: Run, document: dict[str, object]) -> None:
@@ -35,6 +38,13 @@ def trace_record(run_id: str, result: ReplayResult) -> dict[str, object]:
         "behavior_match": dict(result.behavior_match),
         "verdict": result.verdict,
     }
+
+
+def tell_compared(listeners: tuple[Listener, ...], result: ReplayResult) -> ReplayResult:
+    """The same result, once listeners have heard how it compared."""
+    told = Notice("replay_compared", result.run_id, status=result.status, mode=result.mode, verdict=result.verdict)
+    tell_all(listeners, replace(told, behavior_match=result.behavior_match))
+    return result
 
 
 def notes_of(store: Store, run_id: str, fold: RunFold | None = None) -> list[dict[str, object]]:

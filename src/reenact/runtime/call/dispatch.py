@@ -21,7 +21,6 @@ from reenact.runtime.gates import budget
 from reenact.runtime.gates.answer import Refusal
 from reenact.runtime.money import reserved_by
 from reenact.runtime.parked import Parked
-from reenact.runtime.writing.redaction import searched
 
 NOT_KEPT: Kept = ("", 0)
 
@@ -128,7 +127,7 @@ def code_of(call: Call | AttemptCall, result: AttemptResult) -> str:
 
 async def recorded(call: Call, result: AttemptResult, code: str, number: int, wait: int | None) -> Kept:
     """`record`, with what is large searched for secrets off the loop before."""
-    return await searched(lambda: record(call, result, code, number, wait, ask=True))
+    return await call.run.searched(lambda: record(call, result, code, number, wait, ask=True))
 
 
 def record(call: Call, result: AttemptResult, code: str, number: int, wait: int | None, *, ask: bool = False) -> Kept:

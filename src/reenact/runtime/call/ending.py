@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from reenact.contracts.artifacts import EffectStatus
 from reenact.contracts.outcome import Observability, StructuredOutcome
 from reenact.contracts.references import escape_encrypted_marks
-from reenact.record.outcomes import build_outcome, denied_outcome_of, with_output
+from reenact.record.outcomes import build_outcome, denied_outcome_of, span_id_of, with_output
 from reenact.runtime.call import artifacts
 from reenact.runtime.call.call import Call
 from reenact.runtime.effects.source import PersonSaid
@@ -117,7 +117,7 @@ def serve(call: Call, earlier: StructuredOutcome, output: object, served_from: s
         run_id=run.run_id,
         step_id=call.step.step_id,
         side_effects=[],
-        observability=Observability(backend_retries=0, span_id=None, trace_id=trace.trace_id),
+        observability=Observability(backend_retries=0, span_id=span_id_of(trace.trace_id), trace_id=trace.trace_id),
         details=dict(sorted({**(earlier.details or {}), "served_from": served_from}.items())),
         timestamp=now,
     )

@@ -220,7 +220,7 @@ async def leave_none_behind() -> None:
     others = asyncio.all_tasks() - {asyncio.current_task()}
     if not others:
         return
-    for task in others:
+    for task in others:  # reenact: ignore[RN206] all of them are cancelled, in whatever order
         task.cancel()
     _, deaf = await asyncio.wait(others, timeout=GRACE_S)
     for task in deaf:

@@ -18,7 +18,6 @@ from reenact.runtime.people import votes
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.runtime.run import Run
 from reenact.runtime.writing.checkpoint_state import encoded, fresh_gate, read_past, remembered_gate
-from reenact.runtime.writing.redaction import searched
 
 BeforeSeal = Callable[[RunStatus], Awaitable[None]]
 """Called when every step has ended: the last moment at which a run can say something about itself."""
@@ -41,7 +40,7 @@ async def run_plan(run: Run, before_seal: BeforeSeal | None = None) -> RunStatus
         if resumed:
             begin.hold_without_skill(run, step, step.definition_digest)
         begin_turn(run, step)
-        call = await searched(partial(next_call, run, step))
+        call = await run.searched(partial(next_call, run, step))
         stopped = aborts(step, await drive(call))
         index += 1
         if journal.is_large:

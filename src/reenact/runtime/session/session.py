@@ -33,7 +33,6 @@ from reenact.runtime.session.arguments import (
     spoken_parameters,
 )
 from reenact.runtime.session.foreign import ForeignTools
-from reenact.runtime.writing.redaction import searched
 
 
 class Session(ForeignTools):
@@ -190,7 +189,7 @@ class Session(ForeignTools):
             return await self._found(found, asked)
         if self._unanswered is not None and self._unanswered.calls:
             await self._unanswered.record(self._run, asked.lane)
-        call = await searched(lambda: self._begun(asked))
+        call = await self._run.searched(lambda: self._begun(asked))
         if on_progress is not None:
             self._engine.on_progress[call.run.run_id, call.step.step_id] = on_progress
         try:

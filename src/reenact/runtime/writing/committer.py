@@ -139,7 +139,7 @@ class WriterThread:
     def _work(self) -> None:
         while batch := self._next():
             done = self._done(batch)
-            for loop in {order.loop for order in batch}:
+            for loop in dict.fromkeys(order.loop for order in batch):
                 tell(loop, [(order, result) for order, result in done if order.loop is loop])
             del batch, done  # nothing is held while it waits
 

@@ -287,12 +287,3 @@ def texts(value: object) -> Iterator[str]:
     elif isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
             yield from texts(item)
-
-
-async def searched(make: Callable[[], T]) -> T:
-    """What `make` gives once each of its large values was searched; it is asked again after each."""
-    while True:
-        try:
-            return make()
-        except LargeValue as large:
-            await large.search()

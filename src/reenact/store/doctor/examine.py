@@ -79,7 +79,7 @@ def last_time(looked: Examination) -> int:
         last = run.last_commit()  # that it cannot be read is told with its run
         body = b"" if last is None or last.body is None else last.body
         texts |= {found.decode() for found in TIME.findall(body)}
-    for text in texts:
+    for text in sorted(texts):
         try:
             times.append(parse_ts(text))
         except ReenactError:

@@ -61,7 +61,7 @@ def lint(
         _write(output, text)
         say(summary(report))
     for one in report.unreadable:
-        say(f"error: {one.file!r} cannot be read: {one.reason}", err=True)
+        say(f"error: {one.file!r} cannot be read: {one.reason} [IO_ERROR]", err=True)
     code = report.exit_code(threshold)
     if code:
         raise typer.Exit(code)

@@ -96,9 +96,9 @@ def refuse(error: PlannerError, *, as_json: bool) -> NoReturn:
     import msgspec
 
     from reenact.cli.exits import FAILED
-    from reenact.cli.screens.printing import one_line, print_json
+    from reenact.cli.screens.printing import one_line, print_json, say
 
     if as_json:
         print_json({"error": {**msgspec.to_builtins(error), "retryable": error.retryable}})
-    say(f"error: {error.code}: {one_line(error.message)}", err=True)
+    say(f"error: {one_line(error.message)} [{error.code}]", err=True)
     raise typer.Exit(FAILED)

@@ -26,19 +26,21 @@ def rerun(
 ) -> None:
     """Run a report's recorded command again, in a git work tree at its recorded commit.
 
-    It shows the command first and asks. The work tree is kept for its results, unless --remove.
+    It shows the command first and asks; until then no file is checked out and nothing of the repository runs. The work
+    tree is kept for its results, unless --remove.
 
     Exit codes: 0 the command ended with 0, 1 it did not, 2 nothing to run, 4 not agreed to.
     """
-    from reenact.provenance.capture.rerun import Checkout, load_recorded, localized, run_recorded
+    from reenact.provenance.capture.rerun import Checkout, load_recorded, run_recorded
 
     recorded = load_recorded(report, root)
     with Checkout(recorded, into) as checkout:
-        arguments = localized(recorded, checkout.root)
+        arguments = checkout.localized(recorded)
         _show(report, recorded, arguments, checkout.root)
         if not yes and not _agreed():
             _say("not run; the work tree is removed")
             raise typer.Exit(4)
+        checkout.check_out()
         code = run_recorded(arguments, checkout.root, output=sys.stderr if as_json else None)
         checkout.keep = not remove
         _say(f"the command ended with exit code {code}")
@@ -56,7 +58,7 @@ def _show(report: str, recorded: Recorded, arguments: list[str], place: Path) ->
     from reenact.provenance.verify.verify import Verifier
 
     _say(f"report {printable(report)}")
-    _say(f"commit {recorded.commit}, checked out at {place}")
+    _say(f"commit {recorded.commit}, goes to {place}")
     with Verifier(at_commit=True, root=recorded.root) as verifier:
         for check in verifier.verify(report).checks:
             if check.path:

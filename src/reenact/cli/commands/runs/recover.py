@@ -84,7 +84,9 @@ def show(recovered: list[RunResult], advice: Advice, *, as_json: bool) -> None:
         if result.error is None:
             lines += result_lines(result, advice)
         else:
-            lines.append([(f"run {result.run_id} left as it is: {one_line(str(result.error))}", "yellow")])
+            lines.append(
+                [(f"run {result.run_id} left as it is: {one_line(str(result.error))} [{result.error.code}]", "yellow")]
+            )
     print_lines(lines or [[("nothing to recover", "")]])
 
 
@@ -92,5 +94,6 @@ def as_document(result: RunResult) -> dict[str, object]:
     from reenact.record.result import result_document
 
     if result.error is None:
-        return {**result_document(result), "error": None}
-    return {"run_id": result.run_id, "status": result.status, "error": str(result.error)}
+        return {**result_document(result), "error": None, "error_code": None}
+    told = {"error": str(result.error), "error_code": result.error.code}
+    return {"run_id": result.run_id, "status": result.status, **told}

@@ -19,23 +19,31 @@ if TYPE_CHECKING:
 BreakersOption = Annotated[
     bool, typer.Option("--allow-breakers", help="Go on although a skill, a policy or the taxonomy changed.")
 ]
+ModeOption = Annotated[
+    str | None, typer.Option("--mode", metavar="MODE", help="mock_replay (the default), full_replay or dry_run.")
+]
+RetryOption = Annotated[
+    bool,
+    typer.Option("--retry-failed", help="full_replay: make what failed or was not reached; skip what succeeded."),
+]
 Names = list[str] | None
+SkipOption = Annotated[
+    Names, typer.Option("--skip", metavar="STEP|read|write", help="full_replay: take the recorded effect.")
+]
 
 
 def replay(
     run: TargetArgument,
-    mode: Annotated[
-        str, typer.Option("--mode", metavar="MODE", help="mock_replay, full_replay or dry_run.")
-    ] = "mock_replay",
+    mode: ModeOption = None,
     execute: Annotated[
         Names, typer.Option("--execute", metavar="STEP|read", help="full_replay: call it again; may be given again.")
     ] = None,
-    skip: Annotated[
-        Names, typer.Option("--skip", metavar="STEP|read|write", help="full_replay: take the recorded effect.")
-    ] = None,
+    skip: SkipOption = None,
     check: Annotated[
         Names, typer.Option("--check", metavar="STEP|read|write", help="full_replay: ask the skill's read-back.")
     ] = None,
+    *,
+    retry_failed: RetryOption = False,
     allow_breakers: BreakersOption = False,
     trust_plan: TrustOption = False,
     host_policy: HostPolicyOption = None,
@@ -48,10 +56,12 @@ def replay(
 
     mock_replay serves every recorded attempt: no network, no sleep, no model, no skill code needed, and nothing is
     written. full_replay calls live, as a new run linked to the original; writes are skipped unless their step is named
-    with --execute. dry_run touches nothing and estimates.
+    with --execute. --retry-failed is a full_replay that makes what failed, and whatever was never reached. dry_run
+    touches nothing and estimates.
 
-    Exit codes: 0 it behaved the same; 1 it differed, or something stands in its way; 3 the store or folder cannot be
-    used; 4 the recorded run has not ended, or the new one waits.
+    Exit codes: 0 it behaved the same, or what had failed succeeded when it was retried; 1 the runtime differed, nothing
+    was compared, what was retried failed again, or something stands in its way; 3 the store or folder cannot be used;
+    4 the recorded run has not ended, or the new one waits; 5 the world differed, and the runtime did not.
     """
     from reenact.cli.advice import Advice
     from reenact.cli.interrupting import conduct
@@ -60,7 +70,7 @@ def replay(
     from reenact.cli.screens.progress import choose_progress
     from reenact.replay.api import replay as replay_run
 
-    progress = choose_progress(as_json=as_json)
+    mode, progress = mode or ("full_replay" if retry_failed else "mock_replay"), choose_progress(as_json=as_json)
     policy = policy_of(host_policy, trust_plan=trust_plan)
     where = place(store, run, mode, save=save, skills=skills, listeners=(progress,), policy=policy)
     result = conduct(
@@ -72,6 +82,7 @@ def replay(
             execute=execute or (),
             skip=skip or (),
             check=check or (),
+            retry_failed=retry_failed,
             allow_breakers=allow_breakers,
             save=save,
             trust_plan=trust_plan,
@@ -110,9 +121,11 @@ def place(
 def show(result: ReplayResult, *, as_json: bool) -> None:
     from reenact.cli.screens.printing import one_line, print_json
     from reenact.replay.compare.render import comparison_document, text_lines
+    from reenact.replay.modes.notes import trace_record
 
     if as_json:
         document = comparison_document(result)
+        document |= {name: value for name, value in trace_record(result.run_id, result).items() if name != "schema"}
         if result.mode in ("full_replay", "fork"):
             document["run_id"] = result.run_id
         print_json(document)

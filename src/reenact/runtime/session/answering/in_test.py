@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from reenact.contracts.records import Attempt
+from reenact.contracts.stability import without_fields
 from reenact.errors import Diverged, SecretError, UsageError
 from reenact.runtime.call.dispatch import code_of
 from reenact.runtime.effects.live import LiveSource
@@ -102,6 +103,8 @@ class ToolsToday:
         recorded = self._redactor.decrypt(call.step.outcome().output)
         if recorded is None or self._redactor.why_shut(recorded) is not None:
             return  # it was erased, or its key is not here: whoever is to get it is told so
+        expected_to_differ = () if step.skill is None else step.skill.metadata.nondeterministic
+        recorded, output = (without_fields(side, expected_to_differ) for side in (recorded, output))
         if is_as_recorded(self._redactor, recorded, output, step.redact_hints):
             return
         before, now = (self._redactor.mark(side, step.redact_hints) for side in (recorded, output))
