@@ -1,4 +1,4 @@
-"""Two hundred secrets in twenty encodings and more, through every door: nothing that is left holds one."""
+"""Secrets in twenty encodings and more, through every door: nothing that is left holds one. `make torture` plants 200."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tests.attacks.planted_secrets import DOORS, ENCODINGS, campaign
 SEED = 20261116
 
 
-def test_none_of_two_hundred_is_found(capsys: pytest.CaptureFixture[str]) -> None:
-    found, counts = campaign(200, SEED, 1)
+def test_none_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+    found, counts = campaign(80, SEED, 1)
     with capsys.disabled():
         print(f"\nplanted secrets: {dict(counts)}, seed {SEED}")  # a campaign says what it counted
     assert found == []
-    assert counts["secrets"] == 200
-    assert counts["planted"] >= 200 * 20
+    assert counts["secrets"] == 80
+    assert counts["planted"] >= 80 * 20
     assert len(ENCODINGS) >= 20
-    assert all(counts[f"through {door}"] >= 5 for door in DOORS)
+    assert all(counts[f"through {door}"] >= 4 for door in DOORS)
 
 
 def test_the_campaign_would_find_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ MAIL = {"to": ["ann@example.org"], "subject": "s", "body": "b", "sender": "a@exa
     [
         "a,evil@x.y", "a@b.c,evil@x.y", "a@b.c;evil@x.y", "a@b.c evil@x.y", "a@b.c\nevil@x.y", "a@b.c\r\nBcc: evil@x.y",
         "Ann <evil@x.y>", "<evil@x.y>", '"a,b"@x.y', "=?utf-8?q?evil=40x.y=2C?=@x.y", "a(comment)@x.y", "group:a@x.y;",
-        "@route:a@x.y", "a@b@x.y", "a@[127.0.0.1]", "a@x.y>", "a@", "@x.y", "a@x.y\x00", "a@x.y\u202e", "a@-x.y",
+        "@route:a@x.y", "a@b@x.y", "a@[127.0.0.1]", "a@x.y>", "ab@", "@x.y", "a@x.y\x00", "a@x.y\u202e", "a@-x.y",
     ],
 )  # fmt: skip
 def test_one_item_is_one_recipient(field: str, address: str) -> None:

@@ -15,8 +15,8 @@ from reenact.errors import ConcurrentExecution, LockAcquireFailed
 from reenact.runtime import run as run_module
 from reenact.runtime.conduct import conduct
 from reenact.runtime.opening import reopen
-from reenact.runtime.writing import heartbeat
 from reenact.skills.skill import Skill
+from reenact.store import heartbeat
 from tests.crash.harness import KILLED, SKILLS, Stage, check_survived, in_child, look
 from tests.crash.world import Ledger
 from tests.runtime.clocks import LaterClock

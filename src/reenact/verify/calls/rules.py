@@ -145,7 +145,7 @@ def policy_of(plan: Plan, index: int) -> RetryRules:
 def retry_problem(retried: Retried, policy: RetryRules, run: Run) -> Problem | None:
     record, facts = retried.record, retried.record.facts
     assert facts is not None
-    if facts.http_status == CONFLICT:
+    if facts.http_status == CONFLICT or record.code == "ERR_HTTP_409":
         return None
     if policy.max_retries is not UNSET and record.attempt >= policy.max_retries:
         return Problem("RETRY_MISMATCH", "the policy allows fewer retries", policy.max_retries, record.attempt + 1)

@@ -52,9 +52,7 @@ def resolve(
     if as_json:
         print_json({"run_id": run_id, "step_id": step, "resolution": chosen[0], "recorded": recorded})
     elif not recorded:
-        typer.echo(
-            f"step {step} of run {run_id}: left for whoever has the session open, who hears it when the block ends"
-        )
+        say(f"step {step} of run {run_id}: left for whoever has the session open, who hears it when the block ends")
     else:
         go_on = Advice(store, skills or ()).after_a_word(row)
         output_is = ", its output is null" if succeeded and output is None else ""
