@@ -6,6 +6,7 @@ CREATE TABLE notes (
     kid TEXT NOT NULL, signature BLOB NOT NULL, record BLOB
 );
 CREATE INDEX notes_by_digest ON notes (digest);
+CREATE INDEX notes_with_records ON notes (schema) WHERE record IS NOT NULL;
 
 CREATE TRIGGER notes_are_not_updated BEFORE UPDATE ON notes
 BEGIN SELECT RAISE(ABORT, 'notes are append-only'); END;
