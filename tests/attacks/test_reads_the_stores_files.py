@@ -20,7 +20,7 @@ NOT_THERE_YET = ["store.db-journal", "store.db.key.0123456789abcdef", "store.db.
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> Runtime:
-    made = Runtime(tmp_path / "store.db")
+    made = Runtime(tmp_path / "store.db", policy={"workspaces": ["/"]})  # the most that a host can give
     (tmp_path / f"store.db{SUFFIX}").write_text("x" * 44, encoding="utf-8")
     return made
 

@@ -107,6 +107,7 @@ def test_processes_that_make_it_at_once_agree_on_one(file: Path) -> None:
 
 def test_what_is_no_key_is_told_and_not_written_over(tmp_path: Path, file: Path) -> None:
     file.write_text("my notes")
+    file.chmod(0o600)
     with pytest.raises(StoreUnavailable, match=r"encryption-key is damaged"):
         Bench(tmp_path, log_in, use).runtime.run(PLAN)
     assert file.read_text() == "my notes"
@@ -167,6 +168,7 @@ def test_a_program_that_is_started_again_without_the_key_is_told_so_and_calls_no
         loop(tmp_path)
     assert (made(str(tmp_path)), file.exists()) == (made_then, False)
     file.write_text(kept)
+    file.chmod(0o600)
     assert len(loop(tmp_path)) == 4
 
 
@@ -243,6 +245,7 @@ def test_a_run_that_needs_a_lost_key_is_held_and_goes_on_when_it_is_back(tmp_pat
         assert "needs a value that is encrypted: set REENACT_SEAL_KEY to the key that is called" in held.out + held.err
         assert str(file) in held.out + held.err
     file.write_text(f"another-key-made-meanwhile\n{text}")
+    file.chmod(0o600)
     assert command("resume", "last", *SKILLS).code == 0
     clean(tmp_path)
 
@@ -264,6 +267,7 @@ def test_a_served_answer_that_cannot_be_opened_says_so_and_nothing_is_called(tmp
     with pytest.raises(SecretError, match="the recorded answer of step c1 is encrypted: set REENACT_SEAL_KEY"):
         Redactor(Secrets(), (), bench.store.encryption_file).answer(recorded.outcome())
     file.write_text(kept + file.read_text())  # what was recorded meanwhile has a key of its own
+    file.chmod(0o600)
     with Bench(tmp_path, ask).runtime.session(resume=session.run_id) as last:
         served = last.call("ask", parameters, idempotency_key="k")
     assert (json.dumps(served.output), made(str(tmp_path))) == (json.dumps(first.output), 1)
@@ -282,12 +286,13 @@ def test_the_doctor_tells_of_it(reenact: Command, tmp_path: Path, file: Path) ->
     assert reenact("run", path, *SKILLS).code == 0
     assert (finding()["verdict"], finding()["says"]) == ("ok", f"{file}, mode 600")
     file.chmod(0o644)
-    assert (finding()["verdict"], finding()["do"]) == ("warning", f"chmod 600 {file}")
+    assert (finding()["verdict"], finding()["do"]) == ("trouble", f"chmod 600 {file}")
     text = file.read_text()
     file.unlink()
     assert finding()["verdict"] == "warning"
     assert key_name(KeyFile(None).first()) not in finding()["says"]
     file.write_text("short")
+    file.chmod(0o600)
     assert finding()["verdict"] == "trouble"
     file.write_text(text)
     file.chmod(0o600)

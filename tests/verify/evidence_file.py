@@ -18,6 +18,7 @@ from reenact.replay.runtime import Runtime
 from reenact.runtime.call.doubt import Late
 from reenact.store.base import PAYLOAD_BITS, LateEffect
 from reenact.store.checks.verification import RunVerification, verify_run
+from reenact.store.keys.keeping import rotate_key
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.canonical import canonicalize
 from tests.store.checks.store_file import COMMIT_BITS, REGISTRY, erase_step, kill_plan, query, run_plan
@@ -37,7 +38,7 @@ class EvidenceFile:
         self.erased = run_plan(path)
         erase_step(path, self.erased, "keyed")
         self.plan = run_that_took_over(path)
-        Path(f"{path}.key").unlink()  # the store makes another one
+        rotate_key(SqliteStore(str(path)), who="ops")
         self.session = run_session(path)
         self.open = kill_plan(path, "before_seal")
         with closing(sqlite3.connect(path, isolation_level=None)) as db:

@@ -13,13 +13,14 @@ from reenact.store.base import LateEffect
 from reenact.store.sqlite.store import SqliteStore
 from tests.store.checks.store_file import erase_step, run_plan
 
-EVIDENCE = ("commits", "payloads", "erasures", "late_effects", "keys")
+EVIDENCE = ("commits", "payloads", "erasures", "late_effects", "keys", "notes")
 CONTENT = {
     "commits": "body = x'00'",
     "payloads": "body = x'00'",
     "erasures": "body = x'00'",
     "late_effects": "body = x'00'",
     "keys": "public_key = 'another'",
+    "notes": "kid = 'another'",
 }
 
 

@@ -14,7 +14,19 @@ from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, hmac_hex, sha256_hex
 from reenact.values.ids import project_uuid7
 from reenact.verify import CODES
-from tools.vectors.pieces import KEY_SECRET, Json, plan_hash, salt, tree_root
+from tools.vectors.pieces import (
+    KEY_SECRET,
+    Json,
+    at,
+    b64,
+    key_of,
+    kid_of,
+    plan_hash,
+    public_bytes,
+    salt,
+    tree_root,
+    uid,
+)
 from tools.vectors.scenarios import SKILLS, lost_answer, refusals, session, three_steps
 from tools.vectors.writer import Run, bundle_files, erasure
 
@@ -48,7 +60,35 @@ def canonical(value: Any) -> str:
 
 def examples() -> dict[str, str]:
     """Name of a block to the text that stands in it."""
-    return {**journal_examples(), **value_examples(), **run_examples()}
+    return {**journal_examples(), **value_examples(), **run_examples(), **note_examples()}
+
+
+def note_examples() -> dict[str, str]:
+    """A rotation, and the note by which the old key vouches for the new one."""
+    old, new, store_id = key_of("store"), key_of("next"), uid(1)
+    record = {
+        "new_key": b64(public_bytes(new)),
+        "new_kid": kid_of(new),
+        "old_kid": kid_of(old),
+        "schema": "reenact.key_rotation.v1",
+        "ts": at(0),
+        "who": "ada",
+    }
+    raw = canonicalize(record)
+    signed = f"{record['schema']}\n{store_id}\n{sha256_hex(raw)}\n"
+    lines = [
+        f"record     {raw.decode()}",
+        f"digest     {sha256_hex(raw)}",
+        f"store_id   {store_id}",
+        f"text       {json_text(signed)}",
+        f"kid        {kid_of(old)}",
+        f"signature  {old.sign(signed.encode()).hex()}",
+    ]
+    return {"note": fenced("\n".join(lines), "text")}
+
+
+def json_text(text: str) -> str:
+    return canonicalize(text).decode()
 
 
 def journal_examples() -> dict[str, str]:

@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "resolve": ("commands.people.resolve", "Decide a call that is in doubt."),
     "cancel": ("commands.people.cancel", "End a run that shall not go on."),
     "erase": ("commands.evidence.erase", "Take values out of a store; the chain stays whole."),
+    "keys": ("commands.evidence.keys", "List, make, rotate and replace the keys that sign for a store."),
     "doctor": ("commands.evidence.doctor", "Look at the store and say what to do."),
     "export": ("commands.evidence.export", "Write a run's evidence to a folder."),
     "verify": ("commands.evidence.verify", "Check a run or an exported folder."),

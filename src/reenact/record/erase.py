@@ -12,11 +12,9 @@ from reenact.journal.lines import Line
 from reenact.journal.run_fold import RunFold
 from reenact.record.reader import RunReader
 from reenact.store.base import Erasing, Store
+from reenact.store.erasures import LONGEST_NAME, LONGEST_REASON
 from reenact.store.owner import owner_name
 from reenact.values.clock import Clock, SystemClock
-
-LONGEST_NAME = 255
-LONGEST_REASON = 1000
 
 
 class Named:

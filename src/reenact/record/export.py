@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -20,8 +21,10 @@ from reenact.store.private_file import new_private
 from reenact.values.canonical import canonicalize, parse_canonical
 from reenact.values.digest import digest
 from reenact.verify.folder import MAX_FILE_BYTES
+from reenact.verify.signed.notes import ERASURES, REPLACEMENT, ROTATION, SIGNING, NoteRow
 from reenact.version import __version__
 
+KEY_NOTES = (SIGNING, ROTATION, REPLACEMENT)
 PayloadMode = Literal["full", "none"]
 
 
@@ -89,6 +92,8 @@ class _Bundle:
         self.envelopes = StoredEnvelopes(run)
         self.files: dict[str, str] = {}
         self.named: dict[str, None] = {}
+        self.signed: list[str] = []
+        """Digests of the erasure records that come along."""
         self.plan: str | None = None
         self.is_session = False
         self.seal: Mapping[str, Any] | None = None
@@ -103,6 +108,7 @@ class _Bundle:
         if self.seal is not None:
             self.put("seal.json", canonicalize(self.seal) + b"\n")
         self.put("keys.json", canonicalize(self.evidence.keys()) + b"\n")
+        self.write_notes()
         manifest: dict[str, object] = {
             "schema": "reenact.bundle.v1",
             "run_id": self.run_id,
@@ -180,13 +186,44 @@ class _Bundle:
         whole = canonicalize(whole_plan(document, value_of)) if document.get("steps") else content
         return whole if room > 0 and len(whole) < MAX_FILE_BYTES else content
 
+    def write_notes(self) -> None:
+        """Who signs for the store, and what was signed about this run: its seal, and what was erased of it."""
+        source = self.evidence.notes()
+        seal_digest = "" if self.seal is None else str(self.seal.get("seal_digest"))
+        rows = [
+            row
+            for row in source.with_records()
+            if row.schema in KEY_NOTES or (row.schema == ERASURES and seals(row.record, seal_digest))
+        ]
+        for signed in (seal_digest, *self.signed):
+            rows += [row for row in source.about(signed) if row.record is None]
+        if rows:
+            self.put("notes.jsonl", b"".join(canonicalize(note_line(row)) + b"\n" for row in rows))
+
     def write_erasures(self) -> set[str]:
         """The records for commitments of this run, in the order of the store's chain; which commitments they erase."""
         records = []
         for row in self.evidence.erasures():
-            commitment = next(read_lines(row.body), {}).get("commitment")
+            record = next(read_lines(row.body), {})
+            commitment = record.get("commitment")
             if commitment in self.named:
+                self.signed.append(str(record.get("digest")))
                 records.append((str(commitment), row.body.removesuffix(b"\n") + b"\n"))
         if records:
             self.put("erasures.jsonl", b"".join(body for _, body in records))
         return {commitment for commitment, _ in records}
+
+
+def seals(record: object, seal_digest: str) -> bool:
+    said = next(read_lines(record), {}) if isinstance(record, bytes) else {}
+    return said.get("seal_digest") == seal_digest
+
+
+def note_line(row: NoteRow) -> dict[str, object]:
+    """A note as it stands in `notes.jsonl`: its record is a value there."""
+    if not isinstance(row.signature, bytes) or not isinstance(row.record, bytes | None):
+        raise DamagedRecord(f"a note cannot be read ({row.where.row}); see `reenact verify`")
+    signature = urlsafe_b64encode(row.signature).rstrip(b"=").decode()
+    line = {"schema": row.schema, "store_id": row.store_id, "digest": row.digest, "kid": row.kid}
+    record = None if row.record is None else parse_canonical(row.record)
+    return {**line, "signature": signature, "record": record}

@@ -116,13 +116,16 @@ def read_recording(store: Store, run_id: str) -> Recording:
 def verify_recording(store: Store, row: RunRow) -> None:
     """The verifier's word before anything is replayed."""
     evidence = _Evidence(store, row.run_id)
-    report = verify_lines(
-        evidence.bodies(),
-        evidence,
-        keys=store.public_keys(),
-        erasures=store.erasures(),
-        whole_erasures=True,
-    )
+    with store.evidence() as lying:
+        report = verify_lines(
+            evidence.bodies(),
+            evidence,
+            keys=store.public_keys(),
+            notes=lying.notes(),
+            store_id=store.store_id,
+            erasures=store.erasures(),
+            whole_erasures=True,
+        )
     refuse_broken(report, f"run {row.run_id}")
     if report.run_id != row.run_id:
         raise DamagedRecord(f"run {row.run_id}: its journal is that of run {report.run_id}; nothing is replayed")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
 from reenact.contracts.records import RunMode
-from reenact.errors import UsageError
+from reenact.errors import KeyUnavailable, UsageError
 from reenact.journal.run_fold import RunFold
 from reenact.runtime.call.capability import Mint
 from reenact.runtime.effects.secrets import Secrets
@@ -25,6 +26,7 @@ from reenact.store.base import Store
 from reenact.store.heartbeat import Heartbeat
 from reenact.store.open import open_store
 from reenact.store.owner import owner_name
+from reenact.store.signing import SigningKey
 from reenact.values.clock import Clock, SystemClock
 
 
@@ -76,9 +78,25 @@ class Engine:
         self.unrecorded_reads = unrecorded_reads
         self.tool_registries = registries
         self.owner = owner_name(self.clock.random_bytes(8).hex())
-        self.mint = Mint(self.store.signing_key, self.store.store_id)
+        self.mints: dict[str, Mint] = {}
+        with suppress(KeyUnavailable):  # what was recorded can be read and replayed without it
+            assert self.mint.kid
         self.heartbeat = Heartbeat(self.store)
         self.committer = Committer(self.store)
+
+    @property
+    def mint(self) -> Mint:
+        """Of the key that signs for new runs; KeyUnavailable where it is not here."""
+        return self._mint(self.store.signing_key)
+
+    def mint_for(self, run_id: str, kid: str) -> Mint:
+        """Of the key that a run which began with `kid` goes on with; KeyUnavailable where it is not here."""
+        return self._mint(self.store.key_for(run_id, kid))
+
+    def _mint(self, key: SigningKey) -> Mint:
+        if key.kid not in self.mints:
+            self.mints[key.kid] = Mint(key, self.store.store_id)
+        return self.mints[key.kid]
 
     def mode(self, fold: RunFold) -> Mode:
         """How this run goes on; a replay needs to know its original."""

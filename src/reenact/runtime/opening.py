@@ -79,7 +79,7 @@ def begin(
         started_at=started_at, dedupe_key=dedupe_key, session=session,
     )  # fmt: skip
     journal.run(record, new_run)
-    run = assemble(engine, plan, journal, source, original_run_id or new_id)
+    run = assemble(engine, plan, journal, source, original_run_id or new_id, engine.mint.kid)
     run.listeners.tell(Notice(kind="run_started", run_id=new_id, steps=len(plan.plan.steps) if is_plan else None))
     return run
 
@@ -91,6 +91,7 @@ def reopen(engine: Engine, run_id: str, read: Callable[[Engine, str], Interrupte
     """
     refuse_while_importing()
     store, clock = engine.store, engine.clock
+    kid = engine.mint_for(run_id, RunReader(store, run_id).record().capability_key).kid  # without it nothing is claimed
     lease = store.acquire(run_id, engine.owner)
     try:
         past = (read or read_plan)(engine, run_id)
@@ -104,7 +105,7 @@ def reopen(engine: Engine, run_id: str, read: Callable[[Engine, str], Interrupte
     journal = RunWriter(engine.committer, past.fold, book, clock, lease=lease, owner=engine.owner)
     record = past.fold.record
     original = record.parent_run if record is not None and record.mode != "live" else None
-    run = assemble(engine, past.plan, journal, past.source, original or run_id)
+    run = assemble(engine, past.plan, journal, past.source, original or run_id, kid)
     run.read_from = past.read_from
     run.forbidden = engine.policy.forbids(past.plan.plan, engine.plan_secrets, is_session=past.plan.is_session)
     return run
@@ -118,7 +119,9 @@ def read_plan(engine: Engine, run_id: str) -> Interrupted:
     return Interrupted(recovered.fold, bound, source, str(recovered))
 
 
-def assemble(engine: Engine, plan: RunPlan, journal: RunWriter, source: EffectSource, original_run_id: str) -> Run:
+def assemble(
+    engine: Engine, plan: RunPlan, journal: RunWriter, source: EffectSource, original_run_id: str, kid: str
+) -> Run:
     """The parts of a run put together."""
     record = journal.fold.record
     return Run(
@@ -130,7 +133,7 @@ def assemble(engine: Engine, plan: RunPlan, journal: RunWriter, source: EffectSo
         money=Money(plan, journal, engine.store, engine.clock),
         gates=gates_of(plan, journal, source, engine.supervisor, engine.supervisor_timeout_s),
         listeners=Listeners(engine.listeners, journal.after_commit, "live" if record is None else record.mode),
-        mint=engine.mint,
+        mint=engine.mints[kid],
         original_run_id=original_run_id,
         unrecorded=Unrecorded(engine.unrecorded_reads),
     )

@@ -25,6 +25,8 @@ from msgspec import Struct
 from reenact.contracts.records import RunKind, RunMode, RunStatus, Seal
 from reenact.skills.services import KeyValueService, StoreFiles
 from reenact.store.encryption import KeyFile
+from reenact.store.keys.here import KeysHere
+from reenact.store.keys.history import KeyHistory, Replacement, Rotation
 from reenact.store.signing import SigningKey
 
 if TYPE_CHECKING:
@@ -239,6 +241,29 @@ class Erasing:
     reason: str
 
 
+class KeyKeeper(Protocol):
+    """Which keys sign for a store: those on record, and those that are here."""
+
+    here: KeysHere
+
+    def history(self) -> KeyHistory: ...
+    def on_record(self) -> dict[str, str]: ...
+    def own_key(self) -> SigningKey: ...
+    def key_for(self, run_id: str, run_no: int, kid: str) -> SigningKey: ...
+    def needing(self, history: KeyHistory) -> list[NeedingRun]: ...
+    def rotate(self, who: str) -> Rotation: ...
+    def replace(self, who: str, reason: str, is_sound: Callable[[str], bool]) -> list[Replacement]: ...
+
+
+class NeedingRun(NamedTuple):
+    """A run that has not ended, and the key that it needs to go on."""
+
+    run_id: str
+    commits: int
+    head: str
+    kid: str
+
+
 class Store(Protocol):
     """Where runs are kept. Methods may be called from any thread."""
 
@@ -255,11 +280,14 @@ class Store(Protocol):
     None where no key would be kept: what is like a secret is then taken out for good.
     """
 
+    key_table: KeyKeeper
     files: StoreFiles
     """Those that it lies in, and its keys: for whoever keeps others from them."""
 
     @property
     def signing_key(self) -> SigningKey: ...
+    def key_of(self, kid: str) -> SigningKey | None: ...
+    def key_for(self, run_id: str, kid: str) -> SigningKey: ...
 
     def append(self, unit: Unit, lease: Lease | None, *, owner: str = "") -> Appended: ...
     def append_many(self, units: list[tuple[Unit, Lease | None, str]]) -> list[Appended | Exception]: ...

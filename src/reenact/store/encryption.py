@@ -13,7 +13,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from reenact.errors import SecretError, StoreUnavailable
-from reenact.store.private_file import make_private_file
+from reenact.store.private_file import make_private_file, read_private_file
 from reenact.values.canonical import canonicalize, parse_canonical
 
 KEY_VARIABLE = "REENACT_SEAL_KEY"
@@ -111,12 +111,7 @@ def given_key() -> bytes | None:
 
 def read_keys(path: Path) -> tuple[bytes, ...]:
     """The keys in a file; FileNotFoundError where there is none."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="surrogateescape").split()
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise StoreUnavailable(f"{WHAT} {path} cannot be read: {error.strerror}") from None
+    lines = read_private_file(path, WHAT).decode("utf-8", "surrogateescape").split()
     if not lines or any(len(line) < SHORTEST_KEY for line in lines):
         raise StoreUnavailable(f"{WHAT} {path} is damaged; put it back from a backup, or move it away to begin anew")
     return tuple(map(key_of, lines))

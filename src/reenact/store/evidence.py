@@ -14,6 +14,7 @@ from reenact.errors import ChecksumMismatch, RunNotFound
 from reenact.store.base import PAYLOAD_BITS
 from reenact.store.damage import NO_BLOB
 from reenact.store.naming import read_lines
+from reenact.verify.signed.notes import NoteSource
 
 COMMITS_PER_RUN = 1 << 24
 PAYLOADS_PER_COMMIT = 1 << PAYLOAD_BITS
@@ -255,6 +256,9 @@ class Evidence(Protocol):
 
     def keys(self) -> dict[str, str]:
         """kid → public key."""
+
+    def notes(self) -> NoteSource:
+        """What was signed beside the journals."""
 
     def key_secret(self) -> bytes | None:
         """What the store makes idempotency keys with; None where it has none yet."""

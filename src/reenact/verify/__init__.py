@@ -6,7 +6,8 @@ break. Imports no store, no runtime and no replay. Begin with `verifier`.
 The steps, as the code repeats them and as `docs/spec/bundle.md` prints them:
 
 1. The manifest is there, canonical and well formed.
-2. Keys and erasure records are well formed; each key is the one that its kid names, each record recomputes.
+2. Keys, notes and erasure records are well formed; each key is the one that its kid names, each record recomputes, each
+   rotation is signed by the key before it, each replacement by the new one, each erasure by a key of the store.
 3. Every line of the journal, in order:
     1. its bytes are the canonical form of a value of a known form, ended by a newline;
     2. each commit has the next number, names the digest of the one before it, and belongs to the run;

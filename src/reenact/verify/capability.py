@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
+from typing import NamedTuple, Protocol
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -36,6 +37,19 @@ def milliseconds(ts: str) -> int | None:
         return None
 
 
+class Hashed(Protocol):
+    def hexdigest(self) -> str: ...
+
+
+class Succession(NamedTuple):
+    """After `commits` of a run, the last of which has the digest `head`, `new_kid` signs instead of a lost key."""
+
+    commits: int
+    head: str
+    old_kid: str
+    new_kid: str
+
+
 class KeyRing:
     """The public keys that signatures are checked with. `unknown` counts those that no key was there for."""
 
@@ -44,6 +58,8 @@ class KeyRing:
         self.verified = self.unknown = 0
         self.issuers: set[str] = set()
         """What the capabilities name as their issuer."""
+        self.successions: Mapping[str, Sequence[Succession]] = {}
+        """By run, in order."""
         for kid, text in (keys or {}).items():
             raw, where = from_base64url(text), Where(file=file, row=f"kid {shown(kid)}")
             if raw is None or len(raw) != 32:
@@ -52,6 +68,24 @@ class KeyRing:
                 findings.add(Problem("KEY_INVALID", "the kid of a key", sha256(raw).hexdigest()[:16], kid), where)
             else:
                 self._keys[kid] = Ed25519PublicKey.from_public_bytes(raw)
+
+    def key(self, kid: str) -> Ed25519PublicKey | None:
+        return self._keys.get(kid)
+
+    def kid_at(self, run_id: str | None, kid: str, commit: int | None) -> str:
+        """The key that signs in a commit of the run that began with `kid`."""
+        for taken in self.successions.get(run_id or "", ()):
+            if taken.old_kid == kid and (commit or 0) > taken.commits:
+                kid = taken.new_kid
+        return kid
+
+    def check_head(self, run_id: str | None, commit: int, body: Hashed) -> Problem | None:
+        """A key that was lost is replaced from one head on, and no other."""
+        for taken in self.successions.get(run_id or "", ()):
+            if taken.commits == commit and taken.head != body.hexdigest():
+                what = "the commit at which the run's key was replaced"
+                return Problem("KEY_HISTORY", what, taken.head, body.hexdigest())
+        return None
 
     def check(self, kid: str, signed: bytes, signature: bytes) -> Problem | None:
         key = self._keys.get(kid)

@@ -184,6 +184,7 @@ class JournalCheck:
     def _close_commit(self) -> None:
         if self._order is not None and self._order.lines == 0:
             self._report(Problem("COMMIT_EMPTY", f"commit {self.commits} holds nothing"))
+        self._report(self.ring.check_head(self.run_id, self.commits, self._body))
 
     def _place(self, kind: str) -> None:
         """Step 3.3: order within the commit."""

@@ -124,11 +124,16 @@ def open_envelope(envelope: bytes, commitment: str) -> Value | Problem:
 
 
 def check_erasures(
-    lines: Iterable[bytes], findings: Findings, *, whole: bool, file: str = "erasures.jsonl"
+    lines: Iterable[bytes],
+    findings: Findings,
+    *,
+    whole: bool,
+    file: str = "erasures.jsonl",
+    seen_at: list[tuple[str, Where]] | None = None,
 ) -> dict[str, str]:
     """The commitments that were erased on record, each with the run that its record names.
 
-    `whole` says that the lines are a store's complete chain.
+    `whole` says that the lines are a store's complete chain; `seen_at` gets digest and place of each record.
     """
     erased: dict[str, str] = {}
     seen: set[str] = set()
@@ -148,6 +153,8 @@ def check_erasures(
             findings.add(problem, where)
         else:
             erased.setdefault(record.commitment, record.run_id)
+        if seen_at is not None:
+            seen_at.append((recomputed, where))
         seen.add(record.digest)
         followed.add(record.prev)
         last = record.digest

@@ -64,6 +64,12 @@ CODES: Final[dict[str, tuple[Aspect, str]]] = {
     "PAYLOAD_CONTENT": ("integrity", "a payload contradicts the record that names it"),
     "PAYLOAD_NOT_ERASED": ("integrity", "a payload is there although a record says that it was erased"),
     "ERASURE_CHAIN": ("integrity", "an erasure record does not recompute, or the chain of them is broken"),
+    "NOTE_MALFORMED": ("integrity", "a signed note is not of the form that it must have"),
+    "KEY_HISTORY": (
+        "authenticity",
+        "a key signs that nobody vouched for, or its rotation or replacement is not signed",
+    ),
+    "ERASURE_SIGNATURE": ("authenticity", "an erasure record is not signed by a key of the store"),
     "SEAL_DIGEST": ("integrity", "the seal's digest does not recompute"),
     "SEAL_HEAD": ("integrity", "the lines before the seal are not those that it names"),
     "SEAL_MISSING": ("completeness", "a seal is known for this run, and the journal does not end with it"),

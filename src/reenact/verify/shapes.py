@@ -339,7 +339,7 @@ class Erasure(Shape):
 FileName = Annotated[
     str,
     Meta(
-        pattern=r"\A(?:journal\.jsonl|plan\.json|seal\.json|erasures\.jsonl|keys\.json"
+        pattern=r"\A(?:journal\.jsonl|plan\.json|seal\.json|erasures\.jsonl|keys\.json|notes\.jsonl"
         r"|REPLAY\.jsonl|RECEIPT\.json|payloads/[0-9a-f]{64})\Z"
     ),
 ]

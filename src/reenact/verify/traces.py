@@ -228,7 +228,8 @@ class Trace:
             token = Token(str(decision.minted_capability))
             self.claims = token.claims
             targets = NO_DISPATCH if of_key else [resource.id for resource in request.resources]
-            yield from check_capability(token, request, decision.ts, scene.run.capability_key, scene.ring, targets)
+            kid = scene.ring.kid_at(scene.run.run_id, scene.run.capability_key, scene.where.commit)
+            yield from check_capability(token, request, decision.ts, kid, scene.ring, targets)
             if targets == NO_DISPATCH and not of_key:
                 yield Problem("CAPABILITY_MISMATCH", "an approval of the supervisor under which nothing may be sent")
 

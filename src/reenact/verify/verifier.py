@@ -17,6 +17,9 @@ from reenact.verify.payloads import PayloadCheck, PayloadSource, check_erasures
 from reenact.verify.plan import is_whole
 from reenact.verify.report import Counts, Findings, Problem, Report, Verdict, Where, shown
 from reenact.verify.shapes import Hex64, Kid, Manifest
+from reenact.verify.signed.erasures import SignedErasures
+from reenact.verify.signed.keys import KeyHistory
+from reenact.verify.signed.notes import FolderNotes, NoteSource
 
 JOURNAL: Final = "journal.jsonl"
 _MAX_VIEW_BYTES: Final = 1 << 32  # of REPLAY.jsonl and RECEIPT.json, which are hashed and not read
@@ -29,6 +32,9 @@ def verify_lines(
     erasures: Iterable[bytes] = (),
     whole_erasures: bool = False,
     keys: Mapping[str, str] | None = None,
+    trusted: Mapping[str, str] | None = None,
+    notes: NoteSource | None = None,
+    store_id: str | None = None,
     key_secret: bytes | None = None,
     expect_seal: bytes | None = None,
     expect_head: str | None = None,
@@ -36,17 +42,21 @@ def verify_lines(
     """Verify one run from its commit bodies, in order; they are read once and not kept.
 
     `payloads` is None where values were left out on purpose. `erasures` are canonical records, one each;
-    `whole_erasures` says that they are a store's complete chain. With the store's `key_secret` idempotency keys are
-    computed again, without it only their form is checked. `expect_seal` is a copy of the seal that was kept
-    elsewhere, `expect_head` the SHA-256 of the last body as its keeper remembers it: with them a cut tail shows.
-    Bad evidence never raises; it is a finding.
+    `whole_erasures` says that they are a store's complete chain. `keys` are those on record, `trusted` those that are
+    believed instead; `notes` is what was signed beside the journal in the store `store_id`. With the store's
+    `key_secret` idempotency keys are computed again, without it only their form is checked. `expect_seal` is a copy of
+    the seal that was kept elsewhere, `expect_head` the SHA-256 of the last body as its keeper remembers it: with them a
+    cut tail shows. Bad evidence never raises; it is a finding.
     """
     findings = Findings()
-    erased = check_erasures(erasures, findings, whole=whole_erasures)
+    signed = _Signed(notes, findings, keys, trusted, store_id)
+    signed.history.check_on_record(keys or {})
+    erased = signed.erasures(erasures, whole=whole_erasures)
     payload_check = PayloadCheck(payloads, erased, findings)
-    check = JournalCheck(payload_check, KeyRing(keys, findings), findings, key_secret=key_secret)
+    check = JournalCheck(payload_check, signed.ring, findings, key_secret=key_secret)
     feed_bodies(check, bodies)
     check.end()
+    signed.end(check)
     if expect_head is not None and check.head != expect_head:
         problem = Problem("HEAD_MISMATCH", "the digest of the last commit", expect_head, check.head)
         findings.add(problem, Where(file=JOURNAL, commit=check.commits))
@@ -93,14 +103,15 @@ class _Bundle:
         # Step 1: the manifest.
         self._read_manifest()
         # Step 2: what the journal is checked with: keys and erasures.
-        ring = KeyRing(self._keys(), self.findings)
-        erased = check_erasures(self._erasures(), self.findings, whole=False)
+        signed = _Signed(self._notes(), self.findings, self._keys(), self.trusted, None)
+        ring, erased = signed.ring, signed.erasures(self._erasures(), whole=False)
         withheld = self.manifest is not None and self.manifest.payloads == "none"
         source = None if withheld else FolderPayloads(self.folder, self.findings)
         payloads = PayloadCheck(source, erased, self.findings)
         # Steps 3 to 5: the journal.
         check = JournalCheck(payloads, ring, self.findings)
         self._journal(check)
+        signed.end(check)
         # Step 6: the copies beside the journal.
         self._seal_copy(check)
         self._plan_copy(check, payloads)
@@ -160,21 +171,28 @@ class _Bundle:
     def _keys(self) -> Mapping[str, str] | None:
         value = self._document("keys.json")
         if value is None:
-            return self.trusted
+            return None
         keys = fit(value, dict[Kid, str], "FILE_MALFORMED")
         if isinstance(keys, Problem):
             self.findings.add(keys, Where(file="keys.json"))
-            return self.trusted
+            return None
         found: dict[str, str] = keys
-        return found if self.trusted is None else self.trusted
+        return found
 
     def _erasures(self) -> list[bytes]:
-        data = self._read("erasures.jsonl")
+        return self._lines_of("erasures.jsonl")
+
+    def _notes(self) -> FolderNotes | None:
+        lines = self._lines_of("notes.jsonl")
+        return FolderNotes(lines, self.findings) if "notes.jsonl" in self.digests else None
+
+    def _lines_of(self, name: str) -> list[bytes]:
+        data = self._read(name)
         if data is None:
             return []
         if not data.endswith(b"\n"):
-            problem = Problem("EVIDENCE_TORN_TAIL", "erasures.jsonl does not end with a newline")
-            self.findings.add(problem, Where(file="erasures.jsonl"))
+            problem = Problem("EVIDENCE_TORN_TAIL", f"{name} does not end with a newline")
+            self.findings.add(problem, Where(file=name))
         return data.removesuffix(b"\n").split(b"\n")
 
     def _journal(self, check: JournalCheck) -> None:
@@ -262,6 +280,51 @@ class _Bundle:
         return whole.hexdigest() if fed is True else None
 
 
+class _Signed:
+    """Which keys are believed, and what they signed beside the journal."""
+
+    def __init__(
+        self,
+        notes: NoteSource | None,
+        findings: Findings,
+        keys: Mapping[str, str] | None,
+        trusted: Mapping[str, str] | None,
+        store_id: str | None,
+    ) -> None:
+        self._notes = notes
+        self._findings = findings
+        self._of_bundle = store_id is None
+        self.history = KeyHistory(findings, store_id)
+        if notes is not None:
+            self.history.read(notes)
+        self.ring = KeyRing(keys if trusted is None else self.history.trusted(trusted), findings)
+        self.ring.successions = self.history.successions
+
+    def erasures(self, lines: Iterable[bytes], *, whole: bool) -> dict[str, str]:
+        """What `check_erasures` gives, and who signed it."""
+        seen: list[tuple[str, Where]] = []
+        erased = check_erasures(lines, self._findings, whole=whole, seen_at=seen)
+        check = SignedErasures(self._notes, self.history, self.ring, self._findings)
+        check.check(seen, whole=whole)
+        self.ring.unknown += check.unsigned
+        return erased
+
+    def end(self, check: JournalCheck) -> None:
+        """What is known once the journal was read: of which store it is, and whose key went on with it."""
+        for taken in self.history.successions.get(check.run_id or "", ()):
+            note = f"key replaced at commit {taken.commits}, not vouched for by the old key"
+            self._findings.note(f"{note} ({taken.old_kid} was lost, {taken.new_kid} signs since)")
+            if check.commits < taken.commits:
+                what = f"the run's key was replaced at commit {taken.commits}, and the run ends before it"
+                self._findings.add(Problem("KEY_HISTORY", what), Where(file=JOURNAL, commit=check.commits or None))
+            if self.ring.key(taken.new_kid) is None:
+                self.ring.unknown += 1
+        said = {f"reenact:{self.history.store_id}"}
+        if self._of_bundle and self.history.beginning is not None and not self.ring.issuers <= said:
+            problem = Problem("KEY_HISTORY", "the notes are of another store than the run", None, next(iter(said)))
+            self._findings.add(problem, Where(file="notes.jsonl"))
+
+
 def _lines(stream: BinaryIO, seen: Callable[[bytes], object]) -> Iterator[bytes]:
     """Lines with their newlines; one that is too long comes as its first bytes, and nothing after it."""
     while raw := stream.readline(MAX_LINE_BYTES + 1):
@@ -283,7 +346,7 @@ def _compare_seal(kept: bytes, check: JournalCheck, findings: Findings, what: st
 def _conclude(check: JournalCheck, findings: Findings) -> Report:
     ring, payloads = check.ring, check.payloads
     if ring.unknown:
-        findings.note(f"no key was there for {ring.unknown} of the capabilities: not checked")
+        findings.note(f"no key was there for {ring.unknown} of the signatures: not checked")
     if payloads.withheld:
         findings.note(f"{payloads.withheld} payloads were left out of the export: not checked")
     return Report(

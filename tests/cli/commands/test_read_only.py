@@ -113,7 +113,7 @@ def test_a_doctor_says_what_can_be_done_with_it(archive: Command) -> None:
         "runs": "ok",
         "disk": "ok",
         "permissions": "warning",
-        "key": "warning",
+        "key": "ok",
         "encryption": "ok",
     }
 

@@ -78,10 +78,12 @@ def test_a_key_file_with_something_else_in_it_is_trouble(ill: Command) -> None:
     done = ill("doctor", "--json")
     assert done.code == 3
     assert "damaged" in said(done, "trouble", "key")["says"]
-    key.unlink()  # as it says
+    key.unlink()
+    assert "replace --lost" in said(ill("doctor", "--json"), "warning", "key")["do"]
+    assert ill("run", ill.plan({"skill_id": "steady"}), "--skills", SKILLS).code == 4
+    assert ill("keys", "replace", "--lost", "--reason", "it was overwritten").code == 0  # as it says
     assert ill("doctor").code == 0
     assert ill("run", ill.plan({"skill_id": "steady"}), "--skills", SKILLS).code == 0
-    assert ill("doctor").code == 0
 
 
 def test_a_key_of_another_store_is_told_with_the_name_of_the_right_one(ill: Command, tmp_path: Path) -> None:
@@ -113,11 +115,11 @@ def test_a_key_that_is_a_link_to_nothing_is_trouble(ill: Command) -> None:
     assert "unmounted" in said(done, "trouble", "key")["says"]
 
 
-def test_a_key_that_others_may_read_is_a_warning(ill: Command) -> None:
+def test_a_key_that_others_may_read_is_trouble(ill: Command) -> None:
     Path(f"{ill.store}.key").chmod(0o644)
     done = ill("doctor", "--json")
-    assert done.code == 4
-    assert "chmod 600" in said(done, "warning", "key")["do"]
+    assert done.code == 3
+    assert "chmod 600" in said(done, "trouble", "key")["do"]
 
 
 # -- the schema ------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ def give_up_powers() -> None:
 def shut(folder: Path) -> None:
     """Nothing in the folder can be written, nor anything be put there."""
     for path in folder.iterdir():
-        path.chmod(0o444)
+        path.chmod(0o400 if path.name.endswith("key") else 0o444)  # a key that others can read is not used
     folder.chmod(0o555)
 
 

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from reenact import Registry, Runtime, skill
-from reenact.errors import StoreError, StoreUnavailable, StoreVersionError
+from reenact.errors import KeyUnavailable, StoreError, StoreUnavailable, StoreVersionError
 from reenact.store.checks.verification import verify_run
 from reenact.store.doctor.examine import examine
+from reenact.store.keys.keeping import replace_key
 from reenact.store.sqlite import migrations
 from reenact.store.sqlite.read_only import refuse_other_schema
 from reenact.store.sqlite.store import SqliteStore
@@ -95,6 +96,10 @@ def test_a_store_that_was_made_before_the_schema_was_one_file_goes_on(tmp_path: 
     findings = examine(str(path), SystemClock())
     assert ("ok", f"version {migrations.latest()}") in {(found.verdict, found.says) for found in findings}
     runtime = Runtime(str(path), skills=REGISTRY)
+    with pytest.raises(KeyUnavailable):  # its key was not kept
+        runtime.resume(killed)
+    ((done,), _) = replace_key(runtime.store, who="ops", reason="it was not kept")
+    assert [run[0] for run in done.runs] == [killed]
     assert runtime.resume(killed).status == "completed"
     runtime.close()
     assert verify_run(str(path), killed).exit_code == 0

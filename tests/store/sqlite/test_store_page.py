@@ -25,7 +25,7 @@ def test_every_table_is_said_to_be_evidence_or_not(root: Path, original: StoreFi
 def test_evidence_cannot_be_changed_by_accident(root: Path, original: StoreFile, tmp_path: Path) -> None:
     section = page(root).partition("## Which tables are which")[2]
     evidence = re.findall(r"^\| `(\w+)` \| \*\*evidence\*\*", section, re.MULTILINE)
-    assert set(evidence) == {"commits", "payloads", "erasures", "keys", "late_effects"}
+    assert set(evidence) == {"commits", "payloads", "erasures", "keys", "late_effects", "notes"}
     db = sqlite3.connect(original.copy(tmp_path / "copy.db"))
     db.execute("INSERT INTO late_effects (run_no, trace_id, body) VALUES (1, 't', x'00')")
     for table in evidence:

@@ -53,7 +53,7 @@ def compare_derived(
         *contents(run, rebuilt, envelopes),
         *idempotency(evidence, run, rebuilt, envelopes, document or opening(rebuilt, envelopes)),
         *seals(evidence, run, rebuilt),
-        *run_checkpoints(run, rebuilt, evidence.keys()),
+        *run_checkpoints(run, rebuilt, evidence.keys(), erased=is_erased_whole(rebuilt, envelopes)),
     ]
 
 
@@ -319,10 +319,16 @@ def prev_store_seal(evidence: Evidence, run_no: object) -> str | None:
     return str(rebuilt.seal.get("prev_store_seal")) if rebuilt.seal is not None else None
 
 
-def run_checkpoints(run: RunEvidence, rebuilt: Rebuilt, keys: Mapping[str, str]) -> list[Difference]:
+def is_erased_whole(rebuilt: Rebuilt, envelopes: StoredEnvelopes) -> bool:
+    """Whether what the run began with is gone: its plan, or a session's opening, goes with the whole run alone."""
+    began_with = (rebuilt.run or {}).get("plan") or rebuilt.opening
+    return isinstance(began_with, str) and is_gone(began_with, rebuilt, envelopes)
+
+
+def run_checkpoints(run: RunEvidence, rebuilt: Rebuilt, keys: Mapping[str, str], *, erased: bool) -> list[Difference]:
     """What recovery starts from, beside each run checkpoint: the state that the lines before it fold to."""
     stored = {row.n: row for row in run.run_checkpoints()}
-    if not stored and not rebuilt.run_checkpoints:
+    if not stored and (erased or not rebuilt.run_checkpoints):
         return []
     expected = frontiers(run, rebuilt)
     found = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -21,7 +21,13 @@ from reenact.store.open import open_evidence
 from reenact.verify.report import Aspect, Finding, Report, Where, shown, unread
 from reenact.verify.verifier import verify_lines
 
-TABLE_OF = {"journal.jsonl": "commits", "erasures.jsonl": "erasures", "keys.json": "keys", "seal.json": "seals"}
+TABLE_OF = {
+    "journal.jsonl": "commits",
+    "erasures.jsonl": "erasures",
+    "keys.json": "keys",
+    "seal.json": "seals",
+    "notes.jsonl": "notes",
+}
 RANK = {"erasures": 0, "commits": 1, "payloads": 2}
 
 
@@ -37,19 +43,19 @@ class RunVerification:
         return 1 if self.differences else self.report.exit_code
 
 
-def verify_run(url: str | None, run: str) -> RunVerification:
+def verify_run(url: str | None, run: str, trusted: Mapping[str, str] | None = None) -> RunVerification:
     """Verify the run whose id begins with `run` in the store at `url`. Nothing is repaired or written."""
     with open_evidence(url) as evidence:
-        return verify_evidence(evidence, run)
+        return verify_evidence(evidence, run, trusted)
 
 
-def verify_evidence(evidence: Evidence, run: str) -> RunVerification:
-    """Verify the run whose id begins with `run`."""
+def verify_evidence(evidence: Evidence, run: str, trusted: Mapping[str, str] | None = None) -> RunVerification:
+    """Verify the run whose id begins with `run`. `trusted` are the keys to believe instead of those on record."""
     altered = evidence.altered_tables()
     if altered:
         return RunVerification(nothing_read(altered), ())
     found, _ = find_run(evidence, run)
-    return _RunCheck(evidence, found).verify()
+    return _RunCheck(evidence, found, trusted).verify()
 
 
 def nothing_read(altered: list[tuple[str, str]]) -> Report:
@@ -69,8 +75,9 @@ def nothing_read(altered: list[tuple[str, str]]) -> Report:
 
 
 class _RunCheck:
-    def __init__(self, evidence: Evidence, run: RunEvidence) -> None:
+    def __init__(self, evidence: Evidence, run: RunEvidence, trusted: Mapping[str, str] | None) -> None:
         self.evidence = evidence
+        self.trusted = trusted
         self.run = run
         self.rebuilt = Rebuilt()
         self.envelopes = StoredEnvelopes(run)
@@ -88,6 +95,9 @@ class _RunCheck:
             erasures=[row.body for row in self.erasures],
             whole_erasures=True,
             keys=keys,
+            trusted=self.trusted,
+            notes=self.evidence.notes(),
+            store_id=self.evidence.store_id(),
             key_secret=self.evidence.key_secret(),
         )
         self.check_key(keys)
@@ -280,11 +290,11 @@ class _RunCheck:
 
 
 def in_order_of_the_run(finding: Finding) -> tuple[bool, int, bool, int]:
-    """What cannot be read comes first, for all else may follow from it; then what says which payloads were erased,
-    commits, and payloads, by commit; then the rest."""
+    """What cannot be read, and the name of another store, come first, for all else may follow from it; then what says
+    which payloads were erased, commits, and payloads, by commit; then the rest."""
     where = finding.where
     return (
-        finding.code != "EVIDENCE_DAMAGED",
+        finding.code not in ("EVIDENCE_DAMAGED", "STORE_MISMATCH"),
         RANK.get(str(where.file), len(RANK)),
         where.commit is None,
         where.commit or 0,

@@ -16,7 +16,7 @@ from reenact.store.base import INDEXED_CONTENT, LEASE_MS, PAYLOAD_BITS, Appended
 from reenact.store.compression import RAW, SMALL
 from reenact.store.deltas import DeltaBases, Row
 from reenact.store.signing import SigningKey, sign_frontier
-from reenact.store.sqlite import money, votes
+from reenact.store.sqlite import key_history, money, votes
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.keys import reserve_key
 from reenact.values.clock import Clock
@@ -35,10 +35,13 @@ SHARE = (
 class Appender:
     """Writes units through one connection. What is refused raises, and is for the caller to roll back."""
 
-    def __init__(self, connection: Connection, clock: Clock, signing_key: Callable[[], SigningKey]) -> None:
+    def __init__(
+        self, connection: Connection, clock: Clock, signing_key: Callable[[], SigningKey], store_id: str
+    ) -> None:
         self._connection = connection
         self._clock = clock
         self._signing_key = signing_key
+        self._store_id = store_id
         self._bases = DeltaBases()
 
     def append(self, unit: Unit, lease: Lease | None, owner: str) -> Appended:
@@ -67,6 +70,7 @@ class Appender:
             db.execute("INSERT INTO run_checkpoints VALUES (?, ?)", (commit_id, signed))
         if seal is not None:
             end_run(db, run_no, seal)
+            key_history.sign_erasures(db, self._signing_key(), self._store_id, seal)
         return Appended(lease, digest.hexdigest(), seal)
 
     def _insert_run(self, db: sqlite3.Cursor, unit: Unit, owner: str) -> tuple[int, Lease]:

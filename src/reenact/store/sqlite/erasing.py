@@ -6,16 +6,19 @@ import sqlite3
 from collections.abc import Callable
 
 from reenact.errors import RunNotFound, StoreBusy
+from reenact.journal.chain import encode
 from reenact.store.base import PAYLOAD_BITS, Erasing
 from reenact.store.compression import Codec
 from reenact.store.deltas import base_of
 from reenact.store.erasures import erasure_record
+from reenact.store.keys.notes import Note
+from reenact.store.sqlite import notes
 from reenact.store.sqlite.connection import Connection
 from reenact.values.clock import Clock
 
 
-def erase(writer: Connection, erasing: Erasing, clock: Clock) -> int:
-    """How many envelopes are gone, each with its record in the same transaction."""
+def erase(writer: Connection, erasing: Erasing, clock: Clock, sign: Callable[[str, str], Note]) -> int:
+    """How many envelopes are gone, each with its record and what `sign` makes of (schema, digest), at once."""
     with writer.transaction() as db:
         run_no = number_of(db, erasing.run_id)
         rows = payload_rows(db, run_no, erasing.commitments)
@@ -26,13 +29,16 @@ def erase(writer: Connection, erasing: Erasing, clock: Clock) -> int:
             db.execute("DELETE FROM shared_payloads WHERE run_no = ? AND commitment = ?", (run_no, commitment))
             last = db.execute("SELECT body FROM erasures ORDER BY id DESC LIMIT 1").fetchone()
             record = erasure_record(erasing, commitment.hex(), clock.timestamp(), after=last[0] if last else None)
-            db.execute("INSERT INTO erasures (run_no, body) VALUES (?, ?)", (run_no, record))
+            db.execute("INSERT INTO erasures (run_no, body) VALUES (?, ?)", (run_no, encode(record)))
+            notes.write(db, sign(record.schema, str(record.digest)))
         if db.execute("SELECT 1 FROM erasures WHERE run_no = ?", (run_no,)).fetchone() is not None:
             for trace_id in sorted(erasing.traces):  # also what came in after an earlier erasure
                 db.execute("DELETE FROM late_effects WHERE run_no = ? AND trace_id = ?", (run_no, trace_id))
                 db.execute("DELETE FROM ballots WHERE run_no = ? AND trace_id = ?", (run_no, trace_id))
         if erasing.whole:
             db.execute("UPDATE runs SET cancel = NULL WHERE run_no = ?", (run_no,))
+            # What recovery starts from holds the run's salt, by which its arguments could be guessed from its keys.
+            db.execute("DELETE FROM run_checkpoints WHERE id >= ? AND id < ?", (run_no << 24, (run_no + 1) << 24))
         forget_requests(db, run_no, erasing)
     return len(rows)
 

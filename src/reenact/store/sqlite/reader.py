@@ -9,14 +9,16 @@ from pathlib import Path
 from reenact.contracts.records import RunStatus
 from reenact.errors import RunNotFound
 from reenact.skills.services import StoreFiles
-from reenact.store.base import PAYLOAD_BITS, Guard, KeyRecord, LateEffect, OpenRun, RunRow, TraceRow
+from reenact.store.base import PAYLOAD_BITS, Guard, KeyKeeper, KeyRecord, LateEffect, OpenRun, RunRow, TraceRow
 from reenact.store.damage import blob
 from reenact.store.encryption import SUFFIX, KeyFile
+from reenact.store.keys.here import KeysHere
 from reenact.store.location import OwnFiles, sqlite_path
-from reenact.store.signing import SigningKey, load_or_create, signed_frontier
+from reenact.store.signing import SigningKey, signed_frontier
 from reenact.store.sqlite import leases, money, votes
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.evidence.evidence import NAMED, SqliteEvidence, copy_of, open_evidence
+from reenact.store.sqlite.key_history import KeyTable
 from reenact.store.sqlite.key_values import KeyValues
 from reenact.store.sqlite.read_only import open_to_read
 from reenact.values.clock import Clock, SystemClock
@@ -50,10 +52,12 @@ class SqliteReader:
         self._local = threading.local()
         self._readers: list[Connection] = []
         self.store_id, self.key_secret = self._identify()
+        here = KeysHere(None if self.in_memory else Path(path))
+        self.key_table: KeyKeeper = KeyTable(self._writer, self.store_id, here, self.clock)
         self._key: SigningKey | None = None
         beside = None if self.in_memory else Path(f"{path}{SUFFIX}")
         self.encryption_file: KeyFile | None = KeyFile(beside, note=self._note_encryption)
-        self.files: StoreFiles = OwnFiles(None if self.in_memory else Path(path))
+        self.files: StoreFiles = OwnFiles(None if self.in_memory else Path(path), here.elsewhere)
 
     # -- identity and keys -----------------------------------------------------------------------------------------
 
@@ -71,14 +75,18 @@ class SqliteReader:
 
     @property
     def signing_key(self) -> SigningKey:
-        """The store's own key; its public half is kept among `public_keys`."""
+        """The key that signs for new runs; KeyUnavailable where it is not here."""
         if self._key is None:
-            key = load_or_create(None if self.path == ":memory:" else Path(f"{self.path}.key"))
-            if key.kid not in self.public_keys():
-                with self._writer.transaction() as db:
-                    db.execute("INSERT OR IGNORE INTO keys VALUES (?, ?)", (key.kid, key.public_key))
-            self._key = key
+            self._key = self.key_table.own_key()
         return self._key
+
+    def key_of(self, kid: str) -> SigningKey | None:
+        """The key of this kid, where this process has it."""
+        return self.key_table.here.get(kid)
+
+    def key_for(self, run_id: str, kid: str) -> SigningKey:
+        """The key that a run which began with `kid` goes on with; KeyUnavailable where it is not here."""
+        return self.key_table.key_for(run_id, self._run_no(run_id), kid)
 
     def _note_encryption(self, name: str) -> None:
         """Something is about to be encrypted with the key of this name: should it get lost, the doctor knows."""
@@ -185,13 +193,13 @@ class SqliteReader:
         return reader.codec.unpack(blob(rows[0][0], f"run {run_id}, commit {n}")) if rows else None
 
     def latest_frontier(self, run_id: str) -> tuple[int, bytes] | None:
-        """(commit, frontier) of the run's last run checkpoint, as this store's key signed it."""
+        """(commit, frontier) of the run's last run checkpoint, as a key of ours signed it."""
         low = self._run_no(run_id) << 24
         rows = self._reader().query(
             "SELECT id, frontier FROM run_checkpoints WHERE id BETWEEN ? AND ? ORDER BY id DESC LIMIT 1",
             (low, low + (1 << 24) - 1),
         )
-        frontier = signed_frontier(self.signing_key, rows[0][0], rows[0][1]) if rows else None
+        frontier = signed_frontier(self.key_of, rows[0][0], rows[0][1]) if rows else None
         return None if frontier is None else (rows[0][0] - low, frontier)
 
     def trace(self, trace_id: str, *, run_id: str | None = None) -> TraceRow | None:

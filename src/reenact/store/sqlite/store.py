@@ -7,6 +7,7 @@ import sqlite3
 from reenact.contracts.records import RunStatus
 from reenact.errors import ReenactError
 from reenact.store.base import Appended, Erasing, LateEffect, Lease, Unit
+from reenact.store.keys.notes import sign_note
 from reenact.store.sqlite import leases, votes
 from reenact.store.sqlite.appending import Appender
 from reenact.store.sqlite.connection import translate
@@ -23,13 +24,13 @@ class SqliteStore(SqliteReader):
 
     def __init__(self, url: str | None = None, *, clock: Clock | None = None, to_read: bool = False) -> None:
         super().__init__(url, clock=clock, to_read=to_read)
-        self._appender = Appender(self._writer, self.clock, lambda: self.signing_key)
+        self._appender = Appender(self._writer, self.clock, lambda: self.signing_key, self.store_id)
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def append(self, unit: Unit, lease: Lease | None, *, owner: str = "") -> Appended:
         """One commit of one run, durable when this returns."""
-        if unit.frontier is not None:
+        if self._key is None:
             self._prepare_key()
         with self._writer:
             return self._appender.append(unit, lease, owner)
@@ -37,7 +38,7 @@ class SqliteStore(SqliteReader):
     def append_many(self, units: list[tuple[Unit, Lease | None, str]]) -> list[Appended | Exception]:
         """Several runs in one transaction. A unit that is refused is taken out; the others are not rolled back."""
         results: list[Appended | Exception] = []
-        if any(unit.frontier is not None for unit, _, _ in units):
+        if self._key is None:
             self._prepare_key()
         db = self._writer.cursor
         with self._writer:
@@ -96,8 +97,9 @@ class SqliteStore(SqliteReader):
             )
 
     def erase(self, erasing: Erasing) -> int:
-        """Take values out, each with its record, in one transaction; how many are gone."""
-        return erase(self._writer, erasing, self.clock)
+        """Take values out, each with its record, signed, in one transaction; how many are gone."""
+        key = self.signing_key
+        return erase(self._writer, erasing, self.clock, lambda *what: sign_note(key, what[0], self.store_id, what[1]))
 
     def scrub(self) -> None:
         """Rid the file of what erased values left behind beside their rows; StoreBusy while a reader is in the way."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from reenact.errors import StoreUnavailable
 from reenact.store.doctor.findings import Finding
 from reenact.store.encryption import SUFFIX, key_name, read_keys
+from reenact.store.keys.here import VARIABLE, files_beside, given_places
 from reenact.store.signing import read_key
 
 MEGABYTE = 1024 * 1024
@@ -32,7 +33,7 @@ def look_around(file: Path, keys: Mapping[str, str] | None, used: Collection[str
     yield from permissions(file)
     yield from long_log(Path(f"{file}-wal"))
     yield encryption(Path(f"{file}{SUFFIX}"), used)
-    yield key(Path(f"{file}.key"), keys)
+    yield signing(file, keys)
 
 
 def disk(folder: Path) -> Finding:
@@ -118,32 +119,42 @@ def long_log(log: Path) -> Iterator[Finding]:
         )
 
 
+LOST = "put it back from a backup; where there is none, `reenact keys replace --lost` lets its runs go on"
+
+
+def signing(database: Path, keys: Mapping[str, str] | None) -> Finding:
+    """The signing keys: where the host says, else beside the store."""
+    if given_places():
+        return Finding("key", "ok", f"{VARIABLE} names the keys that sign; `reenact keys list` shows them")
+    first, *later = files_beside(database)
+    there = [file for file in (first, *later) if os.path.lexists(file)]
+    if not there and keys:
+        says = f"{first} is not there, and this store is signed with {', '.join(sorted(keys))}"
+        return Finding("key", "warning", says, LOST)
+    if not there:
+        return Finding("key", "ok", f"{first} is not there: the first run makes it")
+    found = [key(file, keys) for file in there]
+    return next((one for one in found if one.verdict != "ok"), found[-1])
+
+
 def key(path: Path, keys: Mapping[str, str] | None) -> Finding:
-    """The signing key beside the store: there, readable, whole, its own, and nobody else's to read."""
-    if not os.path.lexists(path):
-        return Finding("key", "note", f"{path} is not there", "the next run makes one; older evidence keeps its own")
+    """A signing key beside the store: readable, whole, its own, and nobody else's to read."""
     quoted = shlex.quote(str(path))
     try:
         found = read_key(path)
-        mode = stat.S_IMODE(path.stat().st_mode)
     except FileNotFoundError:
-        says = f"{path} is a link to {path.readlink()}, which is not there"
-        return Finding("key", "trouble", says, "mount what it points to, or remove the link: then a new one is made")
+        return Finding("key", "warning", f"{path} went away", LOST)
     except StoreUnavailable as error:
-        if not os.access(path, os.R_OK):
+        if path.is_symlink():
+            says = f"{path} is a link to {path.readlink()}, and is not followed"
+            return Finding("key", "trouble", says, f"put the file itself there, or name it in {VARIABLE}")
+        if "chmod 600" in str(error) or not os.access(path, os.R_OK):
             return Finding("key", "trouble", str(error), f"chmod 600 {quoted}, as the user that runs reenact")
-        return Finding("key", "trouble", str(error), "put it back from a backup if there is one")
+        return Finding("key", "trouble", str(error), LOST)
     if keys and found.kid not in keys:
-        known = ", ".join(sorted(keys))
-        return Finding(
-            "key",
-            "warning",
-            f"{path} is {found.kid}, which this store has never signed with: it may be that of another store",
-            f"put back the key that is {known}; or leave it, and the next run is signed with this one",
-        )
-    if mode & 0o077:
-        return Finding("key", "warning", f"{path} can be read by others (mode {mode:o})", f"chmod 600 {quoted}")
-    return Finding("key", "ok", f"{path}, mode {mode:o}")
+        says = f"{path} is {found.kid}, which this store has never signed with: it may be that of another store"
+        return Finding("key", "warning", says, f"put back the key that is {', '.join(sorted(keys))}")
+    return Finding("key", "ok", f"{path}, mode {stat.S_IMODE(path.stat().st_mode):o}")
 
 
 def encryption(path: Path, used: Collection[str]) -> Finding:
@@ -156,14 +167,12 @@ def encryption(path: Path, used: Collection[str]) -> Finding:
             return Finding("encryption", "ok", f"{path} is not there: nothing was encrypted with it yet")
         names, mode = set(), 0
     except StoreUnavailable as error:
-        return Finding("encryption", "trouble", str(error))
+        do = f"chmod 600 {shlex.quote(str(path))}" if "chmod 600" in str(error) else None
+        return Finding("encryption", "trouble", str(error), do)
     lost = sorted(set(used) - names)
     if lost:
         says = f"{path} does not hold the key {', '.join(lost)}, with which values are encrypted: they stay shut"
         return Finding("encryption", "warning", says, "put it back from a backup, as a line of that file")
-    if mode & 0o077:
-        says, do = f"{path} can be read by others (mode {mode:o})", f"chmod 600 {shlex.quote(str(path))}"
-        return Finding("encryption", "warning", says, do)
     return Finding("encryption", "ok", f"{path}, mode {mode:o}")
 
 

@@ -9,8 +9,13 @@ from reenact.store.evidence import DamagedCells, ErasureRow, KeyCells, LateRow
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.evidence.run_evidence import KEY_COLUMNS, SqliteRunEvidence
 from reenact.store.sqlite.migrations import version_of
+from reenact.store.sqlite.notes import COLUMNS
 from reenact.store.sqlite.read_only import open_untouched
 from reenact.store.sqlite.schema import Alteration, alterations
+from reenact.verify.report import Where
+from reenact.verify.signed.notes import NoteRow
+
+CELLS: tuple[type, ...] = (str, str, str, str, bytes, bytes)
 
 NAMED = "session = ? AND run_no IN (SELECT max(run_no) FROM runs WHERE session = ? GROUP BY agent_id) ORDER BY run_no"
 """The newest run of each agent that has a session of this id."""
@@ -91,6 +96,9 @@ class SqliteEvidence:
                 found[name] = text
         return found
 
+    def notes(self) -> SqliteNotes:
+        return SqliteNotes(self.connection, self.damaged)
+
     def store_id(self) -> str | None:
         rows = self._query("SELECT value FROM store WHERE key = 'store_id'")
         return rows[0][0] if rows and isinstance(rows[0][0], str) else None
@@ -111,6 +119,32 @@ class SqliteEvidence:
 
     def altered_guards(self) -> list[str]:
         return [part.says for part in self._altered if not part.is_of_table]
+
+
+class SqliteNotes:
+    """`reenact.verify.signed.notes.NoteSource`: those that were asked for, and no others."""
+
+    def __init__(self, connection: Connection, damaged: DamagedCells) -> None:
+        self._connection = connection
+        self._damaged = damaged
+
+    def with_records(self) -> list[NoteRow]:
+        return self._rows("record IS NOT NULL")
+
+    def about(self, digest: str, /) -> list[NoteRow]:
+        return self._rows("digest = ?", digest)
+
+    def _rows(self, where: str, *values: object) -> list[NoteRow]:
+        found = []
+        for row_id, *cells in self._connection.query(
+            f"SELECT id, {COLUMNS} FROM notes WHERE {where} ORDER BY id", values
+        ):
+            row = f"id {row_id}"
+            for column, cell, kind in zip(COLUMNS.split(", "), cells, CELLS, strict=True):
+                if cell is not None or column != "record":
+                    self._damaged.checked("notes", row, column, cell, kind)
+            found.append(NoteRow(Where(file="notes", row=row), *cells))
+        return found
 
 
 def open_evidence(path: str) -> SqliteEvidence:

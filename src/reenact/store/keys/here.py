@@ -1,0 +1,110 @@
+"""The signing keys that are here: those that `REENACT_SIGNING_KEY` names, else the files beside the store."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from glob import escape
+from pathlib import Path
+
+from reenact.errors import StoreUnavailable, UsageError
+from reenact.store.keys.command import CommandKey
+from reenact.store.signing import SigningKey, create_key, key_in_memory, read_key
+
+VARIABLE = "REENACT_SIGNING_KEY"
+COMMAND = "exec:"
+KID = re.compile(r"[0-9a-f]{16}\Z")
+
+
+class KeysHere:
+    """By kid, each with where it is. A store in memory (`database` is None) has one that is gone with it."""
+
+    def __init__(self, database: Path | None) -> None:
+        self._database = database
+        self.given = given_places() if database is not None else ()
+        """As the host names them, the first of which signs; empty where the files beside the store are meant."""
+        self._found: dict[str, tuple[SigningKey, str]] = {}
+        self._is_read = False
+
+    def first(self) -> SigningKey | None:
+        """The one that the host names first, or the file of a store that nothing was signed for yet."""
+        if self.given:
+            return self._take(self.given[0])
+        if self._database is None:
+            return next((key for key, _ in self._found.values()), None)
+        return self._take(str(self._beside()))
+
+    def get(self, kid: str) -> SigningKey | None:
+        if kid not in self._found and self._database is not None and not (self.given and self._is_read):
+            self._is_read = True
+            for place in self.given or (str(self._beside(kid)), str(self._beside())):
+                self._take(place)
+        found = self._found.get(kid)
+        return None if found is None else found[0]
+
+    def all(self) -> dict[str, tuple[SigningKey, str]]:
+        """kid → (key, where it is)"""
+        for place in self.given or (() if self._database is None else map(str, files_beside(self._database))):
+            self._take(place)
+        return dict(self._found)
+
+    def make(self, *, first: bool) -> SigningKey:
+        """A new one beside the store; `first` in a store that has none, later ones carry their kid in their name."""
+        if self._database is None:
+            key, place = key_in_memory(), "memory"
+        else:
+            key = create_key(lambda kid: self._beside(None if first else kid))
+            place = str(self._beside(None if first else key.kid))
+        self._found[key.kid] = (key, place)
+        return key
+
+    def elsewhere(self) -> list[Path]:
+        """Files that the host names."""
+        return [Path(place) for place in self.given if not place.startswith(COMMAND)]
+
+    def _beside(self, kid: str | None = None) -> Path:
+        return Path(f"{self._database}.key" if kid is None else f"{self._database}.key.{kid}")
+
+    def _take(self, place: str) -> SigningKey | None:
+        for key, known in self._found.values():
+            if known == place:
+                return key
+        read = self._read(place)
+        if read is not None:
+            self._found.setdefault(read.kid, (read, place))
+        return read
+
+    def _read(self, place: str) -> SigningKey | None:
+        if place.startswith(COMMAND):
+            return CommandKey(Path(place.removeprefix(COMMAND)), Path(f"{self._database}.mac-key"))
+        try:
+            return read_key(Path(place), follow=bool(self.given))
+        except FileNotFoundError:
+            if self.given:
+                raise StoreUnavailable(f"{VARIABLE}: {place} is not there") from None
+            return None
+
+
+def files_beside(database: Path) -> Iterator[Path]:
+    """Where the first key of a store lies, and those of later ones that are there."""
+    first = Path(f"{database}.key")
+    yield first
+    for file in sorted(database.parent.glob(f"{escape(first.name)}.*")):
+        if KID.match(file.suffix.removeprefix(".")):
+            yield file
+
+
+def given_places() -> tuple[str, ...]:
+    """What `REENACT_SIGNING_KEY` names: files, and commands as `exec:/PATH`, joined as in PATH."""
+    parts = os.environ.get(VARIABLE, "").split(os.pathsep)
+    places: list[str] = []
+    while parts:
+        part = parts.pop(0)
+        if part == COMMAND.rstrip(":") and os.pathsep == ":":
+            part = COMMAND + (parts.pop(0) if parts else "")
+        if part == COMMAND:
+            raise UsageError(f"{VARIABLE}: name a command after exec:, as in exec:/usr/local/bin/signer")
+        if part:
+            places.append(part)
+    return tuple(places)
