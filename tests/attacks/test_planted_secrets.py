@@ -1,4 +1,4 @@
-"""Secrets in twenty encodings and more, through every door: nothing that is left holds one. `make torture` plants 200."""
+"""Secrets in twenty encodings and more, through every door: nothing that is left holds one. The long form has 200."""
 
 from __future__ import annotations
 
