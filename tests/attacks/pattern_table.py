@@ -182,6 +182,7 @@ USED: dict[str, dict[str, str]] = {
     "skills/from_function.py": {"_NOT_IN_AN_ID": "sub"},
     "skills/from_schema.py": {"MADE": "fullmatch"},
     "store/doctor/examine.py": {"TIME": "findall"},
+    "store/keys/here.py": {"KID": "match"},
     "store/location.py": {"OWN": "fullmatch"},
     "store/naming.py": {"DIGEST": "match"},
     "store/sqlite/connection.py": {"NO_TEXT": "match"},
@@ -216,6 +217,7 @@ USED: dict[str, dict[str, str]] = {
         "Uuid7": "search",
         "Word": "search",
     },
+    "verify/signed/notes.py": {"NoteLine": "search", "NoteLine#2": "search", "PublicKey": "search"},
     "verify/traces.py": {"PLAIN_PART": "fullmatch", "STANDS_FOR": "fullmatch"},
 }
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 from reenact.contracts.records import RunMode
 from reenact.errors import KeyUnavailable, UsageError
 from reenact.journal.run_fold import RunFold
-from reenact.runtime.call.capability import Mint
+from reenact.runtime.call.capability import Mint, Mints
 from reenact.runtime.effects.secrets import Secrets
 from reenact.runtime.gates.supervisor import LONGEST_ANSWER_S, SupervisorFunction
 from reenact.runtime.hold import Hold
@@ -26,7 +26,6 @@ from reenact.store.base import Store
 from reenact.store.heartbeat import Heartbeat
 from reenact.store.open import open_store
 from reenact.store.owner import owner_name
-from reenact.store.signing import SigningKey
 from reenact.values.clock import Clock, SystemClock
 
 
@@ -78,7 +77,7 @@ class Engine:
         self.unrecorded_reads = unrecorded_reads
         self.tool_registries = registries
         self.owner = owner_name(self.clock.random_bytes(8).hex())
-        self.mints: dict[str, Mint] = {}
+        self._mints = Mints(self.store.store_id)
         with suppress(KeyUnavailable):  # what was recorded can be read and replayed without it
             assert self.mint.kid
         self.heartbeat = Heartbeat(self.store)
@@ -87,16 +86,11 @@ class Engine:
     @property
     def mint(self) -> Mint:
         """Of the key that signs for new runs; KeyUnavailable where it is not here."""
-        return self._mint(self.store.signing_key)
+        return self._mints.of(self.store.signing_key)
 
     def mint_for(self, run_id: str, kid: str) -> Mint:
         """Of the key that a run which began with `kid` goes on with; KeyUnavailable where it is not here."""
-        return self._mint(self.store.key_for(run_id, kid))
-
-    def _mint(self, key: SigningKey) -> Mint:
-        if key.kid not in self.mints:
-            self.mints[key.kid] = Mint(key, self.store.store_id)
-        return self.mints[key.kid]
+        return self._mints.of(self.store.key_for(run_id, kid))
 
     def mode(self, fold: RunFold) -> Mode:
         """How this run goes on; a replay needs to know its original."""

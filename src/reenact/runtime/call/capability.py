@@ -93,3 +93,16 @@ class Mint:
         )
         signed = self._header + b64(encode(claims))
         return (signed + b"." + b64(self._sign(signed))).decode()
+
+
+class Mints:
+    """One for each key of a store, made when it is needed."""
+
+    def __init__(self, store_id: str) -> None:
+        self._store_id = store_id
+        self._made: dict[str, Mint] = {}
+
+    def of(self, key: SigningKey) -> Mint:
+        if key.kid not in self._made:
+            self._made[key.kid] = Mint(key, self._store_id)
+        return self._made[key.kid]
