@@ -77,7 +77,7 @@ class Engine:
         self.unrecorded_reads = unrecorded_reads
         self.tool_registries = registries
         self.owner = owner_name(self.clock.random_bytes(8).hex())
-        self._mints = Mints(self.store.store_id)
+        self.mints = Mints(self.store.store_id)
         with suppress(KeyUnavailable):  # what was recorded can be read and replayed without it
             assert self.mint.kid
         self.heartbeat = Heartbeat(self.store)
@@ -86,11 +86,11 @@ class Engine:
     @property
     def mint(self) -> Mint:
         """Of the key that signs for new runs; KeyUnavailable where it is not here."""
-        return self._mints.of(self.store.signing_key)
+        return self.mints.of(self.store.signing_key)
 
     def mint_for(self, run_id: str, kid: str) -> Mint:
         """Of the key that a run which began with `kid` goes on with; KeyUnavailable where it is not here."""
-        return self._mints.of(self.store.key_for(run_id, kid))
+        return self.mints.of(self.store.key_for(run_id, kid))
 
     def mode(self, fold: RunFold) -> Mode:
         """How this run goes on; a replay needs to know its original."""

@@ -102,6 +102,10 @@ class Mints:
         self._store_id = store_id
         self._made: dict[str, Mint] = {}
 
+    def __getitem__(self, kid: str) -> Mint:
+        """Of a key that was used before."""
+        return self._made[kid]
+
     def of(self, key: SigningKey) -> Mint:
         if key.kid not in self._made:
             self._made[key.kid] = Mint(key, self._store_id)
