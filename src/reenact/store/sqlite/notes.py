@@ -1,0 +1,27 @@
+"""Rows of signed notes: written in the transaction of what they sign, never changed, never erased."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from reenact.store.keys.notes import Note
+from reenact.store.sqlite.connection import Connection
+
+COLUMNS = "schema, store_id, digest, kid, signature, record"
+
+
+def write(db: sqlite3.Connection | sqlite3.Cursor, note: Note) -> None:
+    """One note, in the transaction that the caller has begun."""
+    db.execute(f"INSERT INTO notes ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", note)
+
+
+def of_kind(reader: Connection, schema: str) -> list[Note]:
+    """Those of one schema, in the order of their writing."""
+    rows = reader.query(f"SELECT {COLUMNS} FROM notes WHERE schema = ? ORDER BY id", (schema,))
+    return [Note(*row) for row in rows]
+
+
+def of_digest(reader: Connection, schema: str, digest: str) -> list[Note]:
+    """What was signed about one record."""
+    rows = reader.query(f"SELECT {COLUMNS} FROM notes WHERE digest = ? AND schema = ? ORDER BY id", (digest, schema))
+    return [Note(*row) for row in rows]
