@@ -37,8 +37,10 @@ ReenactError                     has .code (stable) and .exit_code (the CLI's)
 ├── EvidenceError                a recording that cannot be read as what it claims to be   exit 1
 │   ├── TornTail                 the last line was cut
 │   ├── DamagedRecord            damage in the middle
+│   ├── NotAuthentic             what the store's key did not vouch for, or not for this: nothing goes on with it
 │   ├── UnknownVersion           written by a newer version
 │   └── UnsealedRecording        a run without its seal: its end is not known              exit 4
+├── KeyUnavailable               the signing key that a run began with is not here          exit 4
 ├── SecretError                  a secret is missing, or stands where none may stand       exit 4
 ├── WaitingForPerson             a session's call needs a person first                     exit 4
 ├── Diverged                     a program that was started again asks for something else   exit 1
@@ -283,6 +285,12 @@ class DamagedRecord(EvidenceError):
     code = "EVIDENCE_DAMAGED"
 
 
+class NotAuthentic(EvidenceError):
+    """What lies in the store was not written by whoever has its key, or is not what was approved: nothing is sent."""
+
+    code = "EVIDENCE_NOT_AUTHENTIC"
+
+
 class UnknownVersion(EvidenceError):
     code = "EVIDENCE_VERSION_UNKNOWN"
 
@@ -292,6 +300,17 @@ class UnsealedRecording(EvidenceError):
 
     code = "EVIDENCE_UNSEALED"
     exit_code = 4
+
+
+class KeyUnavailable(ReenactError):
+    """The signing key that a run began with is not here; `kid` names it. The run is left as it is."""
+
+    code = "SIGNING_KEY_UNAVAILABLE"
+    exit_code = 4
+
+    def __init__(self, message: str, *, kid: str) -> None:
+        super().__init__(message)
+        self.kid = kid
 
 
 class SecretError(ReenactError):

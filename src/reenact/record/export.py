@@ -10,6 +10,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+
 from reenact.contracts.whole_plan import whole_plan
 from reenact.errors import DamagedRecord, StoreUnavailable, UsageError
 from reenact.store.envelopes import StoredEnvelopes
@@ -92,6 +94,7 @@ class _Bundle:
         self.plan: str | None = None
         self.is_session = False
         self.seal: Mapping[str, Any] | None = None
+        self.votes: list[str] = []
         self.commits = 0
 
     def write(self, target: Path) -> Exported:
@@ -103,6 +106,7 @@ class _Bundle:
         if self.seal is not None:
             self.put("seal.json", canonicalize(self.seal) + b"\n")
         self.put("keys.json", canonicalize(self.evidence.keys()) + b"\n")
+        self.write_notes()
         manifest: dict[str, object] = {
             "schema": "reenact.bundle.v1",
             "run_id": self.run_id,
@@ -150,6 +154,8 @@ class _Bundle:
                     self.plan = commitment
             if line.get("kind") == "seal":
                 self.seal = part(line, "seal")
+            elif line.get("kind") == "vote":
+                self.votes.append(str(part(line, "vote").get("digest")))
             event = part(line, "event")
             if event.get("type") == "finish" and isinstance(event.get("data"), str):
                 self.plan, self.is_session = str(event["data"]), True  # a session's plan is assembled at its end
@@ -179,6 +185,13 @@ class _Bundle:
 
         whole = canonicalize(whole_plan(document, value_of)) if document.get("steps") else content
         return whole if room > 0 and len(whole) < MAX_FILE_BYTES else content
+
+    def write_notes(self) -> None:
+        """What the store's key signed about the votes and the seal of this run."""
+        seals = [] if self.seal is None else [str(self.seal.get("seal_digest"))]
+        notes = [msgspec.to_builtins(note) for digest in (*self.votes, *seals) for note in self.evidence.notes(digest)]
+        if notes:
+            self.put("notes.jsonl", b"".join(canonicalize(note) + b"\n" for note in notes))
 
     def write_erasures(self) -> set[str]:
         """The records for commitments of this run, in the order of the store's chain; which commitments they erase."""

@@ -130,7 +130,7 @@ def assemble(engine: Engine, plan: RunPlan, journal: RunWriter, source: EffectSo
         money=Money(plan, journal, engine.store, engine.clock),
         gates=gates_of(plan, journal, source, engine.supervisor, engine.supervisor_timeout_s),
         listeners=Listeners(engine.listeners, journal.after_commit, "live" if record is None else record.mode),
-        mint=engine.mint,
+        mint=engine.mint if record is None else engine.mint_for(record.run_id, record.capability_key),
         original_run_id=original_run_id,
         unrecorded=Unrecorded(engine.unrecorded_reads),
     )

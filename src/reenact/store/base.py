@@ -11,7 +11,9 @@ A store MUST
     (`DamagedRecord`);
  7. erase a value and append its record, chained to the last one of the store, in one transaction;
  8. give its rows as they lie there to whoever checks them (`evidence`), in one snapshot;
- 9. keep `key_secret` as it was made, and take the digest of a keyed request out with the erasure of its call.
+ 9. keep `key_secret` as it was made, and take the digest of a keyed request out with the erasure of its call;
+10. authenticate the head of each commit with the key that its run began with; where that does not check
+    (`NotAuthentic`), or the key is not there (`KeyUnavailable`), give no lease, and no commit to whoever has one.
 """
 
 from __future__ import annotations
@@ -50,6 +52,8 @@ class Lease:
     expires_ms: int
     cancel: str | None = None
     """Somebody asked for the run to be cancelled: who and why, as JSON."""
+    kid: str = ""
+    """The key that the heads of the run are authenticated with; the store's own where nothing else is said."""
 
 
 class NewPayload(NamedTuple):
@@ -163,6 +167,8 @@ class Unit(Struct, kw_only=True):
     """(day, agent, model, picodollars) to add to what was spent"""
     frontier: bytes | None = None
     """With a run checkpoint: what recovery needs to go on from it."""
+    signs: list[tuple[str, str]] = []
+    """(schema, digest) of records that the run's key signs a note about, in the same transaction"""
 
 
 class Appended(Struct, frozen=True):
@@ -260,6 +266,8 @@ class Store(Protocol):
 
     @property
     def signing_key(self) -> SigningKey: ...
+    def key_of(self, kid: str) -> SigningKey | None: ...
+    def authenticate(self, run_id: str) -> None: ...
 
     def append(self, unit: Unit, lease: Lease | None, *, owner: str = "") -> Appended: ...
     def append_many(self, units: list[tuple[Unit, Lease | None, str]]) -> list[Appended | Exception]: ...
@@ -279,7 +287,7 @@ class Store(Protocol):
     def runs(self, *, status: tuple[RunStatus, ...] | None = None, limit: int | None = None) -> list[RunRow]: ...
     def unattended(self) -> frozenset[str]: ...
     def open_run(self, run_id: str) -> OpenRun | None: ...
-    def bodies(self, run_id: str, *, after: int = 0) -> Iterator[bytes]: ...
+    def bodies(self, run_id: str, *, after: int = 0, unchecked: bool = False) -> Iterator[bytes]: ...
     def latest_frontier(self, run_id: str) -> tuple[int, bytes] | None: ...
     def trace(self, trace_id: str, *, run_id: str | None = None) -> TraceRow | None: ...
     def trace_at(self, run_id: str, step_index: int) -> TraceRow | None: ...

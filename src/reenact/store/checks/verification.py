@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from reenact.store.checks.cut_tail import CutTail
 from reenact.store.checks.derived import Difference, compare_derived
+from reenact.store.checks.heads import Heads
 from reenact.store.checks.late_effects import LateEffects
 from reenact.store.checks.payload_order import Making
 from reenact.store.checks.rebuild import Rebuilt
@@ -37,19 +38,19 @@ class RunVerification:
         return 1 if self.differences else self.report.exit_code
 
 
-def verify_run(url: str | None, run: str) -> RunVerification:
+def verify_run(url: str | None, run: str, *, keys: Mapping[str, str] | None = None) -> RunVerification:
     """Verify the run whose id begins with `run` in the store at `url`. Nothing is repaired or written."""
     with open_evidence(url) as evidence:
-        return verify_evidence(evidence, run)
+        return verify_evidence(evidence, run, keys=keys)
 
 
-def verify_evidence(evidence: Evidence, run: str) -> RunVerification:
-    """Verify the run whose id begins with `run`."""
+def verify_evidence(evidence: Evidence, run: str, *, keys: Mapping[str, str] | None = None) -> RunVerification:
+    """Verify the run whose id begins with `run`. `keys` are those that you trust; without them the store's own."""
     altered = evidence.altered_tables()
     if altered:
         return RunVerification(nothing_read(altered), ())
     found, _ = find_run(evidence, run)
-    return _RunCheck(evidence, found).verify()
+    return _RunCheck(evidence, found, keys).verify()
 
 
 def nothing_read(altered: list[tuple[str, str]]) -> Report:
@@ -69,8 +70,10 @@ def nothing_read(altered: list[tuple[str, str]]) -> Report:
 
 
 class _RunCheck:
-    def __init__(self, evidence: Evidence, run: RunEvidence) -> None:
+    def __init__(self, evidence: Evidence, run: RunEvidence, trusted: Mapping[str, str] | None) -> None:
         self.evidence = evidence
+        self.trusted = trusted
+        self.heads = Heads(evidence, run.number)
         self.run = run
         self.rebuilt = Rebuilt()
         self.envelopes = StoredEnvelopes(run)
@@ -87,9 +90,12 @@ class _RunCheck:
             self.envelopes,
             erasures=[row.body for row in self.erasures],
             whole_erasures=True,
-            keys=keys,
+            keys=keys if self.trusted is None else self.trusted,
             key_secret=self.evidence.key_secret(),
+            notes_of=self.evidence.notes,
+            trusted=self.trusted is not None,
         )
+        self.check_heads(is_signed=report.seal_is_signed)
         self.check_key(keys)
         self.check_issuer(report.issuers)
         self.check_cut_tail()
@@ -124,6 +130,7 @@ class _RunCheck:
             if codec.pack_body(row.body) != row.stored:
                 self.repacked.append(f"commit {row.n}")
             self.rebuilt.take(row.n, row.body)
+            self.heads.take(row)
             if self.rebuilt.is_session:
                 self.made[row.n] = Making(row.body)
             yield row.body
@@ -143,6 +150,16 @@ class _RunCheck:
         )
 
     # -- what only the rows can tell -------------------------------------------------------------------------------
+
+    def check_heads(self, *, is_signed: bool) -> None:
+        """The store's key vouches for each commit, and has signed the seal."""
+        run = self.rebuilt.run
+        for n, what in self.heads.problems(str(run.get("run_id")) if run is not None else ""):
+            self.add("HEAD_NOT_AUTHENTIC", "authenticity", what, Where(file="commits", commit=n))
+        self.notes += self.heads.notes()
+        if self.trusted is None and self.rebuilt.seal is not None and self.heads.is_due and not is_signed:
+            where = Where(file="notes", commit=self.rebuilt.last_commit)
+            self.add("SEAL_NOT_SIGNED", "authenticity", "no key of the store has signed the seal", where)
 
     def check_key(self, keys: dict[str, str]) -> None:
         """The store has the key that its runs are signed with; in a bundle it may be left out, here it may not."""

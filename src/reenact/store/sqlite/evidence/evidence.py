@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
+from base64 import urlsafe_b64encode
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Self
 
 from reenact.store.evidence import DamagedCells, ErasureRow, KeyCells, LateRow
+from reenact.store.naming import read_lines
+from reenact.store.signing import KeyOf, existing_key
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.evidence.run_evidence import KEY_COLUMNS, SqliteRunEvidence
 from reenact.store.sqlite.migrations import version_of
 from reenact.store.sqlite.read_only import open_untouched
 from reenact.store.sqlite.schema import Alteration, alterations
+from reenact.verify.capability import Note
 
 NAMED = "session = ? AND run_no IN (SELECT max(run_no) FROM runs WHERE session = ? GROUP BY agent_id) ORDER BY run_no"
 """The newest run of each agent that has a session of this id."""
@@ -19,10 +25,11 @@ NAMED = "session = ? AND run_no IN (SELECT max(run_no) FROM runs WHERE session =
 class SqliteEvidence:
     """`reenact.store.evidence.Evidence` on one connection, in a transaction that whoever opened it began."""
 
-    def __init__(self, connection: Connection, altered: tuple[Alteration, ...] = ()) -> None:
+    def __init__(self, connection: Connection, key_of: KeyOf, altered: tuple[Alteration, ...] = ()) -> None:
         self.connection = connection
         self._altered = altered
         self.damaged = DamagedCells()
+        self.key_of = key_of
 
     def __enter__(self) -> Self:
         return self
@@ -91,6 +98,20 @@ class SqliteEvidence:
                 found[name] = text
         return found
 
+    def notes(self, digest: str) -> list[Note]:
+        rows = self._query("SELECT schema, store_id, kid, signature FROM notes WHERE digest = ? ORDER BY id", (digest,))
+        found = []
+        for schema, store_id, kid, signature in rows:
+            if all(isinstance(cell, str) for cell in (schema, store_id, kid)) and isinstance(signature, bytes):
+                text = urlsafe_b64encode(signature).rstrip(b"=").decode()
+                found.append(Note(digest=digest, kid=kid, schema=schema, signature=text, store_id=store_id))
+        return found
+
+    def vouched_from(self) -> int | None:
+        rows = self._query("SELECT record FROM notes WHERE schema = 'reenact.heads.v1' AND record IS NOT NULL LIMIT 1")
+        said = next(read_lines(rows[0][0]), {}).get("last_run") if rows and isinstance(rows[0][0], bytes) else None
+        return said + 1 if isinstance(said, int) else None
+
     def store_id(self) -> str | None:
         rows = self._query("SELECT value FROM store WHERE key = 'store_id'")
         return rows[0][0] if rows and isinstance(rows[0][0], str) else None
@@ -115,21 +136,23 @@ class SqliteEvidence:
 
 def open_evidence(path: str) -> SqliteEvidence:
     """What lies in a store file. Nothing of it is run, and nothing written."""
-    return snapshot(*open_untouched(path))
+    beside = Path(f"{path}.key")
+    connection, altered = open_untouched(path)
+    return snapshot(connection, lambda kid: existing_key(beside, kid), altered)
 
 
-def copy_of(db: sqlite3.Connection) -> SqliteEvidence:
+def copy_of(db: sqlite3.Connection, key_of: KeyOf) -> SqliteEvidence:
     """What lies in a store in memory, which nobody else can open."""
     copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     db.backup(copy)
-    return snapshot(Connection(":memory:", copy), tuple(alterations(copy, version_of(copy))))
+    return snapshot(Connection(":memory:", copy), key_of, tuple(alterations(copy, version_of(copy))))
 
 
-def snapshot(connection: Connection, altered: tuple[Alteration, ...] = ()) -> SqliteEvidence:
+def snapshot(connection: Connection, key_of: KeyOf, altered: tuple[Alteration, ...] = ()) -> SqliteEvidence:
     # Text that is none stays text, whatever its bytes: a cell is told from a blob, and never refuses to be read.
     connection.db.text_factory = as_text
     connection.query("BEGIN")  # however long the reading takes
-    return SqliteEvidence(connection, altered)
+    return SqliteEvidence(connection, lru_cache(key_of), altered)
 
 
 def as_text(raw: bytes) -> str:
