@@ -48,6 +48,7 @@ from reenact.verify.shapes import (
     RunCheckpoint,
     Seal,
     SupervisorDecision,
+    ToolEffect,
     Vote,
 )
 from reenact.verify.traces import KeyCheck, Scene, Trace
@@ -83,7 +84,8 @@ class JournalCheck:
         self._body = sha256()
         self._offset = self._next_offset = 0
         self._open: dict[str, Trace] = {}
-        self._votes: dict[str, Vote] = {}
+        self.votes: dict[str, Vote] = {}
+        self._outputs: dict[str, str | None] = {}  # by step, in a plan: what later ones refer to
         self._turns = 0
         self._cancelled = False
         self._not_completed: list[int] = []
@@ -274,7 +276,7 @@ class JournalCheck:
         trace = self.traces.get(vote.trace_id)
         request = None if trace is None else trace.request
         recomputed = digest({key: item for key, item in value.items() if key != "digest"})
-        self._votes[vote.digest] = vote
+        self.votes[vote.digest] = vote
         self.payloads.see(vote.reason, self._where(trace, vote.trace_id))
         if trace is not None and trace.damaged:
             return
@@ -320,7 +322,8 @@ class JournalCheck:
             payloads=self.payloads,
             ring=self.ring,
             keys=self.keys,
-            votes=self._votes,
+            votes=self.votes,
+            outputs=self._outputs,
             turns=self._turns,
             where=self._where(trace),
         )
@@ -341,6 +344,10 @@ class JournalCheck:
     def _end_trace(self, trace: Trace, last: AnyArtifact) -> None:
         self._open.pop(trace.trace_id, None)
         self._rules.ended(trace.trace_id)
+        if trace.step_id is not None and self.plan is not None:
+            documents = last.document_hashes if isinstance(last, ToolEffect) else []
+            good = trace.chain.state == "COMPLETED" and bool(documents)
+            self._outputs[trace.step_id] = documents[0].hash if good else None
         is_duplicate = (
             isinstance(last, SupervisorDecision) and not self._is_foreign and last.meta.code == "DENIED_DUPLICATE"
         )

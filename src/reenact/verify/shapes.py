@@ -340,7 +340,7 @@ FileName = Annotated[
     str,
     Meta(
         pattern=r"\A(?:journal\.jsonl|plan\.json|seal\.json|erasures\.jsonl|keys\.json"
-        r"|REPLAY\.jsonl|RECEIPT\.json|payloads/[0-9a-f]{64})\Z"
+        r"|notes\.jsonl|REPLAY\.jsonl|RECEIPT\.json|payloads/[0-9a-f]{64})\Z"
     ),
 ]
 

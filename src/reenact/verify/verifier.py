@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final
 
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import digest
-from reenact.verify.capability import KeyRing
+from reenact.verify.capability import SEAL, VOTE, KeyRing, NotesOf, check_notes, read_notes
 from reenact.verify.folder import PAYLOADS, Folder, FolderPayloads
 from reenact.verify.journal import GIVE_UP_AFTER, JournalCheck
 from reenact.verify.lines import MAX_LINE_BYTES, fit, lines_of, read_canonical
@@ -32,6 +32,8 @@ def verify_lines(
     key_secret: bytes | None = None,
     expect_seal: bytes | None = None,
     expect_head: str | None = None,
+    notes_of: NotesOf | None = None,
+    trusted: bool = False,
 ) -> Report:
     """Verify one run from its commit bodies, in order; they are read once and not kept.
 
@@ -39,7 +41,9 @@ def verify_lines(
     `whole_erasures` says that they are a store's complete chain. With the store's `key_secret` idempotency keys are
     computed again, without it only their form is checked. `expect_seal` is a copy of the seal that was kept
     elsewhere, `expect_head` the SHA-256 of the last body as its keeper remembers it: with them a cut tail shows.
-    Bad evidence never raises; it is a finding.
+    `notes_of` gives what was signed beside the journal; `trusted` says that the keys are those that somebody trusts,
+    and not the evidence's own: then only what they signed as a whole is authentic. Bad evidence never raises; it is a
+    finding.
     """
     findings = Findings()
     erased = check_erasures(erasures, findings, whole=whole_erasures)
@@ -52,7 +56,7 @@ def verify_lines(
         findings.add(problem, Where(file=JOURNAL, commit=check.commits))
     if expect_seal is not None:
         _compare_seal(expect_seal.removesuffix(b"\n"), check, findings, "the kept seal")
-    return _conclude(check, findings)
+    return _conclude(check, findings, notes_of, needs_seal=trusted, file="notes")
 
 
 def feed_bodies(check: JournalCheck, bodies: Iterable[bytes]) -> None:
@@ -104,12 +108,19 @@ class _Bundle:
         # Step 6: the copies beside the journal.
         self._seal_copy(check)
         self._plan_copy(check, payloads)
+        notes = read_notes(self._read("notes.jsonl") or b"", self.findings)
         # Step 7: the folder against the manifest.
         self._folder(payloads)
         if self.manifest is not None and check.run_id not in (None, self.manifest.run_id):
             problem = Problem("RUN_MISMATCH", "the manifest's run_id", check.run_id, self.manifest.run_id)
             self.findings.add(problem, Where(file="manifest.json"))
-        return _conclude(check, self.findings)
+        return _conclude(
+            check,
+            self.findings,
+            lambda digest: notes.get(digest, []),
+            needs_seal=self.trusted is not None,
+            file="notes.jsonl",
+        )
 
     def _read(self, name: str) -> bytes | None:
         data = self.folder.read(name)
@@ -280,8 +291,17 @@ def _compare_seal(kept: bytes, check: JournalCheck, findings: Findings, what: st
         findings.add(Problem("SEAL_MISSING", f"{what} is not the seal that the journal ends with"), where)
 
 
-def _conclude(check: JournalCheck, findings: Findings) -> Report:
+def _conclude(
+    check: JournalCheck, findings: Findings, notes_of: NotesOf | None, *, needs_seal: bool, file: str
+) -> Report:
     ring, payloads = check.ring, check.payloads
+    wanted = [(VOTE, vote) for vote in check.votes]
+    if check.seal is not None:
+        wanted.append((SEAL, check.seal.seal_digest))
+    signed = set() if notes_of is None else check_notes(notes_of, wanted, ring, findings, file)
+    is_signed = check.seal is not None and check.seal.seal_digest in signed
+    if needs_seal and not is_signed:
+        findings.note("no key that is trusted has signed the seal: what came of the calls is nobody's word")
     if ring.unknown:
         findings.note(f"no key was there for {ring.unknown} of the capabilities: not checked")
     if payloads.withheld:
@@ -290,7 +310,8 @@ def _conclude(check: JournalCheck, findings: Findings) -> Report:
         run_id=check.run_id,
         integrity="broken" if "integrity" in findings.broken else "holds",
         completeness=_completeness(check, findings),
-        authenticity=_authenticity(ring, findings),
+        authenticity=_authenticity(ring, findings, is_signed=is_signed, needs_seal=needs_seal),
+        seal_is_signed=is_signed,
         anchoring="absent",
         first_break=findings.kept[0] if findings.kept else None,
         findings=tuple(findings.kept),
@@ -322,7 +343,8 @@ def _completeness(check: JournalCheck, findings: Findings) -> Verdict:
     return "open" if check.seal is None else "holds"
 
 
-def _authenticity(ring: KeyRing, findings: Findings) -> Verdict:
+def _authenticity(ring: KeyRing, findings: Findings, *, is_signed: bool, needs_seal: bool) -> Verdict:
     if "authenticity" in findings.broken:
         return "broken"
-    return "holds" if ring.verified and not ring.unknown else "absent"
+    vouched = is_signed or (ring.verified > 0 and not needs_seal)
+    return "holds" if vouched and not ring.unknown else "absent"

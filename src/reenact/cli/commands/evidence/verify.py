@@ -34,7 +34,12 @@ def verify(
     ] = None,
     keys: Annotated[
         Path | None,
-        typer.Option("--keys", metavar="FILE", help="Public keys that you trust, {kid: key}, instead of the folder's."),
+        typer.Option(
+            "--keys",
+            metavar="FILE",
+            help="Public keys that you trust, {kid: key}, instead of the folder's or the store's own. "
+            "Implies --require signature.",
+        ),
     ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -48,7 +53,7 @@ def verify(
     absent, 2 no such run, 3 the store or the folder cannot be used, 4 the run has no seal: completeness is open.
     """
     report, differences = check(target, store, keys)
-    missing = absent_proofs(report, require or [])
+    missing = absent_proofs(report, [*(require or []), *([Proof.signature] if keys is not None else [])])
     show(report, differences, missing, as_json=as_json)
     if differences or (missing and report.exit_code != 1):
         raise typer.Exit(1)
@@ -58,17 +63,14 @@ def verify(
 def check(target: str, store: str | None, keys: Path | None) -> tuple[Report, Sequence[Difference] | None]:
     """The report, and for a run of a store what its derived tables say otherwise."""
     from reenact.cli.options import existing_evidence
-    from reenact.errors import UsageError
     from reenact.record.bundle import is_folder
     from reenact.store.checks.verification import verify_evidence
     from reenact.verify.verifier import verify_bundle
 
     if is_folder(target):
         return verify_bundle(Path(target), keys=None if keys is None else read_keys(keys)), None
-    if keys is not None:
-        raise UsageError("--keys is for exported folders; a store has its own keys")
     with existing_evidence(store) as evidence:
-        verified = verify_evidence(evidence, target)
+        verified = verify_evidence(evidence, target, keys=None if keys is None else read_keys(keys))
     return verified.report, verified.differences
 
 
