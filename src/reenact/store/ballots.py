@@ -1,4 +1,4 @@
-"""What people say while somebody holds the run, kept in the store: signed with its key, and nothing else is believed."""
+"""What people say while somebody holds the run: signed with the store's key, and nothing else is believed."""
 
 from __future__ import annotations
 

@@ -33,6 +33,7 @@ from reenact.verify.plan import (
     check_parent,
     check_run_plan,
     check_said,
+    output_of,
     plan_hash,
     read_plan,
 )
@@ -48,7 +49,6 @@ from reenact.verify.shapes import (
     RunCheckpoint,
     Seal,
     SupervisorDecision,
-    ToolEffect,
     Vote,
 )
 from reenact.verify.traces import KeyCheck, Scene, Trace
@@ -345,9 +345,7 @@ class JournalCheck:
         self._open.pop(trace.trace_id, None)
         self._rules.ended(trace.trace_id)
         if trace.step_id is not None and self.plan is not None:
-            documents = last.document_hashes if isinstance(last, ToolEffect) else []
-            good = trace.chain.state == "COMPLETED" and bool(documents)
-            self._outputs[trace.step_id] = documents[0].hash if good else None
+            self._outputs[trace.step_id] = output_of(last) if trace.chain.state == "COMPLETED" else None
         is_duplicate = (
             isinstance(last, SupervisorDecision) and not self._is_foreign and last.meta.code == "DENIED_DUPLICATE"
         )

@@ -15,7 +15,17 @@ from reenact.values.ids import project_uuid7
 from reenact.verify.lines import fit
 from reenact.verify.payloads import Value
 from reenact.verify.report import Problem, first_difference
-from reenact.verify.shapes import AcceptedSkill, ActionRequest, Event, Plan, RequestMeta, Run, WentOn
+from reenact.verify.shapes import (
+    AcceptedSkill,
+    ActionRequest,
+    AnyArtifact,
+    Event,
+    Plan,
+    RequestMeta,
+    Run,
+    ToolEffect,
+    WentOn,
+)
 
 
 def plan_hash(document: Any) -> str:
@@ -325,3 +335,8 @@ def in_order(pieces: list[str], text: str) -> bool:
             return False
         at = found + len(piece)
     return True
+
+
+def output_of(last: AnyArtifact) -> str | None:
+    """The commitment of what a call that completed returned."""
+    return last.document_hashes[0].hash if isinstance(last, ToolEffect) and last.document_hashes else None
