@@ -17,6 +17,7 @@ from reenact.runtime.call import capability
 from reenact.runtime.call.call import Call
 from reenact.runtime.people import decisions
 from reenact.store.checks.verification import verify_run
+from reenact.store.keys.ballots import signed
 from reenact.values.canonical import canonicalize
 from tests.attacks.bank import APPROVED, PLAN, Bank
 from tests.attacks.forger import Forger, Record, forge
@@ -207,12 +208,10 @@ def test_a_row_put_into_ballots(bank: Bank, body: bytes | str) -> None:
         raw = canonicalize(said)
     elif body == "other call":
         key = runtime.store.signing_key
-        raw = decisions.votes.signed(key, runtime.store.store_id, said, run_id=run_id, trace_id=run_id, arguments=None)
+        raw = signed(key, runtime.store.store_id, said, run_id=run_id, trace_id=run_id)
     elif body == "own key":
         key = other.runtime().store.signing_key
-        raw = decisions.votes.signed(
-            key, runtime.store.store_id, said, run_id=run_id, trace_id=trace.trace_id, arguments=None
-        )
+        raw = signed(key, runtime.store.store_id, said, run_id=run_id, trace_id=trace.trace_id)
     else:
         assert isinstance(body, bytes)
         raw = body

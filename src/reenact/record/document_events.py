@@ -9,7 +9,7 @@ from reenact.contracts.records import Event, Vote
 from reenact.record.document_shape import EventDocument, ReplayDocument
 from reenact.record.payloads import StoredPayloads
 from reenact.record.reader import RunReader
-from reenact.store.ballots import waiting_votes
+from reenact.store.keys.ballots import waiting_votes
 
 REPLAY_TRACE: Final = "reenact.replay_trace.v1"
 TELLS: dict[str, tuple[str, tuple[str, ...]]] = {

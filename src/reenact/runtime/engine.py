@@ -25,7 +25,6 @@ from reenact.store.base import Store
 from reenact.store.heartbeat import Heartbeat
 from reenact.store.open import open_store
 from reenact.store.owner import owner_name
-from reenact.store.signing import missing_key
 from reenact.values.clock import Clock, SystemClock
 
 
@@ -83,12 +82,7 @@ class Engine:
 
     def mint_for(self, run_id: str, kid: str) -> Mint:
         """Of the key that a run began with; KeyUnavailable where it is not here."""
-        if kid == self.mint.kid:
-            return self.mint
-        key = self.store.key_of(kid)
-        if key is None:
-            raise missing_key(run_id, kid)
-        return Mint(key, self.store.store_id)
+        return self.mint if kid == self.mint.kid else Mint(self.store.key_for(run_id, kid), self.store.store_id)
 
     def mode(self, fold: RunFold) -> Mode:
         """How this run goes on; a replay needs to know its original."""

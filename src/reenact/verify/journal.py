@@ -62,15 +62,9 @@ class JournalCheck:
     """Takes a run's lines in order. Memory grows with the number of traces and payloads, not with their size."""
 
     def __init__(
-        self,
-        payloads: PayloadCheck,
-        ring: KeyRing,
-        findings: Findings,
-        file: str = "journal.jsonl",
-        *,
-        key_secret: bytes | None = None,
+        self, payloads: PayloadCheck, ring: KeyRing, findings: Findings, *, key_secret: bytes | None = None
     ) -> None:
-        self.payloads, self.ring, self.findings, self.file = payloads, ring, findings, file
+        self.payloads, self.ring, self.findings, self.file = payloads, ring, findings, "journal.jsonl"
         self.keys = KeyCheck(secret=key_secret)
         self.run: Run | None = None
         self.run_id: str | None = None

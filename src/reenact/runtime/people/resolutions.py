@@ -16,8 +16,8 @@ from reenact.runtime.parked import Parked
 from reenact.runtime.run import Run
 from reenact.runtime.session import history
 from reenact.runtime.writing.redaction import Redactor
-from reenact.store.ballots import sign_for, waiting_words
 from reenact.store.base import Store
+from reenact.store.keys.ballots import sign_for, waiting_words
 
 
 class Resolution(Struct, frozen=True, kw_only=True):

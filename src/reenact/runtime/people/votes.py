@@ -12,8 +12,8 @@ from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
 from reenact.runtime.listeners import Notice
 from reenact.runtime.run import Run
-from reenact.store.ballots import sign_for, waiting_votes
 from reenact.store.base import Store
+from reenact.store.keys.ballots import sign_for, waiting_votes
 
 LONGEST_NAME = 255
 

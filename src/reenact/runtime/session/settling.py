@@ -16,7 +16,7 @@ from reenact.runtime.parked import Lost, Parked
 from reenact.runtime.people import resolutions, votes
 from reenact.runtime.run import Run
 from reenact.runtime.session import history
-from reenact.store.ballots import waiting_votes
+from reenact.store.keys.ballots import waiting_votes
 
 
 def hear(run: Run) -> None:

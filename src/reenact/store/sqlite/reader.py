@@ -14,7 +14,7 @@ from reenact.store.base import PAYLOAD_BITS, Guard, KeyRecord, LateEffect, OpenR
 from reenact.store.damage import blob
 from reenact.store.encryption import SUFFIX, KeyFile
 from reenact.store.location import OwnFiles, sqlite_path
-from reenact.store.signing import SigningKey, check_head, checked_frontier, existing_key, load_or_create
+from reenact.store.signing import SigningKey, check_head, checked_frontier, existing_key, load_or_create, missing_key
 from reenact.store.sqlite import heads, leases, money, votes
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.evidence.evidence import NAMED, SqliteEvidence, copy_of, open_evidence
@@ -95,6 +95,13 @@ class SqliteReader:
             return None if self.in_memory else existing_key(Path(f"{self.path}.key"), kid)
         key = self.signing_key
         return key if key.kid == kid else None
+
+    def key_for(self, run_id: str, kid: str) -> SigningKey:
+        """The key that a run began with; KeyUnavailable where it is not here."""
+        key = self.key_of(kid)
+        if key is None:
+            raise missing_key(run_id, kid)
+        return key
 
     def authenticate(self, run_id: str) -> None:
         """From here on no commit of this run is given whose head is not what a key of ours vouched for."""

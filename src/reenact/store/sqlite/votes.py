@@ -8,7 +8,7 @@ import msgspec
 
 from reenact.contracts.records import ENDED
 from reenact.errors import RunNotFound
-from reenact.store import ballots
+from reenact.store.keys import ballots
 from reenact.store.signing import SigningKey
 from reenact.store.sqlite.connection import Connection
 
