@@ -277,3 +277,20 @@ def test_the_output_of_an_earlier_step_is_not_another_s(bank: Bank) -> None:
         runtime.resume(run_id)
         raise ReenactError("it was sent as it was approved") if bank.payments() == [APPROVED] else AssertionError
     runtime.close()
+
+
+def test_a_recording_whose_results_were_rewritten_is_not_replayed(bank: Bank) -> None:
+    """What a sealed payment returned is changed, with every digest up to the seal: nothing is run from it again."""
+    run_id = bank.paid()
+
+    def change(forger: Forger) -> None:
+        output = artifact(forger, "tool_effect", "pay")["document_hashes"][0]["hash"]
+        forger.change_payload(str(output), {"paid": "Eve"})
+
+    forge(bank.path, change)
+    runtime = bank.runtime()
+    with pytest.raises(ReenactError):
+        runtime.replay(run_id)
+    runtime.close()
+    assert len(bank.payments()) == 1
+    assert verify_run(str(bank.path), run_id).exit_code == 1

@@ -113,16 +113,23 @@ class SqliteReader:
             heads.refuse_without_key(self._writer, run_id, self.key_of)
         return check_head(self.key_of, self.store_id, run_id, n, head, cell)
 
+    def check_recorded(self, run_id: str) -> None:
+        """NotAuthentic for a run that ended, where a key of ours vouched for something else, or should have."""
+        low = self._run_no(run_id) << 24
+        rows = self._reader().query("SELECT id, body, mac FROM commits WHERE id > ? AND id < ?", (low, low + (1 << 24)))
+        for row_id, packed, mac in rows:
+            kid = mac[:8].hex() if isinstance(mac, bytes) else ""
+            if (mac is None and row_id >> 24 < self._strict_from) or (kid and self.key_of(kid) is None):
+                continue  # of before, or of a key that is not here: `verify` tells of both
+            body = self._reader().codec.unpack(blob(packed, f"run {run_id}, commit {row_id - low}"))
+            self.check_head(run_id, row_id - low, sha256(body).hexdigest(), mac)
+
     def _checked(self, run_id: str, row_id: int, packed: object, mac: object) -> bytes:
         """The body of a commit, as it was written."""
         n = row_id & 0xFFFFFF
         body = self._reader().codec.unpack(blob(packed, f"run {run_id}, commit {n}"))
-        if self._key is not None and (
-            mac is not None or run_id in self._authenticated or row_id >> 24 >= self._strict_from
-        ):
-            kid = mac[:8].hex() if isinstance(mac, bytes) else ""
-            if run_id in self._authenticated or not kid or self.key_of(kid) is not None:
-                self.check_head(run_id, n, sha256(body).hexdigest(), mac)
+        if run_id in self._authenticated:
+            self.check_head(run_id, n, sha256(body).hexdigest(), mac)
         return body
 
     def _note_encryption(self, name: str) -> None:
