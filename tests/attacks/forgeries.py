@@ -48,7 +48,7 @@ class Counted:
         first = ", ".join(f"{code} {count}" for code, count in self.found.most_common(8))
         return (
             f"{self.forgeries} forgeries ({kinds}): {len(self.wrong)} passed; {self.refused} runs refused, "
-            f"{self.harmless} changes of working columns without a say; found first by {first}"
+            f"{self.harmless} changes of no commit, after which what was approved was sent; found first by {first}"
         )
 
 
