@@ -9,6 +9,8 @@ import re
 from typing import Any
 
 import rfc8785
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from tools.make_vectors import stale
 from tools.vectors.scenarios import SKILLS, lost_answer, refusals, session, three_steps
 from tools.vectors.writer import bundle_files
@@ -80,6 +82,38 @@ def keys_of(text: str) -> set[str]:
     return {said["key_secret"], said["salt"], arguments, *made}
 
 
+def heads_of(text: str) -> set[str]:
+    """How the head on the page is authenticated, from its seed on."""
+    said = dict(line.split(None, 1) for line in text.splitlines())
+    seed = bytes.fromhex(said["seed"])
+    key = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"reenact head mac").derive(seed)
+    assert said["key"] == key.hex()
+    assert said["mac"] == hmac.digest(key, said["text"].encode(), "sha256").hex()
+    return {said["seed"], said["key"], said["mac"]}
+
+
+def bound_on_the_pages() -> str:
+    """What the capability on the page is bound to, from the run, the request and the decision that stand there."""
+    records = [json.loads(text) for _, text in blocks("json")]
+    run = next(record["run"] for record in records if record.get("kind") == "run")
+    request, decision = (
+        next(record for record in records if record.get("schema_id") == f"talos.tga.{name}")
+        for name in ("action_request", "supervisor_decision")
+    )
+    bindings = {
+        "agent": run["agent_id"],
+        "approver": decision["rationale"].removeprefix("Approved by "),
+        "arguments": request["proposal"]["args"]["$commit"],
+        "definition": request["meta"]["definition_digest"],
+        "mode": run["mode"],
+        "plan": run["plan_hash"],
+        "request": request["_digest"],
+        "run": run["run_id"],
+        "vote": decision["meta"]["vote"],
+    }
+    return sha(rfc8785.dumps(bindings))
+
+
 def line_digests(line: dict[str, Any]) -> set[str]:
     digests = set()
     for record in (item for item in line.values() if isinstance(item, dict)):
@@ -103,6 +137,9 @@ def test_every_digest_on_the_pages_recomputes_from_bytes() -> None:
             known |= {fields["salt"], sha(bytes.fromhex(fields["envelope"]))}
         if page == "entry_and_artifacts" and text.startswith("key_secret"):
             known |= keys_of(text)
+        if page == "run_chain" and text.startswith("seed"):
+            known |= heads_of(text)
+    known.add(bound_on_the_pages())
     for page, text in blocks("json"):
         value = json.loads(text)
         known |= line_digests({"record": value})

@@ -86,7 +86,7 @@ def test_a_cell_of_another_type_is_damage_and_no_accident(change: str, open_run:
 
 @pytest.mark.parametrize("cell", ["'letters'", "7", "CAST(x'ff00' AS TEXT)"])
 def test_what_recovery_starts_from_is_damage_when_it_is_of_another_type(cell: str, open_run: Stage) -> None:
-    change = f"INSERT INTO run_checkpoints SELECT max(id), {cell} FROM commits"
+    change = f"INSERT INTO run_checkpoints (id, frontier) SELECT max(id), {cell} FROM commits"
     tamper(Path(open_run.store_path), (change, ()))
     assert isinstance(refused(open_run), ChecksumMismatch | DamagedRecord)
 

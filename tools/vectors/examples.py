@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hmac
 import re
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from reenact.values.ids import project_uuid7
 from reenact.verify import CODES
 from tools.vectors.pieces import (
     KEY_SECRET,
+    STORE_ID,
     Json,
     at,
     b64,
@@ -177,6 +179,18 @@ def without_words(skill: Json) -> Json:
     return {key: value for key, value in skill.items() if key not in ("description", "name", "owner", "tags")}
 
 
+def head_example(run: Run) -> str:
+    """How the head of a run's first commit is authenticated."""
+    seed = run.key.private_bytes_raw()
+    extracted = hmac.digest(bytes(32), seed, "sha256")
+    mac_key = hmac.digest(extracted, b"reenact head mac\x01", "sha256")
+    text = canonicalize(["reenact.head.v1", STORE_ID, run.run_id, 1, sha256_hex(run.bodies[0])])
+    return (
+        f"seed     {seed.hex()}\nkey      {mac_key.hex()}\ntext     {text.decode()}\n"
+        f"kid      {kid_of(run.key)}\nmac      {hmac.digest(mac_key, text, 'sha256').hex()}"
+    )
+
+
 def key_example(run: Run) -> str:
     """The keys of the first and the last step, and what they are made of."""
     fetch, send = run.traces[0], run.traces[2]
@@ -207,6 +221,7 @@ def run_examples() -> dict[str, str]:
     manifest = msgspec.json.decode(bundle_files(refusals())["manifest.json"])
     return {
         "run_chain": fenced(chain, "text"),
+        "heads": fenced(head_example(run), "text"),
         "run": fenced(pretty(pick(run, "run"))),
         "session_step": fenced(pretty(talk.assembled["steps"][2])),
         "event": fenced(pretty(pick(talk, "event", type="turn"))),

@@ -244,7 +244,7 @@ def run_chain_vectors() -> Json:
         ("a commit emptied", {"delete_line": 7}, "COMMIT_EMPTY", 2, None),
         ("an entry removed", {"delete_line": 4}, "STATE_SEQUENCE_GAP", 1, 4),
         ("an attempt removed", {"delete_line": 9}, "EFFECT_MISMATCH", 3, 9),
-        ("the run record changed", {"replace": [2, '"mode":"live"', '"mode":"dry_run"']}, "COMMIT_PREV", 2, 6),
+        ("the run record changed", {"replace": [2, '"mode":"live"', '"mode":"dry_run"']}, "CAPABILITY_MISMATCH", 1, 4),
         ("a space added", {"replace": [2, '"kind":"run"', '"kind": "run"']}, "LINE_NOT_CANONICAL", 1, 2),
         ("a key twice", {"replace": [2, '"kind":"run"', '"kind":"run","kind":"run"']}, "LINE_NOT_JSON", 1, 2),
         ("a key added", {"replace": [1, '"n":1,', '"n":1,"note":"",']}, "LINE_MALFORMED", 1, 1),

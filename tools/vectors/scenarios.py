@@ -135,7 +135,7 @@ def three_steps(*, seal: bool = True) -> Run:
     run.wait(100)
     fetch.attempt("OK_HTTP_CALL", facts={"http_status": 200}, response=CHANGES, effects=[REQUEST], request_id="r-7")
     fetch.effect("OK_HTTP_CALL", output=CHANGES)
-    prompt = {"model": "example-model", "prompt": "Sum up 1.0.1 is out"}
+    prompt = {"model": "example-model", "prompt": 'Sum up ["1.0.1 is out"]'}
     sum_up = run.step(1).request(args=prompt).approve().call()
     run.commit()
     usage = {"usage": {"input_tokens": 1000, "output_tokens": 500}, "finish_reason": "stop"}

@@ -136,7 +136,25 @@ class Trace:
         self._append("action_request", artifact, "PENDING", entry)
         return self
 
-    def claims(self, *, read_only: bool) -> Json:
+    def bound(self, by: str, vote: str | None) -> dict[str, str]:
+        """What an approval is bound to; sessions as earlier releases wrote them bind the arguments alone."""
+        request, run = self.artifacts["action_request"], self.run
+        if run.key_run is None:
+            return {}
+        bindings = {
+            "agent": run.agent_id,
+            "approver": by,
+            "arguments": request["proposal"]["args"]["$commit"],
+            "definition": request["meta"]["definition_digest"],
+            "mode": run.record["mode"],
+            "plan": run.record["plan_hash"],
+            "request": request["_digest"],
+            "run": run.run_id,
+            "vote": vote,
+        }
+        return {"$bound": sha256(canonicalize(bindings)).hexdigest()}
+
+    def claims(self, *, read_only: bool, by: str = "auto", vote: str | None = None) -> Json:
         request = self.artifacts["action_request"]
         issued = parse_ts(self.run.now()) // 1000
         return {
@@ -151,7 +169,7 @@ class Trace:
                 "tool_server": request["proposal"]["tool_server"],
                 "tool_name": request["proposal"]["tool_name"],
                 "target_allowlist": [resource["id"] for resource in request["resources"]],
-                "arg_constraints": {"$commit": request["proposal"]["args"]["$commit"]},
+                "arg_constraints": {"$commit": request["proposal"]["args"]["$commit"], **self.bound(by, vote)},
                 "read_only": read_only,
             },
         }
@@ -189,7 +207,8 @@ class Trace:
         entry: Mapping[str, Any] | None = None,
     ) -> Trace:
         read_only = self.artifacts["action_request"]["risk_level"] == "READ"
-        minted = capability or mint(self.run.key, changed(self.claims(read_only=read_only), claims))
+        own = self.claims(read_only=read_only, by=by, vote=vote)
+        minted = capability or mint(self.run.key, changed(own, claims))
         meta = {"gate": "supervisor", "code": "OK", "vote": vote, **self._amounts()}
         artifact = self._decide("APPROVE", f"Approved by {by}", meta, {"minted_capability": minted})
         self._append("supervisor_decision", changed(artifact, change), "AUTHORIZED", entry)
@@ -207,7 +226,7 @@ class Trace:
     ) -> Trace:
         """The approval of a call that its key answers: nothing may be dispatched under it."""
         read_only = self.artifacts["action_request"]["risk_level"] == "READ"
-        allowed = self.claims(read_only=read_only)
+        allowed = self.claims(read_only=read_only, by="key")
         allowed["constraints"]["target_allowlist"] = ["reenact:no-dispatch"]
         facts = {"gate": "key", "code": "OK", **meta}
         fields = {"minted_capability": mint(self.run.key, changed(allowed, claims))}

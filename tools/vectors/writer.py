@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, digest, sha256_hex
@@ -18,6 +19,7 @@ from reenact.values.envelope import make_envelope
 from reenact.values.ids import project_uuid7
 from tools.vectors.pieces import (
     DROP,
+    STORE_ID,
     TERMINAL,
     VERSION,
     Json,
@@ -75,7 +77,8 @@ class Run:
             "reenact_version": VERSION,
             "started_at": self.now(),
         }
-        self.add({"kind": "run", "run": changed(record, change)})
+        self.record = changed(record, change)
+        self.add({"kind": "run", "run": self.record})
 
     def now(self) -> str:
         return at(self._clock)
@@ -203,6 +206,13 @@ def erasure(commitment: str, run_id: str, prev: str, *, who: str, reason: str, m
     return with_digest(record)
 
 
+def note(key: Ed25519PrivateKey, schema: str, digest: str) -> Json:
+    """What the store's key signs beside a journal."""
+    text = f"{schema}\n{STORE_ID}\n{digest}\n"
+    signature = b64(key.sign(text.encode()))
+    return {"digest": digest, "kid": kid_of(key), "schema": schema, "signature": signature, "store_id": STORE_ID}
+
+
 def bundle_files(run: Run, *, payloads: str = "full", erasures: Iterable[Json] = ()) -> dict[str, bytes]:
     """Every file of the run's bundle, manifest included."""
     erased = list(erasures)
@@ -211,6 +221,7 @@ def bundle_files(run: Run, *, payloads: str = "full", erasures: Iterable[Json] =
     files["keys.json"] = canonicalize({kid_of(run.key): b64(public_bytes(run.key))}) + b"\n"
     if run.seal_record is not None:
         files["seal.json"] = canonicalize(run.seal_record) + b"\n"
+        files["notes.jsonl"] = canonicalize(note(run.key, "reenact.seal.v1", run.seal_record["seal_digest"])) + b"\n"
     if erased:
         files["erasures.jsonl"] = b"".join(canonicalize(record) + b"\n" for record in erased)
     if payloads == "full":

@@ -108,6 +108,8 @@ class PendingVote(Struct, frozen=True, kw_only=True):
     reason: str
     ts: str
     who: str
+    arguments: str | None = None
+    """The commitment of what the call is made with; None of one that was left before votes were signed."""
 
 
 class RunCheckpoint(Record, frozen=True, kw_only=True):

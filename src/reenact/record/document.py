@@ -74,7 +74,7 @@ class DocumentReader:
         events = self._reader.fold.events
         self._events += [event_document(self._reader.payloads, each, names) for each in events[len(self._events) :]]
         votes = vote_documents(self._reader, names)
-        by_trace = {vote["trace_id"]: vote for vote in votes}
+        by_trace = {vote["trace_id"]: vote for vote in votes if vote["type"] == "vote"}
         for step in steps:
             step["vote"] = by_trace.get(step["trace_id"])
         told = sorted([*self._events, *votes], key=lambda event: event["ts"])

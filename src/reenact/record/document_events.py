@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-import msgspec
-
-from reenact.contracts.records import Event, PendingVote, Vote
+from reenact.contracts.records import Event, Vote
 from reenact.record.document_shape import EventDocument, ReplayDocument
 from reenact.record.payloads import StoredPayloads
 from reenact.record.reader import RunReader
-from reenact.values.canonical import parse_canonical
+from reenact.store.keys.ballots import waiting_votes
 
 REPLAY_TRACE: Final = "reenact.replay_trace.v1"
 TELLS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -91,10 +89,15 @@ def unheard(reader: RunReader, steps: Mapping[str, str], heard: set[str]) -> lis
     if not any(trace.state == "PENDING" for trace in reader.fold.open.values()):
         return []
     found: list[EventDocument] = []
-    for trace_id, body in reader.store.pending_votes(reader.run_id).items():
+    said, ignored = waiting_votes(reader.store, reader.run_id)
+    for trace_id, why in ignored.items():
+        asked = reader.fold.open[trace_id].request if trace_id in reader.fold.open else None
+        if asked is not None:
+            place = {"trace_id": trace_id, "step_id": steps.get(trace_id)}
+            found.append({"type": "vote_ignored", "ts": asked.ts, "who": None, **place, "reason": why})  # type: ignore[typeddict-item]
+    for trace_id, vote in said.items():
         if trace_id in heard or trace_id not in reader.fold.open or reader.fold.open[trace_id].state != "PENDING":
             continue
-        vote = msgspec.convert(parse_canonical(body), PendingVote)
         found.append(
             {
                 "type": "vote",

@@ -97,6 +97,7 @@ class _Bundle:
         self.plan: str | None = None
         self.is_session = False
         self.seal: Mapping[str, Any] | None = None
+        self.votes: list[str] = []
         self.commits = 0
 
     def write(self, target: Path) -> Exported:
@@ -156,6 +157,8 @@ class _Bundle:
                     self.plan = commitment
             if line.get("kind") == "seal":
                 self.seal = part(line, "seal")
+            elif line.get("kind") == "vote":
+                self.votes.append(str(part(line, "vote").get("digest")))
             event = part(line, "event")
             if event.get("type") == "finish" and isinstance(event.get("data"), str):
                 self.plan, self.is_session = str(event["data"]), True  # a session's plan is assembled at its end
@@ -187,7 +190,7 @@ class _Bundle:
         return whole if room > 0 and len(whole) < MAX_FILE_BYTES else content
 
     def write_notes(self) -> None:
-        """Who signs for the store, and what was signed about this run: its seal, and what was erased of it."""
+        """Who signs for the store, and what was signed about this run: its seal, its votes, what was erased of it."""
         source = self.evidence.notes()
         seal_digest = "" if self.seal is None else str(self.seal.get("seal_digest"))
         rows = [
@@ -195,7 +198,7 @@ class _Bundle:
             for row in source.with_records()
             if row.schema in KEY_NOTES or (row.schema == ERASURES and seals(row.record, seal_digest))
         ]
-        for signed in (seal_digest, *self.signed):
+        for signed in (seal_digest, *self.votes, *self.signed):
             rows += [row for row in source.about(signed) if row.record is None]
         if rows:
             self.put("notes.jsonl", b"".join(canonicalize(note_line(row)) + b"\n" for row in rows))

@@ -130,6 +130,7 @@ def verify_recording(store: Store, row: RunRow) -> None:
     if report.run_id != row.run_id:
         raise DamagedRecord(f"run {row.run_id}: its journal is that of run {report.run_id}; nothing is replayed")
     refuse_open(report, row)
+    store.check_recorded(row.run_id)
 
 
 def refuse_open(report: Report, row: RunRow) -> None:

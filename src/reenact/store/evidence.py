@@ -14,6 +14,7 @@ from reenact.errors import ChecksumMismatch, RunNotFound
 from reenact.store.base import PAYLOAD_BITS
 from reenact.store.damage import NO_BLOB
 from reenact.store.naming import read_lines
+from reenact.store.signing import SigningKey
 from reenact.verify.signed.notes import NoteSource
 
 COMMITS_PER_RUN = 1 << 24
@@ -35,6 +36,8 @@ class CommitRow:
     """As it is packed."""
     same: bool = True
     """Whether the body is the one whose digest was stored with it."""
+    mac: object = None
+    """By which the store's key vouches for it; None where it was written before there were any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +153,8 @@ class CheckpointCells(NamedTuple):
     signed_for: int
     """The number of its commit in the whole store, which is signed with it."""
     frontier: object
+    mac: object = None
+    """None of one that was signed instead."""
 
 
 # -- cells that cannot be what they should ---------------------------------------------------------------------------
@@ -259,6 +264,12 @@ class Evidence(Protocol):
 
     def notes(self) -> NoteSource:
         """What was signed beside the journals."""
+
+    def key_of(self, kid: str) -> SigningKey | None:
+        """The store's own key of this kid, where whoever checks has it: MACs are checked with it."""
+
+    def vouched_from(self) -> int | None:
+        """The number of the first run of which every commit is vouched for and the seal signed, as the store says."""
 
     def key_secret(self) -> bytes | None:
         """What the store makes idempotency keys with; None where it has none yet."""

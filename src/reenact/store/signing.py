@@ -1,7 +1,8 @@
-"""Ed25519 keys: in files, never in the database."""
+"""Ed25519 keys, in files and never in the database, and what they authenticate there."""
 
 from __future__ import annotations
 
+import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -17,18 +18,42 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from reenact.errors import ChecksumMismatch, StoreUnavailable
+from reenact.errors import ChecksumMismatch, KeyUnavailable, NotAuthentic, StoreUnavailable
+from reenact.journal.chain import encode
 from reenact.store.private_file import make_private_file, read_private_file
 
 
 class SigningKey:
-    """Signs capabilities. `kid` names it: the first 16 hex digits of SHA-256 over the public key."""
+    """Signs what may be shown to others. `kid` names it: the first 16 hex digits of SHA-256 over the public key.
+
+    What is derived from its seed makes MACs: by them the store knows the heads of runs that it wrote itself.
+    """
 
     def __init__(self, private: Ed25519PrivateKey) -> None:
         self.sign: Callable[[bytes], bytes] = private.sign
         raw = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
         self.kid = sha256(raw).hexdigest()[:16]
+        self.kid_bytes = bytes.fromhex(self.kid)
         self.public_key = urlsafe_b64encode(raw).rstrip(b"=").decode()
+        self.mac = BegunMac(derived(private.private_bytes_raw(), MAC_INFO))
+
+
+class BegunMac:
+    """HMAC-SHA-256 begun with a key (RFC 2104): to copy it is cheaper than to begin anew with each commit."""
+
+    def __init__(self, key: bytes) -> None:
+        whole = key.ljust(64, b"\0")
+        self.inner = sha256(bytes(byte ^ 0x36 for byte in whole))
+        self.outer = sha256(bytes(byte ^ 0x5C for byte in whole))
+
+    def of(self, text: bytes) -> bytes:
+        inner, outer = self.inner.copy(), self.outer.copy()
+        inner.update(text)
+        outer.update(inner.digest())
+        return outer.digest()
+
+
+MAC_INFO = b"reenact head mac"
 
 
 WHAT = "the signing key"
@@ -57,30 +82,95 @@ def key_in_memory() -> SigningKey:
     return SigningKey(Ed25519PrivateKey.generate())
 
 
-FRONTIER_HEAD = 8 + 64
-"""The kid, then the signature."""
+def derived(seed: bytes, info: bytes) -> bytes:
+    """HKDF-SHA-256 (RFC 5869) without a salt, 32 bytes."""
+    return hmac.digest(hmac.digest(bytes(32), seed, "sha256"), info + b"\x01", "sha256")
 
 
-def sign_frontier(key: SigningKey, place: int, frontier: bytes) -> bytes:
-    """What recovery starts from, signed together with the commit that it belongs to."""
-    return bytes.fromhex(key.kid) + key.sign(frontier_message(place, frontier)) + frontier
+# -- heads of runs -----------------------------------------------------------------------------------------------------
 
-
+MAC_BYTES = 8 + 32
+"""The kid, then the HMAC-SHA-256."""
 KeyOf = Callable[[str], SigningKey | None]
 """The key of a kid; None where it is not here."""
 
 
-def signed_frontier(key_of: KeyOf, place: int, stored: object) -> bytes | None:
-    """The frontier that a key of ours signed for this place; None under another: then the journal is read instead."""
+def head_mac(key: SigningKey, store_id: str, run_id: str, n: int, head: str) -> bytes:
+    """What lies beside commit `n` of a run, whose body has the digest `head`."""
+    return with_kid(key, encode(["reenact.head.v1", store_id, run_id, n, head]))
+
+
+def frontier_mac(key: SigningKey, store_id: str, run_id: str, n: int, frontier: bytes) -> bytes:
+    """What lies beside the state that recovery starts from."""
+    return with_kid(key, encode(["reenact.frontier.v2", store_id, run_id, n, sha256(frontier).hexdigest()]))
+
+
+def with_kid(key: SigningKey, text: bytes) -> bytes:
+    return key.kid_bytes + key.mac.of(text)
+
+
+def check_head(key_of: KeyOf, store_id: str, run_id: str, n: int, head: str, cell: object) -> str:
+    """The kid under which the head of a commit is authenticated. KeyUnavailable where that key is not here."""
+    where = f"run {run_id}, commit {n}"
+    if not isinstance(cell, bytes) or len(cell) != MAC_BYTES:
+        raise NotAuthentic(f"{where}: {UNAUTHENTIC} nothing vouches for it; see `reenact verify {run_id}`")
+    kid = cell[:8].hex()
+    key = key_of(kid)
+    if key is None:
+        raise missing_key(run_id, kid)
+    if not hmac.compare_digest(head_mac(key, store_id, run_id, n, head), cell):
+        raise NotAuthentic(
+            f"{where}: {UNAUTHENTIC} it is not what the store's key {kid} vouched for; see `reenact verify {run_id}`"
+        )
+    return kid
+
+
+UNAUTHENTIC = "nothing goes on with this run, and nothing is sent:"
+
+
+def missing_key(run_id: str, kid: str) -> KeyUnavailable:
+    return KeyUnavailable(
+        f"run {run_id} began with the key {kid}, which is not here: it is left as it is. Put that key back, beside the "
+        "store as it was, and run `reenact recover`",
+        kid=kid,
+    )
+
+
+# -- what recovery starts from -----------------------------------------------------------------------------------------
+
+
+def checked_frontier(
+    key_of: KeyOf, store_id: str, run_id: str, n: int, stored: object, mac: object, place: int
+) -> bytes | None:
+    """The frontier that a key of ours vouched for; None under a key that is not here: then the journal is read."""
     if not isinstance(stored, bytes):
         raise ChecksumMismatch("what recovery starts from cannot be read; see `reenact verify`")
-    kid, signature, frontier = stored[:8], stored[8:FRONTIER_HEAD], stored[FRONTIER_HEAD:]
-    key = key_of(kid.hex())
+    if mac is None:
+        return signed_frontier(key_of, place, stored)
+    if isinstance(mac, bytes) and len(mac) == MAC_BYTES:
+        key = key_of(mac[:8].hex())
+        if key is None:
+            return None
+        is_ours = hmac.compare_digest(frontier_mac(key, store_id, run_id, n, stored), mac)
+    else:
+        is_ours = False
+    if not is_ours:
+        raise ChecksumMismatch("what recovery starts from is not what the store's key wrote; see `reenact verify`")
+    return stored
+
+
+FRONTIER_HEAD = 8 + 64
+"""Of what was kept before there were MACs: the kid, then the Ed25519 signature."""
+
+
+def signed_frontier(key_of: KeyOf, place: int, stored: bytes) -> bytes | None:
+    """The frontier that a key of ours signed for this place, as it was done before."""
+    key = key_of(stored[:8].hex())
     if key is None:
         return None
-    if key.sign(frontier_message(place, frontier)) != signature:  # Ed25519 signs the same text the same way
+    if not is_signed({key.kid: key.public_key}, place, stored):
         raise ChecksumMismatch("what recovery starts from is not what the store's key signed; see `reenact verify`")
-    return frontier
+    return stored[FRONTIER_HEAD:]
 
 
 def is_signed(public_keys: Mapping[str, str], place: int, stored: bytes) -> bool:
@@ -88,13 +178,18 @@ def is_signed(public_keys: Mapping[str, str], place: int, stored: bytes) -> bool
     text = public_keys.get(stored[:8].hex())
     if text is None:
         return False
-    try:
-        key = Ed25519PublicKey.from_public_bytes(urlsafe_b64decode(text + "="))
-        key.verify(stored[8:FRONTIER_HEAD], frontier_message(place, stored[FRONTIER_HEAD:]))
-    except (InvalidSignature, ValueError):
-        return False
-    return True
+    return has_signed(text, stored[8:FRONTIER_HEAD], frontier_message(place, stored[FRONTIER_HEAD:]))
 
 
 def frontier_message(place: int, frontier: bytes) -> bytes:
     return b"reenact.frontier.v1|%d|" % place + frontier
+
+
+def has_signed(public_key: str, signature: bytes, text: bytes) -> bool:
+    """Whether this Ed25519 key, 32 bytes in base64url, signed the text."""
+    try:
+        key = Ed25519PublicKey.from_public_bytes(urlsafe_b64decode(public_key + "="))
+        key.verify(signature, text)
+    except (InvalidSignature, ValueError):
+        return False
+    return True

@@ -1,4 +1,4 @@
-"""Capabilities: does the token allow this call and no other, and did the key that it names sign it?"""
+"""A capability: does it allow this call and no other, and did a key of the store sign it?"""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from reenact.errors import ReenactError
 from reenact.values.clock import parse_ts
+from reenact.values.digest import digest
 from reenact.verify.lines import Canonical, fit, read_canonical
 from reenact.verify.report import Findings, Problem, Where, first_difference, shown
-from reenact.verify.shapes import ActionRequest, Claims, JwsHeader
+from reenact.verify.shapes import ActionRequest, Claims, JwsHeader, Run, SupervisorDecision
 
 LIFETIME_S = 300
 
@@ -88,16 +89,23 @@ class KeyRing:
         return None
 
     def check(self, kid: str, signed: bytes, signature: bytes) -> Problem | None:
+        fits = self.has_signed(kid, signed, signature)
+        if fits is False:
+            return Problem("CAPABILITY_SIGNATURE", f"the signature does not fit key {kid}")
+        self.verified += fits is True
+        self.unknown += fits is None
+        return None
+
+    def has_signed(self, kid: str, signed: bytes, signature: bytes) -> bool | None:
+        """Whether the key of this kid signed that; None where it is not there."""
         key = self._keys.get(kid)
         if key is None:
-            self.unknown += 1
             return None
         try:
             key.verify(signature, signed)
         except InvalidSignature:
-            return Problem("CAPABILITY_SIGNATURE", f"the signature does not fit key {kid}")
-        self.verified += 1
-        return None
+            return False
+        return True
 
 
 class Token:
@@ -129,17 +137,43 @@ def _minted(decided: int | None, iat: int) -> int | None:
     return iat if second is not None and iat in (second, second - 1) else second
 
 
+def bound(run: Run, request: ActionRequest, decision: SupervisorDecision) -> str:
+    """The digest of all that an approval holds for: docs/spec/entry_and_artifacts.md, "Capability"."""
+    prefix = "Approved by "
+    said = decision.rationale
+    return digest(
+        {
+            "agent": run.agent_id,
+            "approver": said.removeprefix(prefix) if said.startswith(prefix) else "key",
+            "arguments": request.proposal.args.get("$commit"),
+            "definition": request.meta.definition_digest,
+            "mode": run.mode,
+            "plan": run.plan_hash,
+            "request": request.digest,
+            "run": run.run_id,
+            "vote": decision.meta.vote,
+        }
+    )
+
+
 def check_capability(
-    token: Token, request: ActionRequest, ts: str, kid: str, ring: KeyRing, targets: list[str]
+    token: Token,
+    run: Run,
+    kid: str,
+    request: ActionRequest,
+    decision: SupervisorDecision,
+    ring: KeyRing,
+    targets: list[str],
 ) -> Iterator[Problem]:
-    """What is wrong with the capability that the decision at `ts` minted for `request` and `targets`."""
+    """What is wrong with the capability that a decision minted for `request` and `targets`."""
     if token.header is None or token.claims is None:
         yield token.problem or Problem("CAPABILITY_MISMATCH", "the capability cannot be read")
         return
     claims = token.claims
     ring.issuers.add(claims.iss)
-    issued = milliseconds(ts)
-    args = request.proposal.args
+    issued, constraints = milliseconds(decision.ts), {"$commit": request.proposal.args.get("$commit")}
+    if "$bound" in claims.constraints.arg_constraints:  # those of before bind the arguments alone
+        constraints["$bound"] = bound(run, request, decision)
     difference = first_difference(
         "CAPABILITY_MISMATCH",
         (
@@ -151,11 +185,7 @@ def check_capability(
             ("the capability's tool_server", request.proposal.tool_server, claims.constraints.tool_server),
             ("the capability's tool_name", request.proposal.tool_name, claims.constraints.tool_name),
             ("the capability's target_allowlist", targets, claims.constraints.target_allowlist),
-            (
-                "the capability's arg_constraints",
-                {"$commit": args.get("$commit")},
-                claims.constraints.arg_constraints,
-            ),
+            ("the capability's arg_constraints", constraints, claims.constraints.arg_constraints),
         ),
     )
     if difference is not None:

@@ -33,6 +33,7 @@ from reenact.verify.plan import (
     check_parent,
     check_run_plan,
     check_said,
+    output_of,
     plan_hash,
     read_plan,
 )
@@ -61,15 +62,9 @@ class JournalCheck:
     """Takes a run's lines in order. Memory grows with the number of traces and payloads, not with their size."""
 
     def __init__(
-        self,
-        payloads: PayloadCheck,
-        ring: KeyRing,
-        findings: Findings,
-        file: str = "journal.jsonl",
-        *,
-        key_secret: bytes | None = None,
+        self, payloads: PayloadCheck, ring: KeyRing, findings: Findings, *, key_secret: bytes | None = None
     ) -> None:
-        self.payloads, self.ring, self.findings, self.file = payloads, ring, findings, file
+        self.payloads, self.ring, self.findings, self.file = payloads, ring, findings, "journal.jsonl"
         self.keys = KeyCheck(secret=key_secret)
         self.run: Run | None = None
         self.run_id: str | None = None
@@ -83,7 +78,8 @@ class JournalCheck:
         self._body = sha256()
         self._offset = self._next_offset = 0
         self._open: dict[str, Trace] = {}
-        self._votes: dict[str, Vote] = {}
+        self.votes: dict[str, Vote] = {}
+        self._outputs: dict[str, str | None] = {}  # by step, in a plan: what later ones refer to
         self._turns = 0
         self._cancelled = False
         self._not_completed: list[int] = []
@@ -275,7 +271,7 @@ class JournalCheck:
         trace = self.traces.get(vote.trace_id)
         request = None if trace is None else trace.request
         recomputed = digest({key: item for key, item in value.items() if key != "digest"})
-        self._votes[vote.digest] = vote
+        self.votes[vote.digest] = vote
         self.payloads.see(vote.reason, self._where(trace, vote.trace_id))
         if trace is not None and trace.damaged:
             return
@@ -321,7 +317,8 @@ class JournalCheck:
             payloads=self.payloads,
             ring=self.ring,
             keys=self.keys,
-            votes=self._votes,
+            votes=self.votes,
+            outputs=self._outputs,
             turns=self._turns,
             where=self._where(trace),
         )
@@ -342,6 +339,8 @@ class JournalCheck:
     def _end_trace(self, trace: Trace, last: AnyArtifact) -> None:
         self._open.pop(trace.trace_id, None)
         self._rules.ended(trace.trace_id)
+        if trace.step_id is not None and self.plan is not None:
+            self._outputs[trace.step_id] = output_of(last) if trace.chain.state == "COMPLETED" else None
         is_duplicate = (
             isinstance(last, SupervisorDecision) and not self._is_foreign and last.meta.code == "DENIED_DUPLICATE"
         )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 from msgspec import UNSET
 
@@ -14,7 +15,17 @@ from reenact.values.ids import project_uuid7
 from reenact.verify.lines import fit
 from reenact.verify.payloads import Value
 from reenact.verify.report import Problem, first_difference
-from reenact.verify.shapes import AcceptedSkill, ActionRequest, Event, Plan, RequestMeta, Run, WentOn
+from reenact.verify.shapes import (
+    AcceptedSkill,
+    ActionRequest,
+    AnyArtifact,
+    Event,
+    Plan,
+    RequestMeta,
+    Run,
+    ToolEffect,
+    WentOn,
+)
 
 
 def plan_hash(document: Any) -> str:
@@ -42,8 +53,8 @@ def check_run_plan(document: Any, plan: Plan, run: Run) -> Problem | None:
     )
 
 
-def check_step(plan: Plan, meta: RequestMeta) -> Iterator[Problem]:
-    """A request of a planned run against the step that stands at its place in the plan."""
+def check_step(plan: Plan, meta: RequestMeta, mode: str, args: Value | None, outputs: Outputs) -> Iterator[Problem]:
+    """A request of a planned run, and its arguments, against the step that stands at its place in the plan."""
     if meta.step_index >= len(plan.steps):
         yield Problem("PLAN_MISMATCH", "the plan has fewer steps", len(plan.steps), meta.step_index + 1)
         return
@@ -60,6 +71,8 @@ def check_step(plan: Plan, meta: RequestMeta) -> Iterator[Problem]:
     )
     if difference is not None:
         yield difference
+    else:
+        yield from check_arguments(step.parameters, args, mode, outputs)
 
 
 def check_said(event: Event, said: Value | None, plan: Plan | None, run: Run | None) -> Problem | None:
@@ -168,3 +181,162 @@ def whole_step(step: dict[str, Any], value_of: Callable[[str], Value | None]) ->
         if found is not None:
             whole["idempotency_key"] = found.value
     return whole
+
+
+# -- the arguments of a step, computed again: docs/spec/payloads.md ---------------------------------------------------
+
+REFERENCE: Final = re.compile(r"\{\{([^{}]+)\}\}")
+REDACTED: Final = "[redacted]"
+LIVE: Final = frozenset({"live"})
+AS_PLANNED: Final = frozenset({"live", "full_replay", "fork"})
+"""Modes in which a step without references is called with what its plan says."""
+
+
+class NotKnown(Exception):
+    """An output that a reference leads to was erased, or left out."""
+
+
+class LeadsNowhere(Exception):
+    """A reference whose step has no output, or not there."""
+
+
+class Outputs:
+    """What earlier steps returned: by step id the commitment, None of one that did not succeed."""
+
+    def __init__(self, commitments: Mapping[str, str | None], value_of: Callable[[str], Value | None]) -> None:
+        self._commitments = commitments
+        self._value_of = value_of
+
+    def at(self, path: str) -> Any:
+        """What `step.path` leads to. A step id may hold dots: the longest that is known wins."""
+        parts = path.split(".")
+        known = [length for length in range(len(parts), 0, -1) if ".".join(parts[:length]) in self._commitments]
+        if not known:
+            raise LeadsNowhere
+        commitment = self._commitments[".".join(parts[: known[0]])]
+        if commitment is None:
+            raise LeadsNowhere
+        found = self._value_of(commitment)
+        if found is None:
+            raise NotKnown
+        value = found.value
+        for part in parts[known[0] :]:
+            value = below(value, part)
+        return value
+
+
+def below(value: Any, part: str) -> Any:
+    if isinstance(value, dict) and part in value:
+        return value[part]
+    if isinstance(value, list) and part.isdigit() and int(part) < len(value):
+        return value[int(part)]
+    raise LeadsNowhere
+
+
+def check_arguments(planned: Any, recorded: Value | None, mode: str, outputs: Outputs) -> Iterator[Problem]:
+    """The recorded arguments of a step against what its plan and the outputs come to."""
+    if recorded is None or not isinstance(planned, dict):
+        return
+    refers = any(True for _ in texts_with_references(planned))
+    if mode not in (LIVE if refers else AS_PLANNED):
+        return
+    try:
+        expected = resolved(planned, outputs) if refers else planned
+    except NotKnown:
+        return
+    except LeadsNowhere:
+        expected = planned
+    place = first_other(expected, recorded.value)
+    # What a reference led nowhere in is refused with what the plan says, and may stand there as it does in the plan.
+    if place is not None and first_other(planned, recorded.value) is not None:
+        what = "the arguments are not what the plan and the outputs of earlier steps come to"
+        yield Problem("PLAN_MISMATCH", f"{what}, at {place or 'the top'}")
+
+
+def texts_with_references(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        if "{{" in value and REFERENCE.search(value):
+            yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from texts_with_references(item)
+
+
+def resolved(value: Any, outputs: Outputs) -> Any:
+    if isinstance(value, str):
+        return resolved_text(value, outputs) if "{{" in value else value
+    if isinstance(value, dict):
+        return {key: resolved(item, outputs) for key, item in value.items()}
+    return [resolved(item, outputs) for item in value] if isinstance(value, list) else value
+
+
+def resolved_text(text: str, outputs: Outputs) -> Any:
+    whole = REFERENCE.fullmatch(text.strip())
+    if whole is not None:
+        return inert(outputs.at(whole[1].strip()))
+
+    def put_in(match: re.Match[str]) -> str:
+        found = outputs.at(match[1].strip())
+        if '{"$sealed":' in canonicalize(found).decode():
+            raise NotKnown
+        return found if isinstance(found, str) else canonicalize(found).decode()
+
+    return REFERENCE.sub(put_in, text)
+
+
+def inert(value: Any) -> Any:
+    """A value from outside: its keys that begin with `$` have one more; what is encrypted stays as it is."""
+    if isinstance(value, dict):
+        if is_encrypted(value):
+            return value
+        return {"$" + key if key.startswith("$") else key: inert(item) for key, item in value.items()}
+    return [inert(item) for item in value] if isinstance(value, list) else value
+
+
+def is_encrypted(value: Any) -> bool:
+    return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("$sealed"), str)
+
+
+def first_other(expected: Any, recorded: Any, place: str = "") -> str | None:
+    """The JSON Pointer of the first place at which the recorded value cannot come from the expected one."""
+    if is_encrypted(recorded) or is_encrypted(expected) or recorded == REDACTED:
+        return None
+    if isinstance(expected, dict) and isinstance(recorded, dict):
+        if any(REDACTED in key for key in recorded):
+            return None
+        if expected.keys() != recorded.keys():
+            return place
+        found = (first_other(item, recorded[key], f"{place}/{key}") for key, item in expected.items())
+    elif isinstance(expected, list) and isinstance(recorded, list):
+        if len(expected) != len(recorded):
+            return place
+        pairs = enumerate(zip(expected, recorded, strict=True))
+        found = (first_other(*pair, f"{place}/{index}") for index, pair in pairs)
+    else:
+        return None if same_scalar(expected, recorded) else place
+    return next((other for other in found if other is not None), None)
+
+
+def same_scalar(expected: Any, recorded: Any) -> bool:
+    if isinstance(expected, str) and isinstance(recorded, str) and REDACTED in recorded:
+        return in_order(recorded.split(REDACTED), expected)
+    return canonicalize(expected) == canonicalize(recorded)
+
+
+def in_order(pieces: list[str], text: str) -> bool:
+    """The pieces that redaction left stand in the text, the first at its beginning and the last at its end."""
+    first, *middle, last = pieces
+    if not text.startswith(first) or not text[len(first) :].endswith(last):
+        return False
+    at, end = len(first), len(text) - len(last)
+    for piece in middle:
+        found = text.find(piece, at, end)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return True
+
+
+def output_of(last: AnyArtifact) -> str | None:
+    """The commitment of what a call that completed returned."""
+    return last.document_hashes[0].hash if isinstance(last, ToolEffect) and last.document_hashes else None

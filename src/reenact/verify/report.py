@@ -49,6 +49,7 @@ CODES: Final[dict[str, tuple[Aspect, str]]] = {
     "CAPABILITY_MISMATCH": ("integrity", "a capability allows something else than the call"),
     "CAPABILITY_EXPIRED": ("integrity", "a call went out under a capability that had expired"),
     "CAPABILITY_SIGNATURE": ("authenticity", "a capability's signature does not fit its key"),
+    "NOTE_SIGNATURE": ("authenticity", "a note's signature does not fit its key, or the note is of another store"),
     "KEY_INVALID": ("authenticity", "a key in keys.json is malformed or not the one that its kid names"),
     "ATTEMPT_CHAIN": ("integrity", "an attempt is missing, repeated or out of order"),
     "ATTEMPT_DIGEST": ("integrity", "an attempt's digest does not recompute"),
@@ -152,6 +153,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     prev_store_seal: str | None
     issuers: tuple[str, ...] = ()
     """The stores that the run's capabilities name as theirs."""
+    seal_is_signed: bool = False
+    """A key that is there signed the seal, and so the whole run."""
 
     @property
     def exit_code(self) -> int:

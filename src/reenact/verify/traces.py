@@ -16,7 +16,7 @@ from reenact.verify.capability import KeyRing, Token, check_capability, millisec
 from reenact.verify.entries import EntryChain, artifact_problem, link_problem
 from reenact.verify.lines import EntryLine, fit
 from reenact.verify.payloads import PayloadCheck, Value
-from reenact.verify.plan import check_step
+from reenact.verify.plan import Outputs, check_step
 from reenact.verify.report import Problem, Where, first_difference
 from reenact.verify.shapes import (
     ActionRequest,
@@ -83,6 +83,7 @@ class Scene(msgspec.Struct, kw_only=True):
     ring: KeyRing
     keys: KeyCheck
     votes: Mapping[str, Vote]
+    outputs: Mapping[str, str | None]
     turns: int
     where: Where
 
@@ -182,12 +183,11 @@ class Trace:
         )
         if difference is not None:
             yield difference
-        if scene.plan is not None and scene.run.kind == "plan":
-            yield from check_step(scene.plan, meta)
         yield from _check_args(request.proposal.args, scene.payloads, where)
-        args = None
-        if meta.idempotency_source == "step" and scene.keys.secret is not None:
-            args = scene.payloads.value(fit_commitment(request), where)
+        args = scene.payloads.value(fit_commitment(request), where)
+        if scene.plan is not None and scene.run.kind == "plan":
+            outputs = Outputs(scene.outputs, lambda named: scene.payloads.value(named, where))
+            yield from check_step(scene.plan, meta, scene.run.mode, args, outputs)
         given = None if meta.key is UNSET else scene.payloads.value(str(meta.key), where)
         if given is not None and not isinstance(given.value, str):
             yield Problem("PAYLOAD_CONTENT", "the caller's idempotency key is not a string")
@@ -229,7 +229,7 @@ class Trace:
             self.claims = token.claims
             targets = NO_DISPATCH if of_key else [resource.id for resource in request.resources]
             kid = scene.ring.kid_at(scene.run.run_id, scene.run.capability_key, scene.where.commit)
-            yield from check_capability(token, request, decision.ts, kid, scene.ring, targets)
+            yield from check_capability(token, scene.run, kid, request, decision, scene.ring, targets)
             if targets == NO_DISPATCH and not of_key:
                 yield Problem("CAPABILITY_MISMATCH", "an approval of the supervisor under which nothing may be sent")
 

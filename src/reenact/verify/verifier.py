@@ -20,6 +20,7 @@ from reenact.verify.shapes import Hex64, Kid, Manifest
 from reenact.verify.signed.erasures import SignedErasures
 from reenact.verify.signed.keys import KeyHistory
 from reenact.verify.signed.notes import FolderNotes, NoteSource
+from reenact.verify.signed.records import SEAL, VOTE, signed_records
 
 JOURNAL: Final = "journal.jsonl"
 _MAX_VIEW_BYTES: Final = 1 << 32  # of REPLAY.jsonl and RECEIPT.json, which are hashed and not read
@@ -62,7 +63,7 @@ def verify_lines(
         findings.add(problem, Where(file=JOURNAL, commit=check.commits))
     if expect_seal is not None:
         _compare_seal(expect_seal.removesuffix(b"\n"), check, findings, "the kept seal")
-    return _conclude(check, findings)
+    return _conclude(check, findings, signed)
 
 
 def feed_bodies(check: JournalCheck, bodies: Iterable[bytes]) -> None:
@@ -120,7 +121,7 @@ class _Bundle:
         if self.manifest is not None and check.run_id not in (None, self.manifest.run_id):
             problem = Problem("RUN_MISMATCH", "the manifest's run_id", check.run_id, self.manifest.run_id)
             self.findings.add(problem, Where(file="manifest.json"))
-        return _conclude(check, self.findings)
+        return _conclude(check, self.findings, signed)
 
     def _read(self, name: str) -> bytes | None:
         data = self.folder.read(name)
@@ -294,6 +295,8 @@ class _Signed:
         self._notes = notes
         self._findings = findings
         self._of_bundle = store_id is None
+        self.needs_seal = trusted is not None
+        """Only what a trusted key signed as a whole is authentic then."""
         self.history = KeyHistory(findings, store_id)
         if notes is not None:
             self.history.read(notes)
@@ -324,6 +327,17 @@ class _Signed:
             problem = Problem("KEY_HISTORY", "the notes are of another store than the run", None, next(iter(said)))
             self._findings.add(problem, Where(file="notes.jsonl"))
 
+    def has_seal_of(self, check: JournalCheck) -> bool:
+        """Whether a key that is there has signed the run's seal; its votes are held against their notes too."""
+        wanted = [(VOTE, vote) for vote in check.votes]
+        if check.seal is not None:
+            wanted.append((SEAL, check.seal.seal_digest))
+        signed = set() if self._notes is None else signed_records(self._notes, wanted, self.ring, self._findings)
+        is_signed = check.seal is not None and check.seal.seal_digest in signed
+        if self.needs_seal and not is_signed:
+            self._findings.note("no key that is trusted has signed the seal: what came of the calls is nobody's word")
+        return is_signed
+
 
 def _lines(stream: BinaryIO, seen: Callable[[bytes], object]) -> Iterator[bytes]:
     """Lines with their newlines; one that is too long comes as its first bytes, and nothing after it."""
@@ -343,8 +357,9 @@ def _compare_seal(kept: bytes, check: JournalCheck, findings: Findings, what: st
         findings.add(Problem("SEAL_MISSING", f"{what} is not the seal that the journal ends with"), where)
 
 
-def _conclude(check: JournalCheck, findings: Findings) -> Report:
+def _conclude(check: JournalCheck, findings: Findings, signed: _Signed) -> Report:
     ring, payloads = check.ring, check.payloads
+    is_signed = signed.has_seal_of(check)
     if ring.unknown:
         findings.note(f"no key was there for {ring.unknown} of the signatures: not checked")
     if payloads.withheld:
@@ -353,7 +368,8 @@ def _conclude(check: JournalCheck, findings: Findings) -> Report:
         run_id=check.run_id,
         integrity="broken" if "integrity" in findings.broken else "holds",
         completeness=_completeness(check, findings),
-        authenticity=_authenticity(ring, findings),
+        authenticity=_authenticity(ring, findings, is_signed=is_signed, needs_seal=signed.needs_seal),
+        seal_is_signed=is_signed,
         anchoring="absent",
         first_break=findings.kept[0] if findings.kept else None,
         findings=tuple(findings.kept),
@@ -385,7 +401,8 @@ def _completeness(check: JournalCheck, findings: Findings) -> Verdict:
     return "open" if check.seal is None else "holds"
 
 
-def _authenticity(ring: KeyRing, findings: Findings) -> Verdict:
+def _authenticity(ring: KeyRing, findings: Findings, *, is_signed: bool, needs_seal: bool) -> Verdict:
     if "authenticity" in findings.broken:
         return "broken"
-    return "holds" if ring.verified and not ring.unknown else "absent"
+    vouched = is_signed or (ring.verified > 0 and not needs_seal)
+    return "holds" if vouched and not ring.unknown else "absent"

@@ -17,7 +17,7 @@ from reenact.record.reader import RunReader
 from reenact.runtime.listeners import Notice
 from reenact.runtime.writing.checkpoint_state import DECODE, ENCODE
 from reenact.store.checks.verification import verify_run
-from reenact.store.signing import sign_frontier
+from reenact.store.signing import frontier_mac
 from reenact.store.sqlite.store import SqliteStore
 from tests.store.copies import copy_store
 
@@ -154,8 +154,9 @@ def test_duplicates_that_are_not_those_of_the_checkpoint_are_noticed(left: tuple
     fewer = ENCODE(replace(kept, done=kept.done[1:]))
     with store._writer.transaction() as db:
         ((row_id,),) = db.execute("SELECT max(id) FROM run_checkpoints").fetchall()
-        forged = sign_frontier(store.signing_key, row_id, frontier.pack(earlier, fewer))
-        db.execute("UPDATE run_checkpoints SET frontier = ? WHERE id = ?", (forged, row_id))
+        forged = frontier.pack(earlier, fewer)
+        mac = frontier_mac(store.signing_key, store.store_id, run_id, row_id & 0xFFFFFF, forged)
+        db.execute("UPDATE run_checkpoints SET frontier = ?, mac = ? WHERE id = ?", (forged, mac, row_id))
     with pytest.raises(ChecksumMismatch), Runtime(store, skills=skills()).session(resume=run_id):
         pass
 

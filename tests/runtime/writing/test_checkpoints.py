@@ -13,11 +13,12 @@ import msgspec
 import pytest
 
 from reenact import Runtime, skill
-from reenact.errors import ChecksumMismatch
+from reenact.errors import ChecksumMismatch, KeyUnavailable
 from reenact.journal import frontier
 from reenact.journal.run_fold import RunFold
 from reenact.record.state import load_fold
-from reenact.store.signing import FRONTIER_HEAD, sign_frontier
+from reenact.store.private_file import make_private_file
+from reenact.store.signing import FRONTIER_HEAD, frontier_mac, frontier_message
 from reenact.store.sqlite.store import SqliteStore
 from tests.crash.harness import KILLED, Stage, check_survived, in_child, look, recover
 from tests.runtime.running import Bench, plan, step
@@ -97,10 +98,17 @@ def stored(stage: Stage) -> list[tuple[int, bytes]]:
         return db.execute("SELECT id, frontier FROM run_checkpoints ORDER BY id").fetchall()
 
 
-def replace_frontier(stage: Stage, change: Callable[[bytes], bytes]) -> None:
+def replace_frontier(stage: Stage, change: Callable[[bytes], bytes], *, with_key: bool = False, at: int = 0) -> None:
+    """`with_key`: by whoever has the store's key, for the place that is `at` commits further."""
     (place, data) = stored(stage)[-1]
+    changed, store = change(data), SqliteStore(stage.store_path)
     with sqlite3.connect(stage.store_path) as db:
-        db.execute("UPDATE run_checkpoints SET frontier = ? WHERE id = ?", (change(data), place))
+        db.execute("UPDATE run_checkpoints SET frontier = ? WHERE id = ?", (changed, place))
+        if with_key:
+            ((run_id,),) = db.execute("SELECT run_id FROM runs WHERE run_no = ?", (place >> 24,)).fetchall()
+            mac = frontier_mac(store.signing_key, store.store_id, run_id, (place & 0xFFFFFF) + at, changed)
+            db.execute("UPDATE run_checkpoints SET mac = ? WHERE id = ?", (mac, place))
+    store.close()
 
 
 def refused(stage: Stage, run_id: str) -> None:
@@ -134,9 +142,9 @@ CHANGES: dict[str, Any] = {
 def test_a_frontier_with_a_changed_field_is_a_checksum_mismatch(name: str, crash: str, stage: Stage) -> None:
 
     def change(data: bytes) -> bytes:
-        kept = frontier.DECODE(data[FRONTIER_HEAD:])
+        kept = frontier.DECODE(data)
         changed = msgspec.structs.replace(kept, **{name: CHANGES[name](getattr(kept, name))})
-        return data[:FRONTIER_HEAD] + frontier.ENCODE(changed)
+        return frontier.ENCODE(changed)
 
     replace_frontier(stage, change)
     refused(stage, crash)
@@ -146,16 +154,14 @@ def test_a_frontier_with_a_changed_field_is_a_checksum_mismatch(name: str, crash
 def test_a_frontier_that_the_key_signed_must_still_be_the_one_of_its_checkpoint(
     name: str, crash: str, stage: Stage
 ) -> None:
-    key = SqliteStore(stage.store_path).signing_key
-    place = stored(stage)[-1][0]
     changes = {**CHANGES, "tree": lambda old: [bytes(32)] * len(old)}
 
     def change(data: bytes) -> bytes:
-        kept = frontier.DECODE(data[FRONTIER_HEAD:])
+        kept = frontier.DECODE(data)
         changed = msgspec.structs.replace(kept, **{name: changes[name](getattr(kept, name))})
-        return sign_frontier(key, place, frontier.ENCODE(changed))
+        return frontier.ENCODE(changed)
 
-    replace_frontier(stage, change)
+    replace_frontier(stage, change, with_key=True)
     refused(stage, crash)
 
 
@@ -172,18 +178,34 @@ def test_a_damaged_frontier_is_a_checksum_mismatch(where: int, crash: str, stage
 
 
 def test_a_frontier_of_another_place_is_a_checksum_mismatch(crash: str, stage: Stage) -> None:
-    """Signed by the same key, but for a place of another run or commit."""
-    key = SqliteStore(stage.store_path).signing_key
-    ((place, _),) = stored(stage)
-    replace_frontier(stage, lambda data: sign_frontier(key, place + 1, data[FRONTIER_HEAD:]))
+    """Authenticated with the same key, but for a place of another run or commit."""
+    replace_frontier(stage, lambda data: data, with_key=True, at=1)
     refused(stage, crash)
 
 
-def test_a_store_whose_key_was_lost_reads_the_whole_journal_instead(crash: str, stage: Stage) -> None:
-    Path(f"{stage.store_path}.key").unlink()
+def test_a_frontier_that_was_signed_before_there_were_macs_is_read(crash: str, stage: Stage) -> None:
     store = SqliteStore(stage.store_path)
-    assert load_fold(store, crash).from_commit == 0
+    key, ((place, data),) = store.signing_key, stored(stage)
+    signed = bytes.fromhex(key.kid) + key.sign(frontier_message(place, data)) + data
+    assert len(signed) == FRONTIER_HEAD + len(data)
+    with sqlite3.connect(stage.store_path) as db:
+        db.execute("UPDATE run_checkpoints SET frontier = ?, mac = NULL", (signed,))
+    assert load_fold(store, crash).from_commit > 0
     store.close()
+    replace_frontier(stage, lambda data: data[:-1] + bytes([data[-1] ^ 1]))
+    refused(stage, crash)
+
+
+def test_an_engine_without_the_key_of_a_run_leaves_it_as_it_is(crash: str, stage: Stage) -> None:
+    file = Path(f"{stage.store_path}.key")
+    kept, calls = file.read_bytes(), len(stage.ledger.calls())
+    kid = SqliteStore(stage.store_path).signing_key.kid
+    file.unlink()
+    (result,) = stage.runtime().recover()
+    assert isinstance(result.error, KeyUnavailable)
+    assert (result.error.kid, result.error.exit_code, len(stage.ledger.calls())) == (kid, 4, calls)
+    file.unlink(missing_ok=True)
+    make_private_file(file, kept, "the key")
     recover(stage)
     assert SqliteStore(stage.store_path).find_run(crash).status == "completed"
 

@@ -8,7 +8,6 @@ import pytest
 
 from reenact.replay.runtime import Runtime
 from reenact.store.checks.verification import verify_run
-from reenact.store.signing import FRONTIER_HEAD
 from tests.store.checks.store_file import REGISTRY, StoreFile, query, tamper
 
 # Who works on a run, and what he is asked: of use to the living, no evidence. A token can only be too small.
@@ -80,7 +79,7 @@ def test_added_rows_are_told(original: StoreFile, tmp_path: Path) -> None:
         ("idempotency", f"INSERT INTO idempotency VALUES ('local', 'talk', 'k', 'd', 'a', 't', {number}, 'completed')"),
         ("contents", f"INSERT INTO contents VALUES ({number}, x'00', 1, x'00')"),
         ("shared_payloads", f"INSERT INTO shared_payloads VALUES ({number}, x'00', 1)"),
-        ("run_checkpoints", f"INSERT INTO run_checkpoints VALUES ({number << 24 | 2}, x'00')"),
+        ("run_checkpoints", f"INSERT INTO run_checkpoints (id, frontier) VALUES ({number << 24 | 2}, x'00')"),
     ):
         original.copy(path)
         tamper(path, (statement, ()))
@@ -115,7 +114,7 @@ def test_what_recovery_starts_from_is_compared_too(tmp_path: Path) -> None:
     runtime = Runtime(str(path), skills=REGISTRY)
     run_id = runtime.run({"plan_id": "long", "agent_id": "a", "steps": steps}).run_id
     runtime.close()
-    rows = query(path, "SELECT id, frontier FROM run_checkpoints")
+    rows = query(path, "SELECT id, frontier, mac FROM run_checkpoints")
     assert len(rows) == 1
     assert verify_run(str(path), run_id).exit_code == 0
     frontier = rows[0][1]
@@ -124,12 +123,13 @@ def test_what_recovery_starts_from_is_compared_too(tmp_path: Path) -> None:
     assert changed != frontier
     tamper(path, ("UPDATE run_checkpoints SET frontier = ?", (changed,)))
     assert [item.table for item in verify_run(str(path), run_id).differences] == ["run_checkpoints"]
-    for at in (
-        *range(0, FRONTIER_HEAD, 9),
-        len(frontier) - 1,
-    ):  # the key's name, the signature, and what is kept besides
-        flipped = frontier[:at] + bytes([frontier[at] ^ 1]) + frontier[at + 1 :]
-        tamper(path, ("UPDATE run_checkpoints SET frontier = ?", (flipped,)))
-        assert [item.table for item in verify_run(str(path), run_id).differences] == ["run_checkpoints"], at
+    flipped = frontier[:-1] + bytes([frontier[-1] ^ 1])  # of what is kept besides
+    tamper(path, ("UPDATE run_checkpoints SET frontier = ?", (flipped,)))
+    assert [item.table for item in verify_run(str(path), run_id).differences] == ["run_checkpoints"]
+    tamper(path, ("UPDATE run_checkpoints SET frontier = ?", (frontier,)))
+    assert verify_run(str(path), run_id).exit_code == 0
+    for mac in (bytes(40), rows[0][2][:8] + bytes(32), b"", None):
+        tamper(path, ("UPDATE run_checkpoints SET mac = ?", (mac,)))
+        assert [item.table for item in verify_run(str(path), run_id).differences] == ["run_checkpoints"]
     tamper(path, ("DELETE FROM run_checkpoints", ()))
     assert [item.table for item in verify_run(str(path), run_id).differences] == ["run_checkpoints"]

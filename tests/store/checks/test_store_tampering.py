@@ -83,8 +83,11 @@ def other_bytes(data: object) -> Iterator[bytes]:
 def test_any_change_of_a_stored_commit_is_found(attacker: Attacker, original: StoreFile, name: str) -> None:
     run_id = run_of(original, name)
     missed = []
-    for row_id, (body, digest) in attacker.rows("commits", run_id):
+    for row_id, (body, digest, mac) in attacker.rows("commits", run_id):
         n = row_id % (1 << COMMIT_BITS)
+        other_mac = ("UPDATE commits SET mac = ? WHERE id = ?", (mac[:8] + flipped(mac[8:], n), row_id))
+        if not is_located(attacker.verify(run_id, other_mac), "commits", {n}):
+            missed.append((n, -2))
         other_digest = ("UPDATE commits SET digest = ? WHERE id = ?", (flipped(digest, n), row_id))
         if not is_located(attacker.verify(run_id, other_digest), "commits", {n}):
             missed.append((n, -1))
@@ -133,7 +136,7 @@ def test_a_commit_that_is_removed_moved_doubled_or_swapped_is_found(attacker: At
                 "moved back": [("UPDATE commits SET id = ? WHERE id = ?", (row_id + 50, row_id))],
                 "moved to another run": [("UPDATE commits SET id = ? WHERE id = ?", (far + n, row_id))],
                 "doubled": [
-                    ("INSERT INTO commits SELECT ?, body, digest FROM commits WHERE id = ?", (row_id + 50, row_id))
+                    ("INSERT INTO commits SELECT ?, body, digest, mac FROM commits WHERE id = ?", (row_id + 50, row_id))
                 ],
             }
             if number:

@@ -31,6 +31,7 @@ from reenact.contracts.references import is_secret
 from reenact.journal.chain import encode
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import NO_AMOUNTS
+from reenact.runtime.call import capability as capabilities
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.capability import NO_DISPATCH
 from reenact.runtime.effects.source import AttemptCall
@@ -99,13 +100,16 @@ def decision(call: Call, answer: Approval | Answered | Refusal) -> SupervisorDec
     nonce, ts = run.clock.random_bytes(16) if approved else b"", format_ts(now_ms)
     capability: str | msgspec.UnsetType = msgspec.UNSET
     if approved:
+        by, vote = (answer.by, answer.vote) if isinstance(answer, Approval) else ("key", None)
+        call.approved = binds = capabilities.bindings(call, by, vote)
         capability = run.mint.mint(
             trace_id=trace.trace_id,
             plan_id=request.plan_id,
             server=step.server,
             tool=step.tool,
             commitment=cast("str", request.proposal.args["$commit"]),
-            targets=NO_DISPATCH if isinstance(answer, Answered) else [resource.id for resource in request.resources],
+            binds=capabilities.bound(binds),
+            targets=NO_DISPATCH if by == "key" else [resource.id for resource in request.resources],
             read_only=call.tool_class == "read",
             now_s=now_ms // 1000,
             nonce=nonce.hex(),
@@ -188,8 +192,11 @@ def tool_call(call: Call, key: str) -> ToolCall:
 
 
 def attempt_call(call: Call, number: int) -> AttemptCall:
+    """What a source is handed, where it is still what was approved."""
     run, made = call.run, call.trace.call
     assert made is not None
+    if call.is_live:
+        capabilities.check(call)
     return AttemptCall(
         run_id=run.run_id,
         original_run_id=run.original_run_id,

@@ -13,7 +13,7 @@ from reenact.journal.fold import TraceFold
 from reenact.policy.redaction import holds_mark
 from reenact.runtime.call import artifacts
 from reenact.runtime.call.call import Call
-from reenact.runtime.call.capability import permits_dispatch
+from reenact.runtime.call.capability import permits_dispatch, read_approval
 from reenact.runtime.parked import Parked
 from reenact.runtime.plans.accepted import changed
 from reenact.runtime.plans.steps import PlannedStep
@@ -79,6 +79,8 @@ def reopen(run: Run, trace: TraceFold, step: PlannedStep, *, near: int | None = 
     approved = trace.decision
     if approved is not None and not permits_dispatch(str(approved.minted_capability)):
         raise Parked("held", f"step {step.step_id}: its approval is for its key's answer alone; nothing is dispatched")
+    server, tool = step.server, step.tool
+    approval = None if approved is None or not live else read_approval(run, trace, server, tool)
     # What the host of a session said is recorded as it is: there the mark is its own word.
     if live and trace.state != "PENDING" and not run.plan.is_session and holds_mark(parameters):
         raise Parked("held", f"step {step.step_id}: a secret was taken out of its arguments; nothing can be dispatched")
@@ -86,7 +88,7 @@ def reopen(run: Run, trace: TraceFold, step: PlannedStep, *, near: int | None = 
     as_planned = parameters == step.parameters and has_references(step.parameters) and not run.plan.literal
     unresolved = "its reference could not be resolved" if as_planned else None
     call = Call(run, step, parameters, live, step.tool_class(parameters), unresolved=unresolved)
-    call.trace = trace
+    call.trace, call.approved = trace, approval
     duplicates = run.gates.duplicates
     if duplicates is not None and duplicates.turn == step.turn:
         call.gate = duplicates

@@ -77,6 +77,7 @@ def is_unanswered(run: Run, trace: TraceFold) -> bool:
 
 def cast_vote(engine: Engine, run_id: str, step_id: str | None, *, approve: bool, reason: str, who: str | None) -> str:
     """For a run in other hands: only what it was parked for is asked, all else is being decided there."""
+    engine.store.authenticate(run_id)
     fold = load_fold(engine.store, run_id).fold
     trace = votes.choose(fold, step_id, votes.asked(fold, engine.store))
     shown = Redactor(engine.secrets).redact_text(reason)

@@ -17,7 +17,7 @@ from reenact.runtime.run import Run
 from reenact.runtime.session import history
 from reenact.runtime.writing.redaction import Redactor
 from reenact.store.base import Store
-from reenact.values.canonical import canonicalize, parse_canonical
+from reenact.store.keys.ballots import sign_for, waiting_words
 
 
 class Resolution(Struct, frozen=True, kw_only=True):
@@ -66,11 +66,11 @@ def leave(store: Store, redactor: Redactor, fold: RunFold, trace: TraceFold, sai
     if not is_lost(trace):
         raise UsageError(f"step {trace.step_id} of run {fold.run_id} is under way where the session is open")
     before = store.pending_votes(fold.run_id).get(trace.trace_id)
-    heard = before if before is not None and unheard(fold, trace, before) is None else None
-    value = msgspec.to_builtins(replace(said, about=trace.attempts[-1].ordinal))
-    if not store.cast_vote(
-        fold.run_id, trace.trace_id, canonicalize(redactor.redact(value)), settles=False, replaces=heard
-    ):
+    heard = before if unheard(fold, trace, waiting_words(store, fold.run_id)[0].get(trace.trace_id)) is None else None
+    value = redactor.redact(msgspec.to_builtins(replace(said, about=trace.attempts[-1].ordinal)))
+    assert fold.record is not None
+    body = sign_for(store, fold.run_id, fold.record.capability_key, trace.trace_id, value)
+    if not store.cast_vote(fold.run_id, trace.trace_id, body, settles=False, replaces=heard):
         raise UsageError(f"step {trace.step_id} of run {fold.run_id} was resolved already, or the run has ended")
 
 
@@ -78,9 +78,8 @@ def is_lost(trace: TraceFold) -> bool:
     return bool(trace.attempts) and trace.attempts[-1].kind == "lost"
 
 
-def unheard(fold: RunFold, trace: TraceFold, body: bytes) -> object:
+def unheard(fold: RunFold, trace: TraceFold, value: object) -> object:
     """What lies there, unless it is in the journal: a vote about a call that was sent since, or an earlier word."""
-    value = parse_canonical(body)
     about = value.get("about") if isinstance(value, dict) and "resolution" in value else None
     return value if about == trace.attempts[-1].ordinal and trace.trace_id not in fold.freed else None
 
@@ -88,10 +87,9 @@ def unheard(fold: RunFold, trace: TraceFold, body: bytes) -> object:
 def hear(run: Run) -> None:
     """Stage what people said about lost answers while somebody held the run."""
     doubtful = [trace for trace in run.journal.fold.open.values() if trace.state == "EXECUTING" and is_lost(trace)]
-    words = run.store.pending_votes(run.run_id) if doubtful else {}
+    words = waiting_words(run.store, run.run_id)[0] if doubtful else {}
     for trace in doubtful:
-        body = words.get(trace.trace_id)
-        value = None if body is None else unheard(run.journal.fold, trace, body)
+        value = unheard(run.journal.fold, trace, words.get(trace.trace_id))
         if value is not None:
             record(run, trace, msgspec.convert(opened(run, trace, value), Resolution))
 

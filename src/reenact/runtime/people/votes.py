@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import getpass
 
-import msgspec
 from msgspec import UNSET
 
 from reenact.contracts.records import PendingVote, Vote
 from reenact.errors import UsageError
 from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
+from reenact.runtime.listeners import Notice
 from reenact.runtime.run import Run
 from reenact.store.base import Store
-from reenact.values.canonical import canonicalize, parse_canonical
+from reenact.store.keys.ballots import sign_for, waiting_votes
 
 LONGEST_NAME = 255
 
@@ -34,6 +34,7 @@ def new_vote(trace: TraceFold, *, approve: bool, reason: str, ts: str, who: str)
     assert trace.request.digest is not UNSET
     return PendingVote(
         action_request_digest=str(trace.request.digest),
+        arguments=str(trace.request.proposal.args["$commit"]),
         decision="APPROVE" if approve else "DENY",
         reason=reason,
         ts=ts,
@@ -59,26 +60,43 @@ def hear(run: Run) -> None:
     """Stage the votes that came while somebody held the run. Where none is asked for any more the run goes on."""
     if not any(trace.state == "PENDING" for trace in run.journal.fold.open.values()):
         return
-    for trace_id, body in run.store.pending_votes(run.run_id).items():
+    said, ignored = waiting_votes(run.store, run.run_id)
+    for trace_id, vote in said.items():
         trace = run.journal.fold.open.get(trace_id)
         if trace is None or trace.state != "PENDING" or trace_id in run.journal.fold.votes:
             continue
-        said = msgspec.convert(parse_canonical(body), PendingVote)
-        if trace.request is not None and trace.request.digest == said.action_request_digest:
-            enter(run, trace_id, said)
+        if is_about(vote, trace):
+            enter(run, trace_id, vote)
+    for trace_id, why in ignored.items():
+        trace = run.journal.fold.open.get(trace_id)
+        step_id = None if trace is None else trace.step_id
+        message = f"a vote about it was ignored: {why}"
+        run.listeners.tell_now(Notice(kind="vote_ignored", run_id=run.run_id, step_id=step_id, message=message))
+
+
+def is_about(vote: PendingVote, trace: TraceFold) -> bool:
+    """The request and the arguments that the person was shown are those that the call has."""
+    request = trace.request
+    if request is None or request.digest != vote.action_request_digest:
+        return False
+    return vote.arguments in (None, request.proposal.args.get("$commit"))
 
 
 def cast(store: Store, run_id: str, fold: RunFold, trace: TraceFold, said: PendingVote) -> None:
-    """Leave the vote for whoever holds the run: it needs no lease."""
+    """Leave the vote, signed, for whoever holds the run: it needs no lease."""
     others = [other for other in asked(fold, store) if other.trace_id != trace.trace_id]
-    if not store.cast_vote(run_id, trace.trace_id, canonicalize(said), settles=not others):
+    assert fold.record is not None
+    body = sign_for(store, run_id, fold.record.capability_key, trace.trace_id, said)
+    ignored = trace.trace_id in waiting_votes(store, run_id)[1]
+    junk = store.pending_votes(run_id).get(trace.trace_id) if ignored else None
+    if not store.cast_vote(run_id, trace.trace_id, body, settles=not others, replaces=junk):
         raise UsageError(f"step {trace.step_id} of run {run_id} was voted on already, or the run has ended")
 
 
 def asked(fold: RunFold, store: Store) -> list[TraceFold]:
     """The calls that a person was asked about, and has not answered, whether or not that was heard."""
     parked = [trace for trace in fold.open.values() if trace.state == "PENDING" and trace.trace_id in fold.parked]
-    unheard = store.pending_votes(fold.run_id) if parked else {}
+    unheard = waiting_votes(store, fold.run_id)[0] if parked else {}
     return [trace for trace in parked if trace.trace_id not in fold.votes and trace.trace_id not in unheard]
 
 

@@ -76,6 +76,7 @@ def keep_parents(store: Store, run_id: str, answers: Answers) -> None:
     continues = own.get("continues") if isinstance(own, dict) else None
     if isinstance(continues, dict):
         parent = str(continues["run_id"])
+        store.authenticate(parent)
         keep_parents(store, parent, answers)
         past = read_whole(store, parent, ahead=True)
         answers.keep(past.recovered.fold, past.steps, StoredPayloads(store, parent))

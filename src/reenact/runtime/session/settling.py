@@ -16,6 +16,7 @@ from reenact.runtime.parked import Lost, Parked
 from reenact.runtime.people import resolutions, votes
 from reenact.runtime.run import Run
 from reenact.runtime.session import history
+from reenact.store.keys.ballots import waiting_votes
 
 
 def hear(run: Run) -> None:
@@ -36,7 +37,7 @@ def goes_on(run: Run) -> None:
 def waiting(run: Run) -> list[str]:
     """Ids of the calls that wait for a person."""
     undecided = [trace for trace in run.journal.fold.open.values() if history.may_wait(run, trace)]
-    unheard = run.store.pending_votes(run.run_id) if undecided else {}
+    unheard = waiting_votes(run.store, run.run_id)[0] if undecided else {}
     return [trace.step_id for trace in undecided if trace.trace_id not in unheard]
 
 

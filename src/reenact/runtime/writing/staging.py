@@ -16,7 +16,7 @@ IN_ORDER = attrgetter("begins", "step_index")
 """Of traces in a commit: those that began earlier, then new ones, each by step index."""
 LISTS = (
     *("run", "events", "votes", "payloads", "shared", "traces"),
-    *("reservations", "completions", "earmarks", "ended", "spent", "after"),
+    *("reservations", "completions", "earmarks", "ended", "spent", "signs", "after"),
 )
 
 

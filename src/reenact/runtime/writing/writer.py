@@ -103,6 +103,7 @@ class RunWriter:
         digested = chain.with_digest(vote)
         self.fold.votes[vote.trace_id] = digested
         self.book.draft.votes.append(chain.vote_line(digested))
+        self.book.draft.signs.append((digested.schema, str(digested.digest)))
 
     def checkpoint(self, trace: TraceFold) -> None:
         """A trace that parks leaves a checkpoint of where it stands; one that did so already does not again."""

@@ -18,9 +18,9 @@ from reenact.journal.run_fold import RunFold
 from reenact.store.base import INDEXED_CONTENT
 from reenact.store.checks.rebuild import KeyedCall, Rebuilt
 from reenact.store.envelopes import StoredEnvelopes
-from reenact.store.evidence import Evidence, RunEvidence
+from reenact.store.evidence import CheckpointCells, Evidence, RunEvidence
 from reenact.store.naming import DIGEST
-from reenact.store.signing import FRONTIER_HEAD, is_signed
+from reenact.store.signing import FRONTIER_HEAD, MAC_BYTES, KeyOf, frontier_mac, is_signed
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, hmac_hex
 from reenact.values.ids import project_uuid7
@@ -53,7 +53,7 @@ def compare_derived(
         *contents(run, rebuilt, envelopes),
         *idempotency(evidence, run, rebuilt, envelopes, document or opening(rebuilt, envelopes)),
         *seals(evidence, run, rebuilt),
-        *run_checkpoints(run, rebuilt, evidence.keys(), erased=is_erased_whole(rebuilt, envelopes)),
+        *run_checkpoints(run, rebuilt, evidence, erased=is_erased_whole(rebuilt, envelopes)),
     ]
 
 
@@ -325,21 +325,48 @@ def is_erased_whole(rebuilt: Rebuilt, envelopes: StoredEnvelopes) -> bool:
     return isinstance(began_with, str) and is_gone(began_with, rebuilt, envelopes)
 
 
-def run_checkpoints(run: RunEvidence, rebuilt: Rebuilt, keys: Mapping[str, str], *, erased: bool) -> list[Difference]:
+def run_checkpoints(run: RunEvidence, rebuilt: Rebuilt, evidence: Evidence, *, erased: bool) -> list[Difference]:
     """What recovery starts from, beside each run checkpoint: the state that the lines before it fold to."""
+    keys, store_id = evidence.keys(), str(evidence.store_id())
+    run_id = str(rebuilt.run.get("run_id")) if rebuilt.run is not None else ""
     stored = {row.n: row for row in run.run_checkpoints()}
     if not stored and (erased or not rebuilt.run_checkpoints):
         return []
     expected = frontiers(run, rebuilt)
     found = []
     for n in sorted({*stored, *expected}):
-        row, got = f"commit {n}", stored[n].frontier if n in stored else None
-        if got is None or expected.get(n) is None or without_kept(readable(got)) != expected[n]:
+        row, cells = f"commit {n}", stored.get(n)
+        got = None if cells is None else bare(cells)
+        if cells is None or got is None or expected.get(n) is None or without_kept(readable(got)) != expected[n]:
             wanted = frontier_text(expected.get(n))
             found.append(Difference("run_checkpoints", row, "frontier", wanted, frontier_text(got)))
-        elif not (isinstance(got, bytes) and is_signed(keys, stored[n].signed_for, got)):
-            found.append(Difference("run_checkpoints", row, "frontier", "signed by a key of the store", "not signed"))
+        elif cells.mac is None:
+            if not is_signed(keys, cells.signed_for, bytes(cells.frontier)):  # type: ignore[call-overload]
+                found.append(Difference("run_checkpoints", row, "frontier", *SIGNED))
+        elif not is_vouched_for(cells.mac, evidence.key_of, keys, (store_id, run_id, n), got):
+            found.append(Difference("run_checkpoints", row, "mac", *SIGNED))
     return found
+
+
+SIGNED = ("of a key of the store", "not of one")
+
+
+def bare(cells: CheckpointCells) -> bytes | None:
+    """The frontier itself, which those of before have behind a signature."""
+    if not isinstance(cells.frontier, bytes):
+        return None
+    return cells.frontier if cells.mac is not None else cells.frontier[FRONTIER_HEAD:]
+
+
+def is_vouched_for(
+    mac: object, key_of: KeyOf, keys: Mapping[str, str], place: tuple[str, str, int], frontier: bytes
+) -> bool:
+    """By a key that the store has had; one that is not here is not asked."""
+    if not isinstance(mac, bytes) or len(mac) != MAC_BYTES:
+        return False
+    kid = mac[:8].hex()
+    key = key_of(kid)
+    return kid in keys if key is None else mac == frontier_mac(key, *place, frontier)
 
 
 def frontiers(run: RunEvidence, rebuilt: Rebuilt) -> dict[int, Frontier]:
@@ -358,7 +385,7 @@ def frontiers(run: RunEvidence, rebuilt: Rebuilt) -> dict[int, Frontier]:
 
 def readable(stored: object) -> Frontier | None:
     try:
-        return DECODE(stored[FRONTIER_HEAD:]) if isinstance(stored, bytes) else None
+        return DECODE(stored) if isinstance(stored, bytes) else None
     except (DecodeError, UnicodeDecodeError, RecursionError):
         return None
 

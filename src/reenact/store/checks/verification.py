@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from reenact.store.checks.cut_tail import CutTail
 from reenact.store.checks.derived import Difference, compare_derived
+from reenact.store.checks.heads import Heads
 from reenact.store.checks.late_effects import LateEffects
 from reenact.store.checks.payload_order import Making
 from reenact.store.checks.rebuild import Rebuilt
@@ -19,6 +20,7 @@ from reenact.store.evidence import Evidence, PayloadPlace, RunEvidence, find_run
 from reenact.store.naming import read_lines
 from reenact.store.open import open_evidence
 from reenact.verify.report import Aspect, Finding, Report, Where, shown, unread
+from reenact.verify.signed.notes import SIGNING
 from reenact.verify.verifier import verify_lines
 
 TABLE_OF = {
@@ -78,6 +80,7 @@ class _RunCheck:
     def __init__(self, evidence: Evidence, run: RunEvidence, trusted: Mapping[str, str] | None) -> None:
         self.evidence = evidence
         self.trusted = trusted
+        self.heads = Heads(evidence, run.number)
         self.run = run
         self.rebuilt = Rebuilt()
         self.envelopes = StoredEnvelopes(run)
@@ -100,6 +103,7 @@ class _RunCheck:
             store_id=self.evidence.store_id(),
             key_secret=self.evidence.key_secret(),
         )
+        self.check_heads(is_signed=report.seal_is_signed)
         self.check_key(keys)
         self.check_issuer(report.issuers)
         self.check_cut_tail()
@@ -134,6 +138,7 @@ class _RunCheck:
             if codec.pack_body(row.body) != row.stored:
                 self.repacked.append(f"commit {row.n}")
             self.rebuilt.take(row.n, row.body)
+            self.heads.take(row)
             if self.rebuilt.is_session:
                 self.made[row.n] = Making(row.body)
             yield row.body
@@ -153,6 +158,20 @@ class _RunCheck:
         )
 
     # -- what only the rows can tell -------------------------------------------------------------------------------
+
+    def check_heads(self, *, is_signed: bool) -> None:
+        """The store's key vouches for each commit, and has signed the seal."""
+        run = self.rebuilt.run
+        for n, what in self.heads.problems(str(run.get("run_id")) if run is not None else ""):
+            self.add("HEAD_NOT_AUTHENTIC", "authenticity", what, Where(file="commits", commit=n))
+        self.notes += self.heads.notes()
+        began = any(row.schema == SIGNING for row in self.evidence.notes().with_records())
+        if self.heads.has_macs and not began:
+            what = "commits are vouched for, and nothing says by whom: the notes of the store were taken away"
+            self.add("KEY_HISTORY", "authenticity", what, Where(file="notes"))
+        if self.trusted is None and self.rebuilt.seal is not None and self.heads.is_due and not is_signed:
+            where = Where(file="notes", commit=self.rebuilt.last_commit)
+            self.add("SEAL_NOT_SIGNED", "authenticity", "no key of the store has signed the seal", where)
 
     def check_key(self, keys: dict[str, str]) -> None:
         """The store has the key that its runs are signed with; in a bundle it may be left out, here it may not."""

@@ -6,7 +6,6 @@ writes the 64 bytes of its signature. What else it has to say goes to stderr; an
 
 from __future__ import annotations
 
-import hmac
 import subprocess
 from base64 import urlsafe_b64encode
 from functools import cached_property
@@ -19,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from reenact.errors import KeyUnavailable, StoreUnavailable
 from reenact.store.private_file import make_private_file, read_private_file
-from reenact.store.signing import SigningKey
+from reenact.store.signing import MAC_INFO, BegunMac, SigningKey, derived
 
 LONGEST_S = 30
 MAC_WHAT = "the key for message authentication"
@@ -63,7 +62,7 @@ class CommandKey(SigningKey):
         return done.stdout
 
     @cached_property
-    def mac_key(self) -> bytes:
+    def mac(self) -> BegunMac:  # type: ignore[override]
         """Of a file of its own, since the command gives nothing of its key away."""
         try:
             seed = read_private_file(self.mac_file, MAC_WHAT).strip()
@@ -71,8 +70,7 @@ class CommandKey(SigningKey):
             raise KeyUnavailable(
                 f"{self.mac_file}, which goes with key {self.kid}, is not here; put it back from a backup", kid=self.kid
             ) from None
-        extracted = hmac.digest(bytes(32), seed, "sha256")  # HKDF-SHA-256 (RFC 5869) without a salt
-        return hmac.digest(extracted, b"reenact head mac" + self.kid_bytes + b"\x01", "sha256")
+        return BegunMac(derived(seed, MAC_INFO))
 
     def make_mac_key(self) -> None:
         """One for all commands that sign for the store; one that is there is kept."""

@@ -136,6 +136,19 @@ class KeyHistory:
                     break
         return kid
 
+    def taken_over(self, run_id: str, kid: str, n: int, head: str) -> str | None:
+        """The key that took over from a lost one at commit `n` or later; NotAuthentic where that is another commit.
+
+        What is before the commit that the replacement names is vouched for by it, through the chain.
+        """
+        for record in self.replacements:
+            for listed, commits, known in record.runs:
+                if listed == run_id and record.old_kid == kid and n <= commits:
+                    if n == commits and head != known:
+                        raise NotAuthentic(f"run {run_id}: key {kid} was replaced for another commit {n}; {SEE}")
+                    return record.new_kid
+        return None
+
 
 def read_history(notes: Iterable[Note], store_id: str) -> KeyHistory:
     """From the notes of `KINDS`, in order."""

@@ -12,11 +12,13 @@ from msgspec import UNSET
 from reenact.contracts.records import Seal
 from reenact.errors import ConcurrentExecution, LockAcquireFailed, StoreError, UsageError
 from reenact.journal import chain
+from reenact.journal.chain import encode
 from reenact.store.base import INDEXED_CONTENT, LEASE_MS, PAYLOAD_BITS, Appended, Lease, NewPayload, NewRun, Unit
 from reenact.store.compression import RAW, SMALL
 from reenact.store.deltas import DeltaBases, Row
-from reenact.store.signing import SigningKey, sign_frontier
-from reenact.store.sqlite import key_history, money, votes
+from reenact.store.keys.notes import sign_note
+from reenact.store.signing import KeyOf, SigningKey, frontier_mac, missing_key
+from reenact.store.sqlite import key_history, money, notes, votes
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.keys import reserve_key
 from reenact.values.clock import Clock
@@ -31,17 +33,21 @@ SHARE = (
     "WHERE id >= ? AND id < ? AND commitment = ?"
 )
 
+NO_LEASE = Lease("", "", 0, 0)
+
 
 class Appender:
     """Writes units through one connection. What is refused raises, and is for the caller to roll back."""
 
     def __init__(
-        self, connection: Connection, clock: Clock, signing_key: Callable[[], SigningKey], store_id: str
+        self, connection: Connection, clock: Clock, store_id: str, own_key: Callable[[], SigningKey], key_of: KeyOf
     ) -> None:
         self._connection = connection
         self._clock = clock
-        self._signing_key = signing_key
         self._store_id = store_id
+        self._own_key = own_key
+        self._key_of = key_of
+        self._keys: dict[str, SigningKey] = {}
         self._bases = DeltaBases()
 
     def append(self, unit: Unit, lease: Lease | None, owner: str) -> Appended:
@@ -57,21 +63,38 @@ class Appender:
         if seal is not None and seal.seal_digest is UNSET:
             seal = chain.seal_behind(body, seal, last_seal(db))
             body += chain.seal_line(seal)
-        commit_id, digest = run_no << 24 | unit.n, sha256(body)
-        packed = self._connection.codec.pack_body(body)
-        db.execute("INSERT INTO commits VALUES (?, ?, ?)", (commit_id, packed, digest.digest()))
+        commit_id, digest, key = run_no << 24 | unit.n, sha256(body), self._key(lease)
+        head, packed = digest.hexdigest(), self._connection.codec.pack_body(body)
+        inner, outer = key.mac.inner.copy(), key.mac.outer.copy()  # as `head_mac` does
+        inner.update(encode(["reenact.head.v1", self._store_id, unit.run_id, unit.n, head]))
+        outer.update(inner.digest())
+        mac = key.kid_bytes + outer.digest()
+        db.execute("INSERT INTO commits VALUES (?, ?, ?, ?)", (commit_id, packed, digest.digest(), mac))
         if unit.payloads:
             self._insert_payloads(db, run_no, commit_id << PAYLOAD_BITS, unit.payloads)
         for trace in unit.traces:
             row = (run_no << 24 | trace.step_index, trace.trace_id, trace.step_id, unit.n)
             db.execute("INSERT INTO traces VALUES (?, ?, ?, ?)", row)
         if unit.frontier is not None:
-            signed = sign_frontier(self._signing_key(), commit_id, unit.frontier)
-            db.execute("INSERT INTO run_checkpoints VALUES (?, ?)", (commit_id, signed))
+            mac = frontier_mac(key, self._store_id, unit.run_id, unit.n, unit.frontier)
+            db.execute("INSERT INTO run_checkpoints VALUES (?, ?, ?)", (commit_id, unit.frontier, mac))
+        for schema, signed in unit.signs:
+            notes.write(db, sign_note(key, schema, self._store_id, signed))
         if seal is not None:
             end_run(db, run_no, seal)
-            key_history.sign_erasures(db, self._signing_key(), self._store_id, seal)
-        return Appended(lease, digest.hexdigest(), seal)
+            notes.write(db, sign_note(key, str(seal.schema), self._store_id, str(seal.seal_digest)))
+            key_history.sign_erasures(db, key, self._store_id, seal)
+        return Appended(lease, head, seal)
+
+    def _key(self, lease: Lease) -> SigningKey:
+        """The key that the run goes on with."""
+        key = self._keys.get(lease.kid)
+        if key is None:
+            key = self._own_key() if not lease.kid else self._key_of(lease.kid)
+            if key is None:
+                raise missing_key(lease.run_id, lease.kid)
+            self._keys[lease.kid] = key
+        return key
 
     def _insert_run(self, db: sqlite3.Cursor, unit: Unit, owner: str) -> tuple[int, Lease]:
         """(number of the run, its first lease)"""
@@ -94,7 +117,8 @@ class Appender:
             ),
         )  # fmt: skip
         assert db.lastrowid is not None
-        return db.lastrowid, Lease(run_id=unit.run_id, owner=owner, token=1, expires_ms=expires)
+        kid = self._key(NO_LEASE).kid
+        return db.lastrowid, Lease(run_id=unit.run_id, owner=owner, token=1, expires_ms=expires, kid=kid)
 
     def _check_fence(self, db: sqlite3.Cursor, unit: Unit, lease: Lease) -> tuple[int, Lease]:
         """(number of the run, lease). Nothing is written for it: a commit costs the pages of its own rows."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 
 from reenact.contracts.records import ENDED, RunStatus
-from reenact.errors import LockAcquireFailed, RunNotFound
+from reenact.errors import LockAcquireFailed, NotAuthentic, RunNotFound
 from reenact.store.base import LEASE_MS, PAYLOAD_BITS, Lease, OpenRun
 from reenact.store.compression import Codec
 from reenact.store.damage import refuse_cut_tail, refuse_other_body
@@ -17,7 +19,11 @@ from reenact.values.clock import Clock
 OPEN_RUN = f"run_id, kind, status, owner, expires_ms FROM runs WHERE status NOT IN {ENDED}"
 
 
-def acquire(writer: Connection, run_id: str, owner: str, clock: Clock) -> Lease:
+CheckHead = Callable[[str, int, str, object], str]
+"""(run id, commit, digest of its body, the MAC beside it) → kid; raises where it is not authentic."""
+
+
+def acquire(writer: Connection, run_id: str, owner: str, clock: Clock, check_head: CheckHead) -> Lease:
     """The run's lease, when it is free, lapsed, or held by a process of this host that is gone."""
     with writer.transaction() as db:
         row = db.execute(
@@ -26,7 +32,7 @@ def acquire(writer: Connection, run_id: str, owner: str, clock: Clock) -> Lease:
         if row is None:
             raise RunNotFound(f"no run {run_id} in sqlite:///{writer.path}")
         run_no, holder, token, expires, cancel = row
-        refuse_other_tail(db, writer.codec, run_id, run_no)
+        kid = refuse_other_tail(db, writer.codec, run_id, run_no, check_head)
         now_ms = clock.now_ms()
         if holder is not None and now_ms < expires and not owner_is_gone(holder):
             left = (expires - now_ms) / 1000
@@ -35,7 +41,7 @@ def acquire(writer: Connection, run_id: str, owner: str, clock: Clock) -> Lease:
                 f"its lease ends in {left:.0f} s unless renewed",
                 free_in_s=left if is_out_of_sight(holder) and expires <= now_ms + LEASE_MS else None,
             )
-        lease = Lease(run_id, owner, token + 1, now_ms + LEASE_MS, cancel)
+        lease = Lease(run_id, owner, token + 1, now_ms + LEASE_MS, cancel, kid)
         db.execute(
             "UPDATE runs SET owner = ?, token = ?, expires_ms = ? WHERE run_no = ?",
             (owner, lease.token, lease.expires_ms, run_no),
@@ -82,8 +88,8 @@ def open_run(reader: Connection, run_id: str) -> OpenRun | None:
     return OpenRun(*rows[0]) if rows else None
 
 
-def refuse_other_tail(db: sqlite3.Connection, codec: Codec, run_id: str, run_no: int) -> None:
-    """DamagedRecord where the last commits are gone, or not what was written."""
+def refuse_other_tail(db: sqlite3.Connection, codec: Codec, run_id: str, run_no: int, check_head: CheckHead) -> str:
+    """The kid of the run. DamagedRecord where the last commits are gone, or are not what was written by one of us."""
     low = run_no << 24
     last, traced, stored = db.execute(
         "SELECT coalesce((SELECT max(id) FROM commits WHERE id > ?1 AND id < ?2), ?1) - ?1, "
@@ -94,7 +100,12 @@ def refuse_other_tail(db: sqlite3.Connection, codec: Codec, run_id: str, run_no:
     known = max((n for n in (traced, stored) if isinstance(n, int)), default=0)
     refuse_cut_tail(run_id, last, known)
     row = db.execute(
-        "SELECT CAST(body AS BLOB), CAST(digest AS BLOB) FROM commits WHERE id = ?", (low + last,)
+        "SELECT CAST(body AS BLOB), CAST(digest AS BLOB), mac FROM commits WHERE id = ?", (low + last,)
     ).fetchone()
-    if row is not None:
-        refuse_other_body(run_id, last, codec.unpack(row[0]), row[1])
+    if row is None:
+        raise NotAuthentic(
+            f"run {run_id}: it has no commits, and nothing goes on with it; see `reenact verify {run_id}`"
+        )
+    body = codec.unpack(row[0])
+    refuse_other_body(run_id, last, body, row[1])
+    return check_head(run_id, last, sha256(body).hexdigest(), row[2])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterator
+from hashlib import sha256
 from pathlib import Path
 
 from reenact.contracts.records import RunStatus
@@ -14,8 +15,8 @@ from reenact.store.damage import blob
 from reenact.store.encryption import SUFFIX, KeyFile
 from reenact.store.keys.here import KeysHere
 from reenact.store.location import OwnFiles, sqlite_path
-from reenact.store.signing import SigningKey, signed_frontier
-from reenact.store.sqlite import leases, money, votes
+from reenact.store.signing import SigningKey, check_head, checked_frontier
+from reenact.store.sqlite import heads, leases, money, votes
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.evidence.evidence import NAMED, SqliteEvidence, copy_of, open_evidence
 from reenact.store.sqlite.key_history import KeyTable
@@ -55,6 +56,10 @@ class SqliteReader:
         here = KeysHere(None if self.in_memory else Path(path))
         self.key_table: KeyKeeper = KeyTable(self._writer, self.store_id, here, self.clock)
         self._key: SigningKey | None = None
+        self._authenticated: set[str] = set()
+        """Runs of which no commit is read whose head is not what a key of ours vouched for."""
+        self._strict_from = heads.NEVER
+        """The first run number of which that holds of itself."""
         beside = None if self.in_memory else Path(f"{path}{SUFFIX}")
         self.encryption_file: KeyFile | None = KeyFile(beside, note=self._note_encryption)
         self.files: StoreFiles = OwnFiles(None if self.in_memory else Path(path), here.elsewhere)
@@ -77,7 +82,12 @@ class SqliteReader:
     def signing_key(self) -> SigningKey:
         """The key that signs for new runs; KeyUnavailable where it is not here."""
         if self._key is None:
-            self._key = self.key_table.own_key()
+            key = self.key_table.own_key()
+            self._key = key
+            if not self._to_read:
+                self._strict_from = heads.marked(
+                    self._writer, self.store_id, key, self.key_table, self.evidence, self.clock
+                )
         return self._key
 
     def key_of(self, kid: str) -> SigningKey | None:
@@ -87,6 +97,39 @@ class SqliteReader:
     def key_for(self, run_id: str, kid: str) -> SigningKey:
         """The key that a run which began with `kid` goes on with; KeyUnavailable where it is not here."""
         return self.key_table.key_for(run_id, self._run_no(run_id), kid)
+
+    def authenticate(self, run_id: str) -> None:
+        """From here on no commit of this run is given whose head is not what a key of ours vouched for."""
+        self._authenticated.add(run_id)
+
+    def check_head(self, run_id: str, n: int, head: str, cell: object) -> str:
+        """The kid of the key that vouched for the head, or took over from it; NotAuthentic, or KeyUnavailable."""
+        if cell is None:
+            heads.refuse_without_key(self._writer, run_id, self.key_of)
+        if isinstance(cell, bytes) and self.key_of(cell[:8].hex()) is None:
+            successor = self.key_table.history().taken_over(run_id, cell[:8].hex(), n, head)
+            if successor is not None:
+                return successor
+        return check_head(self.key_of, self.store_id, run_id, n, head, cell)
+
+    def check_recorded(self, run_id: str) -> None:
+        """NotAuthentic for a run that ended, where a key of ours vouched for something else, or should have."""
+        low = self._run_no(run_id) << 24
+        rows = self._reader().query("SELECT id, body, mac FROM commits WHERE id > ? AND id < ?", (low, low + (1 << 24)))
+        for row_id, packed, mac in rows:
+            kid = mac[:8].hex() if isinstance(mac, bytes) else ""
+            if (mac is None and row_id >> 24 < self._strict_from) or (kid and self.key_of(kid) is None):
+                continue  # of before, or of a key that is not here: `verify` tells of both
+            body = self._reader().codec.unpack(blob(packed, f"run {run_id}, commit {row_id - low}"))
+            self.check_head(run_id, row_id - low, sha256(body).hexdigest(), mac)
+
+    def _checked(self, run_id: str, row_id: int, packed: object, mac: object) -> bytes:
+        """The body of a commit, as it was written."""
+        n = row_id & 0xFFFFFF
+        body = self._reader().codec.unpack(blob(packed, f"run {run_id}, commit {n}"))
+        if run_id in self._authenticated:
+            self.check_head(run_id, n, sha256(body).hexdigest(), mac)
+        return body
 
     def _note_encryption(self, name: str) -> None:
         """Something is about to be encrypted with the key of this name: should it get lost, the doctor knows."""
@@ -176,31 +219,40 @@ class SqliteReader:
             raise RunNotFound(f"no run {run_id} in {self.url}")
         return bytes(rows[0][0])
 
-    def bodies(self, run_id: str, *, after: int = 0) -> Iterator[bytes]:
-        """The run's commit bodies in order, read in small batches, from the commit behind `after` on."""
+    def bodies(self, run_id: str, *, after: int = 0, unchecked: bool = False) -> Iterator[bytes]:
+        """The run's commit bodies in order, read in small batches, from the commit behind `after` on.
+
+        `unchecked` for whoever knows the head that they lead to.
+        """
         base = self._run_no(run_id) << 24
         reader, last = self._reader(), base + after
         while rows := reader.query(
-            "SELECT id, body FROM commits WHERE id > ? AND id < ? ORDER BY id LIMIT 64", (last, base + (1 << 24))
+            "SELECT id, body, mac FROM commits WHERE id > ? AND id < ? ORDER BY id LIMIT 64", (last, base + (1 << 24))
         ):
-            for row_id, body in rows:
-                yield reader.codec.unpack(blob(body, f"run {run_id}, commit {row_id - base}"))
+            for row_id, body, mac in rows:
+                if unchecked:
+                    yield reader.codec.unpack(blob(body, f"run {run_id}, commit {row_id - base}"))
+                else:
+                    yield self._checked(run_id, row_id, body, mac)
                 last = row_id
 
     def body(self, run_id: str, n: int) -> bytes | None:
-        reader = self._reader()
-        rows = reader.query("SELECT body FROM commits WHERE id = ?", (self._run_no(run_id) << 24 | n,))
-        return reader.codec.unpack(blob(rows[0][0], f"run {run_id}, commit {n}")) if rows else None
+        row_id = self._run_no(run_id) << 24 | n
+        rows = self._reader().query("SELECT body, mac FROM commits WHERE id = ?", (row_id,))
+        return self._checked(run_id, row_id, *rows[0]) if rows else None
 
     def latest_frontier(self, run_id: str) -> tuple[int, bytes] | None:
-        """(commit, frontier) of the run's last run checkpoint, as a key of ours signed it."""
+        """(commit, frontier) of the run's last run checkpoint, as a key of ours vouched for it."""
         low = self._run_no(run_id) << 24
         rows = self._reader().query(
-            "SELECT id, frontier FROM run_checkpoints WHERE id BETWEEN ? AND ? ORDER BY id DESC LIMIT 1",
+            "SELECT id, frontier, mac FROM run_checkpoints WHERE id BETWEEN ? AND ? ORDER BY id DESC LIMIT 1",
             (low, low + (1 << 24) - 1),
         )
-        frontier = signed_frontier(self.key_of, rows[0][0], rows[0][1]) if rows else None
-        return None if frontier is None else (rows[0][0] - low, frontier)
+        if not rows:
+            return None
+        place, stored, mac = rows[0]
+        frontier = checked_frontier(self.key_of, self.store_id, run_id, place - low, stored, mac, place)
+        return None if frontier is None else (place - low, frontier)
 
     def trace(self, trace_id: str, *, run_id: str | None = None) -> TraceRow | None:
         """Where a trace stands. Naming its run saves a walk over the traces of all others."""
@@ -304,7 +356,7 @@ class SqliteReader:
         if self.path != ":memory:":
             return open_evidence(self.path)
         with self._writer.lock:
-            return copy_of(self._writer.db)
+            return copy_of(self._writer.db, self.key_of)
 
     def close(self) -> None:
         for connection in (self._writer, *self._readers):

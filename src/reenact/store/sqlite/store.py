@@ -24,7 +24,7 @@ class SqliteStore(SqliteReader):
 
     def __init__(self, url: str | None = None, *, clock: Clock | None = None, to_read: bool = False) -> None:
         super().__init__(url, clock=clock, to_read=to_read)
-        self._appender = Appender(self._writer, self.clock, lambda: self.signing_key, self.store_id)
+        self._appender = Appender(self._writer, self.clock, self.store_id, lambda: self.signing_key, self.key_of)
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -32,6 +32,8 @@ class SqliteStore(SqliteReader):
         """One commit of one run, durable when this returns."""
         if self._key is None:
             self._prepare_key()
+        if lease is None:
+            self.authenticate(unit.run_id)
         with self._writer:
             return self._appender.append(unit, lease, owner)
 
@@ -40,6 +42,9 @@ class SqliteStore(SqliteReader):
         results: list[Appended | Exception] = []
         if self._key is None:
             self._prepare_key()
+        for unit, lease, _ in units:
+            if lease is None:
+                self.authenticate(unit.run_id)
         db = self._writer.cursor
         with self._writer:
             for unit, lease, owner in units:
@@ -56,14 +61,20 @@ class SqliteStore(SqliteReader):
         return results
 
     def _prepare_key(self) -> None:
-        """To make the store's key is a transaction of its own; to sign a run checkpoint with it is not."""
+        """To make the store's key is a transaction of its own; to authenticate a commit with it is not."""
         assert self.signing_key.kid
 
     # -- leases ----------------------------------------------------------------------------------------------------
 
     def acquire(self, run_id: str, owner: str) -> Lease:
-        """The run's lease, when it is free, lapsed, or held by a process of this host that is gone."""
-        return leases.acquire(self._writer, run_id, owner, self.clock)
+        """The run's lease, when it is free, lapsed, or held by a process of this host that is gone.
+
+        NotAuthentic where its head is not what a key of ours vouched for, KeyUnavailable where that key is not here.
+        """
+        assert self.signing_key.kid  # also what was written before heads were authenticated is by now
+        lease = leases.acquire(self._writer, run_id, owner, self.clock, self.check_head)
+        self.authenticate(run_id)
+        return lease
 
     def renew(self, held: list[Lease]) -> list[Lease]:
         """Heartbeat: the leases that still hold, with their new ends. One that was lost is not among them."""
@@ -72,6 +83,7 @@ class SqliteStore(SqliteReader):
     def release(self, lease: Lease, status: RunStatus | None = None) -> None:
         """Only the owner releases; a lease that was taken over is left alone."""
         leases.release(self._writer, lease, status)
+        self._authenticated.discard(lease.run_id)
 
     def request_cancel(self, run_id: str, note: str) -> None:
         """Whoever works on the run learns of it with the next commit."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 
+import msgspec
+
 from reenact.contracts.records import ENDED
 from reenact.errors import RunNotFound
+from reenact.store.keys import ballots
+from reenact.store.signing import SigningKey
 from reenact.store.sqlite.connection import Connection
 
 
@@ -22,9 +26,8 @@ def put_in(
         if status in ENDED:
             return False
         if replaces is not None:
-            db.execute(
-                "DELETE FROM ballots WHERE run_no = ? AND trace_id = ? AND body = ?", (run_no, trace_id, replaces)
-            )
+            other = (run_no, trace_id, replaces)
+            db.execute("DELETE FROM ballots WHERE run_no = ? AND trace_id = ? AND CAST(body AS BLOB) = ?", other)
         cursor = db.execute("INSERT OR IGNORE INTO ballots VALUES (?, ?, ?)", (run_no, trace_id, body))
         if cursor.rowcount == 1 and settles:
             db.execute("UPDATE runs SET status = 'pending' WHERE run_no = ? AND status = 'waiting'", (run_no,))
@@ -34,9 +37,28 @@ def put_in(
 def of_run(reader: Connection, run_id: str) -> dict[str, bytes]:
     """By trace id."""
     rows = reader.query(
-        "SELECT b.trace_id, b.body FROM ballots b JOIN runs r ON r.run_no = b.run_no WHERE r.run_id = ?", (run_id,)
+        "SELECT CAST(b.trace_id AS BLOB), CAST(b.body AS BLOB) FROM ballots b JOIN runs r ON r.run_no = b.run_no "
+        "WHERE r.run_id = ?",
+        (run_id,),
     )
-    return {trace_id: bytes(body) for trace_id, body in rows}
+    return {bytes(trace_id or b"").decode("utf-8", "replace"): bytes(body or b"") for trace_id, body in rows}
+
+
+def sign_all(db: sqlite3.Connection, key: SigningKey, store_id: str) -> int:
+    """Votes that were left before they were signed, signed as they are found; how many."""
+    rows = db.execute(
+        "SELECT b.run_no, r.run_id, b.trace_id, b.body FROM ballots b JOIN runs r ON r.run_no = b.run_no"
+    ).fetchall()
+    count = 0
+    for run_no, run_id, trace_id, body in rows:
+        try:
+            said = msgspec.json.decode(body, type=dict[str, object])
+        except (msgspec.DecodeError, TypeError, UnicodeDecodeError, RecursionError):
+            continue
+        own = ballots.signed(key, store_id, said, run_id=run_id, trace_id=str(trace_id))
+        db.execute("UPDATE ballots SET body = ? WHERE run_no = ? AND trace_id = ?", (own, run_no, trace_id))
+        count += 1
+    return count
 
 
 def burn(db: sqlite3.Cursor, run_no: int) -> None:

@@ -35,7 +35,10 @@ def verify(
     keys: Annotated[
         Path | None,
         typer.Option(
-            "--keys", metavar="FILE", help="Public keys that you trust, {kid: key}; then a signature is required."
+            "--keys",
+            metavar="FILE",
+            help="Public keys that you trust, {kid: key}, instead of the folder's or the store's own. "
+            "Implies --require signature.",
         ),
     ] = None,
     store: StoreOption = None,

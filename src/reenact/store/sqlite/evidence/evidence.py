@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Self
 
+from reenact.errors import KeyUnavailable, StoreUnavailable
 from reenact.store.evidence import DamagedCells, ErasureRow, KeyCells, LateRow
+from reenact.store.keys.here import KeysHere
+from reenact.store.naming import read_lines
+from reenact.store.signing import KeyOf, SigningKey
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.evidence.run_evidence import KEY_COLUMNS, SqliteRunEvidence
 from reenact.store.sqlite.migrations import version_of
@@ -24,10 +31,11 @@ NAMED = "session = ? AND run_no IN (SELECT max(run_no) FROM runs WHERE session =
 class SqliteEvidence:
     """`reenact.store.evidence.Evidence` on one connection, in a transaction that whoever opened it began."""
 
-    def __init__(self, connection: Connection, altered: tuple[Alteration, ...] = ()) -> None:
+    def __init__(self, connection: Connection, key_of: KeyOf, altered: tuple[Alteration, ...] = ()) -> None:
         self.connection = connection
         self._altered = altered
         self.damaged = DamagedCells()
+        self.key_of = key_of
 
     def __enter__(self) -> Self:
         return self
@@ -99,6 +107,11 @@ class SqliteEvidence:
     def notes(self) -> SqliteNotes:
         return SqliteNotes(self.connection, self.damaged)
 
+    def vouched_from(self) -> int | None:
+        rows = self._query("SELECT record FROM notes WHERE schema = 'reenact.heads.v1' AND record IS NOT NULL LIMIT 1")
+        said = next(read_lines(rows[0][0]), {}).get("last_run") if rows and isinstance(rows[0][0], bytes) else None
+        return said + 1 if isinstance(said, int) else None
+
     def store_id(self) -> str | None:
         rows = self._query("SELECT value FROM store WHERE key = 'store_id'")
         return rows[0][0] if rows and isinstance(rows[0][0], str) else None
@@ -149,21 +162,29 @@ class SqliteNotes:
 
 def open_evidence(path: str) -> SqliteEvidence:
     """What lies in a store file. Nothing of it is run, and nothing written."""
-    return snapshot(*open_untouched(path))
+    here = KeysHere(Path(path))
+
+    def key_of(kid: str) -> SigningKey | None:
+        with suppress(StoreUnavailable, KeyUnavailable):  # one that cannot be used is one that is not here
+            return here.get(kid)
+        return None
+
+    connection, altered = open_untouched(path)
+    return snapshot(connection, key_of, altered)
 
 
-def copy_of(db: sqlite3.Connection) -> SqliteEvidence:
+def copy_of(db: sqlite3.Connection, key_of: KeyOf) -> SqliteEvidence:
     """What lies in a store in memory, which nobody else can open."""
     copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     db.backup(copy)
-    return snapshot(Connection(":memory:", copy), tuple(alterations(copy, version_of(copy))))
+    return snapshot(Connection(":memory:", copy), key_of, tuple(alterations(copy, version_of(copy))))
 
 
-def snapshot(connection: Connection, altered: tuple[Alteration, ...] = ()) -> SqliteEvidence:
+def snapshot(connection: Connection, key_of: KeyOf, altered: tuple[Alteration, ...] = ()) -> SqliteEvidence:
     # Text that is none stays text, whatever its bytes: a cell is told from a blob, and never refuses to be read.
     connection.db.text_factory = as_text
     connection.query("BEGIN")  # however long the reading takes
-    return SqliteEvidence(connection, altered)
+    return SqliteEvidence(connection, lru_cache(key_of), altered)
 
 
 def as_text(raw: bytes) -> str:

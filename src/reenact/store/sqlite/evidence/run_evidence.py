@@ -54,25 +54,25 @@ class SqliteRunEvidence:
     def commits(self) -> Iterator[CommitRow]:
         last, end = self._bounds
         while rows := self._query(
-            f"SELECT id, body, digest FROM commits WHERE id > ? AND id < ? ORDER BY id LIMIT {BATCH}", (last, end)
+            f"SELECT id, body, digest, mac FROM commits WHERE id > ? AND id < ? ORDER BY id LIMIT {BATCH}", (last, end)
         ):
-            for row_id, stored, digest in rows:
-                yield self._commit(row_id - self._low, stored, digest)
+            for row_id, stored, digest, mac in rows:
+                yield self._commit(row_id - self._low, stored, digest, mac)
                 last = row_id
 
     def last_commit(self) -> CommitRow | None:
         rows = self._query(
-            "SELECT id, body, digest FROM commits WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1", self._bounds
+            "SELECT id, body, digest, mac FROM commits WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1", self._bounds
         )
-        return self._commit(rows[0][0] - self._low, rows[0][1], rows[0][2]) if rows else None
+        return self._commit(rows[0][0] - self._low, *rows[0][1:]) if rows else None
 
-    def _commit(self, n: int, stored: object, digest: object) -> CommitRow:
+    def _commit(self, n: int, stored: object, digest: object, mac: object) -> CommitRow:
         if not isinstance(stored, bytes):
             return CommitRow(n, None, NO_BLOB)
         body = unpacked(self._connection.codec.unpack, stored)
         if isinstance(body, str):
             return CommitRow(n, None, body)
-        return CommitRow(n, body, stored=stored, same=sha256(body).digest() == digest)
+        return CommitRow(n, body, stored=stored, same=sha256(body).digest() == digest, mac=mac)
 
     def payload_places(self) -> list[tuple[PayloadPlace, str]]:
         low, end = self._bounds
@@ -132,9 +132,9 @@ class SqliteRunEvidence:
 
     def run_checkpoints(self) -> list[CheckpointCells]:
         rows = self._query(
-            "SELECT id, frontier FROM run_checkpoints WHERE id >= ? AND id < ? ORDER BY id", self._bounds
+            "SELECT id, frontier, mac FROM run_checkpoints WHERE id >= ? AND id < ? ORDER BY id", self._bounds
         )
-        return [CheckpointCells(row_id - self._low, row_id, frontier) for row_id, frontier in rows]
+        return [CheckpointCells(row_id - self._low, row_id, frontier, mac) for row_id, frontier, mac in rows]
 
     def seal_place(self) -> SealPlace | None:
         rows = self._query(f"{SEAL_COLUMNS} WHERE run_no = ?", (self.number,))

@@ -1,0 +1,132 @@
+"""Heads of runs that were written before they were authenticated: verified and vouched for once, under the store's key.
+
+That it was done is a note, signed: from then on a head that nobody vouched for is damage, and not age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from reenact.contracts.records import ENDED
+from reenact.errors import ReenactError
+from reenact.store.base import KeyKeeper
+from reenact.store.evidence import Evidence
+from reenact.store.keys.notes import is_signed_note, sign_note
+from reenact.store.naming import part, read_lines
+from reenact.store.signing import KeyOf, SigningKey, head_mac, missing_key
+from reenact.store.sqlite import notes, votes
+from reenact.store.sqlite.connection import Connection
+from reenact.values.canonical import canonicalize
+from reenact.values.clock import Clock
+from reenact.values.digest import sha256_hex
+
+MARKER: Final = "reenact.heads.v1"
+NEVER: Final = 1 << 62
+"""Beyond every run number."""
+OF_RUN = "SELECT id, digest FROM commits WHERE id > ? AND id < ? AND mac IS NULL ORDER BY id"
+
+
+class Marker(msgspec.Struct, frozen=True, kw_only=True):
+    """What the note is about: from the run after `last_run` on, every commit is vouched for."""
+
+    last_run: int
+    """The number of the newest run by then; 0 in a store that had none."""
+    runs: list[tuple[str, int, str]]
+    """(run id, commits, head) of each run that was vouched for as it was found."""
+    schema: str = MARKER
+    ts: str
+    votes: int
+    """That waited then, and were signed as they were found."""
+
+
+def marked(
+    writer: Connection,
+    store_id: str,
+    key: SigningKey,
+    keys: KeyKeeper,
+    evidence: Callable[[], Evidence],
+    clock: Clock,
+) -> int:
+    """The number of the first run of which every commit must be vouched for; what is of before is vouched for here."""
+    there, key_of = notes.of_kind(writer, MARKER), keys.here.get
+    if there:
+        for note in there:
+            record = note.record or b""
+            is_ours = note.store_id == store_id and sha256_hex(record) == note.digest
+            if is_ours and is_signed_note(keys.history().keys, note):
+                return msgspec.json.decode(record, type=Marker).last_run + 1
+        return NEVER  # of another key: what it says is not believed, and no run is vouched for a second time
+    rows = writer.query(f"SELECT run_no, run_id, parent_run FROM runs WHERE status NOT IN {ENDED} ORDER BY run_no")
+    kids = {run_no: begun_with(writer, run_no) for run_no, _, _ in rows}
+    if any(kid is not None and key_of(kid) is None for kid in kids.values()):
+        return NEVER  # until the key is back, the run is left as it is
+    open_runs = [(run_no, run_id) for run_no, run_id, _ in rows]
+    sound = {run_id: verified(evidence, run_id) for _, run_id in with_parents(writer, rows)} if open_runs else {}
+    with writer.transaction() as db:
+        if db.execute("SELECT 1 FROM notes WHERE schema = ?", (MARKER,)).fetchone() is not None:
+            return NEVER  # somebody was faster: what he wrote is read when the store is opened next
+        vouched = []
+        for run_no, run_id in with_parents(writer, rows):
+            head = sound[run_id]
+            if head is None:
+                continue
+            low = run_no << 24
+            own = key_of(kids.get(run_no) or begun_with(writer, run_no) or "") or key
+            for row_id, digest in db.execute(OF_RUN, (low, low + head[0] + 1)).fetchall():
+                mac = head_mac(own, store_id, run_id, row_id - low, bytes(digest).hex())
+                db.execute("UPDATE commits SET mac = ? WHERE id = ?", (mac, row_id))
+            vouched.append((run_id, *head))
+        (last,) = db.execute("SELECT coalesce(max(run_no), 0) FROM runs").fetchone()
+        signed = votes.sign_all(db, key, store_id)
+        record = canonicalize(Marker(last_run=last, runs=vouched, ts=clock.timestamp(), votes=signed))
+        notes.write(db, sign_note(key, MARKER, store_id, sha256_hex(record), record))
+    return int(last) + 1
+
+
+def with_parents(writer: Connection, rows: list[tuple[int, str, str | None]]) -> list[tuple[int, str]]:
+    """Open runs, and those that they continue: what they carried over is read from there."""
+    found: dict[int, str] = {}
+    waiting = list(rows)
+    while waiting:
+        run_no, run_id, parent = waiting.pop(0)
+        if run_no not in found:
+            found[run_no] = run_id
+            waiting += writer.query("SELECT run_no, run_id, parent_run FROM runs WHERE run_id = ?", (parent,))
+    return list(found.items())
+
+
+def verified(evidence: Callable[[], Evidence], run_id: str) -> tuple[int, str] | None:
+    """(commits, head) of a run that verifies as a whole; None of one that does not."""
+    from reenact.store.checks.verification import verify_evidence
+
+    try:
+        with evidence() as lying:
+            checked = verify_evidence(lying, run_id)
+    except ReenactError:
+        return None
+    report = checked.report
+    if checked.differences or report.findings or report.head is None:
+        return None
+    return report.counts.commits, report.head
+
+
+def begun_with(reader: Connection, run_no: int) -> str | None:
+    """The kid in the run record; None where there is none that can be read."""
+    rows = reader.query("SELECT body FROM commits WHERE id = ?", (run_no << 24 | 1,))
+    try:
+        lines = list(read_lines(reader.codec.unpack(rows[0][0]))) if rows and isinstance(rows[0][0], bytes) else []
+    except ReenactError:
+        return None
+    kid = next((part(line, "run").get("capability_key") for line in lines if line.get("kind") == "run"), None)
+    return kid if isinstance(kid, str) else None
+
+
+def refuse_without_key(reader: Connection, run_id: str, key_of: KeyOf) -> None:
+    """KeyUnavailable where nobody vouched for a run since the key that it began with was not here."""
+    rows = reader.query("SELECT run_no FROM runs WHERE run_id = ?", (run_id,))
+    kid = begun_with(reader, rows[0][0]) if rows else None
+    if kid is not None and key_of(kid) is None and not notes.of_kind(reader, MARKER):
+        raise missing_key(run_id, kid)

@@ -1,0 +1,32 @@
+"""Records of a run that a key of the store signed beside the journal: its votes, and its seal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from reenact.verify.capability import KeyRing
+from reenact.verify.report import Findings, Problem
+from reenact.verify.signed.notes import NoteSource, signs
+
+SEAL: Final = "reenact.seal.v1"
+VOTE: Final = "reenact.vote.v1"
+
+
+def signed_records(
+    source: NoteSource, wanted: Iterable[tuple[str, str]], ring: KeyRing, findings: Findings
+) -> set[str]:
+    """The digests, of (schema, digest) wanted, that a key which is there has signed; a wrong signature is told."""
+    signed: set[str] = set()
+    for schema, about in wanted:
+        for row in source.about(about):
+            key = ring.key(str(row.kid)) if row.schema == schema else None
+            if key is None:
+                continue
+            is_elsewhere = bool(ring.issuers) and ring.issuers != {f"reenact:{row.store_id}"}
+            if is_elsewhere or not signs(row, key):
+                what = f"the note about {schema} {about} is not signed by the key {row.kid} for this store"
+                findings.add(Problem("NOTE_SIGNATURE", what), row.where)
+            else:
+                signed.add(about)
+    return signed
