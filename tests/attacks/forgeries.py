@@ -242,7 +242,7 @@ class Campaign:
 
     def judge_verify(self, bank: Bank, name: str, run_id: str, place: str, *, forged: bool) -> None:
         try:
-            verified = verify_run(str(bank.path), run_id, keys=self.keys)
+            verified = verify_run(str(bank.path), run_id, trusted=self.keys)
         except ReenactError as error:
             self.counted.found[error.code] += 1
             return

@@ -217,7 +217,12 @@ USED: dict[str, dict[str, str]] = {
         "Uuid7": "search",
         "Word": "search",
     },
-    "verify/signed/notes.py": {"NoteLine": "search", "NoteLine#2": "search", "PublicKey": "search"},
+    "verify/signed/notes.py": {
+        "NoteLine": "search",
+        "NoteLine#2": "search",
+        "NoteLine#3": "search",
+        "PublicKey": "search",
+    },
     "verify/traces.py": {"PLAIN_PART": "fullmatch", "STANDS_FOR": "fullmatch"},
 }
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import glob
 import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 PARTS = ("", "-wal", ".key")
-"""The file, its log, and the key that signs for it. The index of the log (`-shm`) is made anew from the log."""
+"""The file, its log, and the key that signed for it first. The index of the log (`-shm`) is made anew from the log."""
 
 
 def copy_store(store: Path, to: Path) -> Path:
     """The store at another place, as it lies there; nobody may write to it meanwhile."""
-    for part in PARTS:
+    later = (file.name.removeprefix(store.name) for file in store.parent.glob(f"{glob.escape(store.name)}.key.*"))
+    for part in (*PARTS, *later):
         source, target = Path(f"{store}{part}"), Path(f"{to}{part}")
         target.unlink(missing_ok=True)
         if source.exists():

@@ -81,14 +81,17 @@ def test_a_last_commit_that_is_not_the_one_whose_digest_lies_beside_it_is_named(
 )
 def test_a_cell_of_another_type_is_damage_and_no_accident(change: str, open_run: Stage) -> None:
     tamper(Path(open_run.store_path), (change, ()))
-    assert isinstance(refused(open_run), DamagedRecord)
+    error = refused(open_run)
+    assert isinstance(error, DamagedRecord) or isinstance(error.__cause__, DamagedRecord)
 
 
 @pytest.mark.parametrize("cell", ["'letters'", "7", "CAST(x'ff00' AS TEXT)"])
 def test_what_recovery_starts_from_is_damage_when_it_is_of_another_type(cell: str, open_run: Stage) -> None:
     change = f"INSERT INTO run_checkpoints (id, frontier) SELECT max(id), {cell} FROM commits"
     tamper(Path(open_run.store_path), (change, ()))
-    assert isinstance(refused(open_run), ChecksumMismatch | DamagedRecord)
+    error = refused(open_run)
+    wanted = (ChecksumMismatch, DamagedRecord)
+    assert isinstance(error, wanted) or isinstance(error.__cause__, wanted)
 
 
 def test_a_run_that_is_called_ended_without_a_seal_is_not_reported_as_ended(open_run: Stage) -> None:

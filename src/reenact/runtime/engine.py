@@ -90,7 +90,10 @@ class Engine:
 
     def mint_for(self, run_id: str, kid: str) -> Mint:
         """Of the key that a run which began with `kid` goes on with; KeyUnavailable where it is not here."""
-        return self.mints.of(self.store.key_for(run_id, kid))
+        mint = self.mints.of(self.store.key_for(run_id, kid))
+        if mint.kid != kid:
+            mint.follow(kid, self.store.public_keys()[kid])
+        return mint
 
     def mode(self, fold: RunFold) -> Mode:
         """How this run goes on; a replay needs to know its original."""

@@ -139,15 +139,19 @@ def b64(data: bytes) -> bytes:
     return b2a_base64(data, newline=False).translate(URL_SAFE, b"=")
 
 
+def header(kid: str) -> bytes:
+    return b64(encode({"alg": "EdDSA", "kid": kid, "typ": "JWT"})) + b"."
+
+
 class Mint:
     """Makes capabilities for one store's key."""
 
     def __init__(self, signer: SigningKey, store_id: str) -> None:
         self._sign = signer.sign
-        self._public_key = signer.public_key
         self.kid = signer.kid
         self._issuer = f"reenact:{store_id}"
-        self._header = b64(encode({"alg": "EdDSA", "kid": signer.kid, "typ": "JWT"})) + b"."
+        self._header = header(signer.kid)
+        self._keys = {self._header.decode(): signer.public_key}
 
     def mint(
         self,
@@ -181,13 +185,18 @@ class Mint:
         signed = self._header + b64(encode(claims))
         return (signed + b"." + b64(self._sign(signed))).decode()
 
+    def follow(self, kid: str, public_key: str) -> None:
+        """This key took over from one that was lost: what that one had signed goes on."""
+        self._keys[header(kid).decode()] = public_key
+
     def read(self, capability: str) -> Claims | None:
-        """What a capability of this store and key says; None for any other."""
+        """What a capability of this store and key says, or of one that it took over from; None for any other."""
         signed, _, signature = capability.rpartition(".")
-        if not signed.encode().startswith(self._header):
+        public_key = self._keys.get(f"{signed.partition('.')[0]}.")
+        if public_key is None:
             return None
         try:
-            is_ours = has_signed(self._public_key, urlsafe_b64decode(signature + "=="), signed.encode())
+            is_ours = has_signed(public_key, urlsafe_b64decode(signature + "=="), signed.encode())
         except ValueError:
             return None
         claims = claims_in(capability) if is_ours else None

@@ -30,7 +30,7 @@ TABLE_OF = {
     "seal.json": "seals",
     "notes.jsonl": "notes",
 }
-RANK = {"erasures": 0, "commits": 1, "payloads": 2}
+RANK = {"keys": 0, "erasures": 1, "commits": 2, "payloads": 3}
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,11 @@ def marked(
         return NEVER  # of another key: what it says is not believed, and no run is vouched for a second time
     rows = writer.query(f"SELECT run_no, run_id, parent_run FROM runs WHERE status NOT IN {ENDED} ORDER BY run_no")
     kids = {run_no: begun_with(writer, run_no) for run_no, _, _ in rows}
-    if any(kid is not None and key_of(kid) is None for kid in kids.values()):
+    replaced = {run_id for record in keys.history().replacements for run_id, _, _ in record.runs}
+    if any(
+        kid and key_of(kid) is None and run_id not in replaced
+        for (_, run_id, _), kid in zip(rows, kids.values(), strict=True)
+    ):
         return NEVER  # until the key is back, the run is left as it is
     open_runs = [(run_no, run_id) for run_no, run_id, _ in rows]
     sound = {run_id: verified(evidence, run_id) for _, run_id in with_parents(writer, rows)} if open_runs else {}

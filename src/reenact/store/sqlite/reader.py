@@ -104,12 +104,13 @@ class SqliteReader:
 
     def check_head(self, run_id: str, n: int, head: str, cell: object) -> str:
         """The kid of the key that vouched for the head, or took over from it; NotAuthentic, or KeyUnavailable."""
-        if cell is None:
-            heads.refuse_without_key(self._writer, run_id, self.key_of)
-        if isinstance(cell, bytes) and self.key_of(cell[:8].hex()) is None:
-            successor = self.key_table.history().taken_over(run_id, cell[:8].hex(), n, head)
+        kid = cell[:8].hex() if isinstance(cell, bytes) else heads.begun_with(self._writer, self._run_no(run_id))
+        if kid is not None and self.key_of(kid) is None:
+            successor = self.key_table.history().taken_over(run_id, kid, n, head)
             if successor is not None:
                 return successor
+        if cell is None:
+            heads.refuse_without_key(self._writer, run_id, self.key_of)
         return check_head(self.key_of, self.store_id, run_id, n, head, cell)
 
     def check_recorded(self, run_id: str) -> None:

@@ -100,7 +100,7 @@ class NoteLine(Shape):
     digest: Hex64
     kid: Kid
     signature: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{86}\Z")]
-    store_id: Uuid7
+    store_id: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_.:-]{1,128}\Z")]
     record: Any = None
 
 
