@@ -11,7 +11,7 @@ import msgspec
 
 from reenact.contracts.records import Event
 from reenact.contracts.references import MISSING
-from reenact.errors import ConcurrentExecution
+from reenact.errors import ConcurrentExecution, DamagedRecord
 from reenact.journal.fold import TraceFold
 from reenact.record.trace import load_trace
 from reenact.runtime.call.capability import Mint
@@ -126,7 +126,10 @@ class Run:
 
     def note_cancel_request(self, note: str) -> None:
         """Stage what somebody else asked for, as an event of the run."""
-        asked = msgspec.json.decode(note, type=dict[str, str])
+        try:
+            asked = msgspec.json.decode(note, type=dict[str, str])
+        except msgspec.DecodeError:  # whoever put it there, nobody has asked in so many words
+            raise DamagedRecord(f"run {self.run_id}: what asks for its end cannot be read; nothing goes on") from None
         self.note_cancel(asked.get("reason", ""), asked.get("who"))
 
     def note_cancel(self, reason: str, who: str | None) -> None:

@@ -31,7 +31,8 @@ class Heads:
 
     def problems(self, run_id: str) -> Iterator[tuple[int, str]]:
         """(commit, what is wrong with it)"""
-        store_id, keys = str(self._evidence.store_id()), self._evidence.keys()
+        store_id = str(self._evidence.store_id()).encode("utf-8", "replace").decode()
+        keys = self._evidence.keys()
         some = self.has_macs
         for n, (head, mac) in self._macs.items():
             if mac is None:
