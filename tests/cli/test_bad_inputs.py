@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import subprocess
 from pathlib import Path
@@ -133,6 +134,7 @@ def test_a_store_that_cannot_be_used_is_told(recorded: Command, tmp_path: Path, 
 def test_a_store_that_is_read_only_can_be_read_and_not_run_on(recorded: Command, tmp_path: Path) -> None:
     path = tmp_path / "sealed.db"
     back_up(recorded.store, path)
+    shutil.copy(f"{recorded.store}.key", f"{path}.key")
     data = bytearray(path.read_bytes())
     data[18] = 3  # only a newer SQLite may write to it: read-only for everybody, root too
     path.write_bytes(data)

@@ -69,7 +69,7 @@ def test_every_variable_that_the_code_reads_stands_in_the_reference(root: Path) 
     sources = "\n".join(path.read_text(encoding="utf-8") for path in (root / "src").rglob("*.py"))
     read = set(re.findall(r"\bREENACT_[A-Z_]+[A-Z]\b", sources)) - {"REENACT_ERROR"}  # the code of an exception
     text = (root / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^\| `(REENACT_[A-Z_]+)`", text, re.MULTILINE)) == read
+    assert set(re.findall(r"^\| `(REENACT_[A-Z_]+)`", text, re.MULTILINE)) - {"REENACT_ERROR"} == read
 
 
 def test_every_vector_is_named_beside_it(root: Path) -> None:

@@ -47,7 +47,9 @@ def test_a_file_that_cannot_be_read_is_exit_code_3_and_the_rest_is_printed(
     assert lint(tmp_path / "missing.py", SAMPLES / "bad" / "branch_if.py") == 3
     captured = capsys.readouterr()
     assert "RN101" in captured.out
-    assert re.fullmatch(r"error: '.*missing\.py' cannot be read: No such file or directory\n", captured.err)
+    assert re.fullmatch(
+        r"error: '.*missing\.py' cannot be read: No such file or directory \[IO_ERROR\]\n", captured.err
+    )
 
 
 def test_a_report_that_cannot_be_written_is_exit_code_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

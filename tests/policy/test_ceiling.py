@@ -39,8 +39,8 @@ NAMED = [
 SKILLS = ["http_call", "http_call@1.2.0", "http_call@1.1.0", "shell", "file_read@1.0.0"]
 
 
-def real(path: str) -> Path:
-    return Path(HERE, path)
+def real(path: str) -> str:
+    return str(Path(HERE, path))
 
 
 def some(values: list[str]) -> st.SearchStrategy[list[str]]:

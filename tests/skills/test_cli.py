@@ -92,8 +92,11 @@ def test_the_json_of_a_skill_is_its_metadata_and_digest(capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["skill", "http_cal"], "error: no skill http_cal; did you mean http_call?\n"),
-        (["skill", "http_call@0.1.0"], "error: no skill http_call@0.1.0; registered versions of http_call: 1.2.0\n"),
+        (["skill", "http_cal"], "error: no skill http_cal; did you mean http_call? [ERR_SKILL_NOT_FOUND]\n"),
+        (
+            ["skill", "http_call@0.1.0"],
+            "error: no skill http_call@0.1.0; registered versions of http_call: 1.2.0 [ERR_SKILL_NOT_FOUND]\n",
+        ),
         (["skills", "--skills", "no_such_module"], "error: no module no_such_module; "),
     ],
 )

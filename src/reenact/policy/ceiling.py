@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Final, TypeVar
 
 from msgspec import UNSET, UnsetType
@@ -20,7 +19,7 @@ from reenact.contracts.plan_rules import PriceList, ShellRules
 from reenact.policy.hosts import Target, fits, read_address
 
 Names = tuple[str, ...]
-Real = Callable[[str], Path]
+Real = Callable[[str], str]
 """The folder that a path really names, links followed."""
 CONFINEMENTS: Final = ("require", "best-effort", "off")
 """The strictest first."""
@@ -93,7 +92,7 @@ def ceiling_of(policy: Policy, unsaid: Ceiling, real: Real) -> Ceiling:
 
     def folders(value: list[str] | UnsetType, otherwise: Names | None) -> Names | None:
         named = some(value, otherwise)
-        return named if named is None or value is UNSET else tuple(str(real(name)) for name in named)
+        return named if named is None or value is UNSET else tuple(real(name) for name in named)
 
     def said(value: T | UnsetType, otherwise: T) -> T:
         return otherwise if value is UNSET else value
@@ -173,8 +172,13 @@ def least(*limits: int | None) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def is_within(folder: Path, folders: Names | None) -> bool:
-    return folders is None or any(folder.is_relative_to(each) for each in folders)
+def is_within(folder: str, folders: Names | None) -> bool:
+    return folders is None or any(is_beneath(folder, each) for each in folders)
+
+
+def is_beneath(folder: str, other: str) -> bool:
+    """Whether it is that folder or lies in it; both are absolute, with nothing left to follow."""
+    return folder == other or folder.startswith(f"{other.rstrip('/')}/")
 
 
 # -- what is left of a context -----------------------------------------------------------------------------------------
@@ -293,7 +297,7 @@ def covered(key: str, wide: str, each: str) -> bool:
     if key in ("hosts", "private_hosts"):
         return covers_host(wide, each)
     if key in ("workspaces", "readable"):
-        return Path(each).is_relative_to(wide)
+        return is_beneath(each, wide)
     return covers(wide, each)
 
 

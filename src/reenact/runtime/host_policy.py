@@ -150,8 +150,8 @@ def current_folder() -> str | None:
         return None
 
 
-def here(path: str) -> Path:
-    return Path(path).resolve()
+def here(path: str) -> str:
+    return str(Path(path).resolve())
 
 
 def changed(before: Context, after: Context) -> Iterator[str]:

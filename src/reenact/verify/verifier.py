@@ -324,7 +324,7 @@ class _Signed:
                 self.ring.unknown += 1
         said = {f"reenact:{self.history.store_id}"}
         if self._of_bundle and self.history.beginning is not None and not self.ring.issuers <= said:
-            problem = Problem("KEY_HISTORY", "the notes are of another store than the run", None, next(iter(said)))
+            problem = Problem("KEY_HISTORY", "the notes are of another store than the run", None, min(said))
             self._findings.add(problem, Where(file="notes.jsonl"))
 
     def has_seal_of(self, check: JournalCheck) -> bool:

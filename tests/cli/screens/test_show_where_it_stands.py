@@ -99,7 +99,10 @@ def test_a_folder_that_was_changed_is_not_shown(recorded: Command) -> None:
 def test_a_folder_is_not_watched(recorded: Command) -> None:
     assert recorded("export", "last", "--to", "still").code == 0
     refused = recorded("show", "./still", "--watch")
-    assert (refused.code, refused.err) == (2, "error: an exported folder does not change: say it without --watch\n")
+    assert (refused.code, refused.err) == (
+        2,
+        "error: an exported folder does not change: say it without --watch [USAGE]\n",
+    )
 
 
 def test_a_verified_run_tells_the_digest_that_a_witness_was_given(recorded: Command) -> None:

@@ -221,10 +221,14 @@ def is_busy(error: sqlite3.Error) -> bool:
     return (getattr(error, "sqlite_errorname", None) or "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
 
 
+def refuse_folder(path: str) -> None:
+    if Path(path).is_dir():
+        raise StoreUnavailable(f"{path} is a folder; name a file, such as {path.rstrip('/')}/reenact.db")
+
+
 def prepare_folder(path: str) -> None:
     target = Path(path)
-    if target.is_dir():
-        raise StoreUnavailable(f"{path} is a folder; name a file, such as {path.rstrip('/')}/reenact.db")
+    refuse_folder(path)
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # a new one: it is for stores and their keys
     except OSError as error:

@@ -16,6 +16,7 @@ from reenact.store.sqlite.connection import (
     BUSY_TIMEOUT_S,
     DATABASE_ERRORS,
     Connection,
+    refuse_folder,
     refuse_lone_log,
     size_of,
     translate,
@@ -66,6 +67,7 @@ def open_untouched(path: str) -> tuple[Connection, tuple[Alteration, ...]]:
     No migration, no trigger and no view of the file runs: a store of an earlier schema is copied, and the copy brought
     up to date.
     """
+    refuse_folder(path)
     refuse_lone_log(path)
     db, is_still = open_read_only(path)
     try:
