@@ -9,6 +9,7 @@ from reenact.contracts.model_mistakes import said_name, why_unusable
 from reenact.errors import SkillNotFound
 from reenact.runtime.effects.secrets import how_to_set
 from reenact.runtime.gates.answer import Refusal
+from reenact.runtime.parked import Parked
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.skills.registry import Registry
 
@@ -71,6 +72,8 @@ def missing_secret(call: Call) -> Refusal | None:
     if name is None:
         return None
     message = f"the secret {name} is not set; {how_to_set(name)}"
+    if call.is_live and call.run.read_from is not None and not call.run.plan.is_session:
+        raise Parked("held", f"step {call.step.step_id}: {message}")  # what was begun elsewhere is not given up for it
     return Refusal("validate", "ERR_SECRET_UNAVAILABLE", message, {"secret": name})
 
 

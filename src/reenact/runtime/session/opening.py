@@ -169,6 +169,7 @@ class SessionOpening:
         await session.record_unanswered()
         assert self._hold is not None
         old, hold = self._hold.run, self._hold
+        accepted += forking.refuse_open(old, self._accept, diverged)
         run = await forking.continued(self._engine, old, answers, accepted, diverged)
         self._hold = await self._engine.held(run).__aenter__()
         session.go_on_in(run)

@@ -31,6 +31,23 @@ def refuse_unaccepted(answers: Answers, accept: Iterable[str], diverged: Diverge
     return left
 
 
+def refuse_open(old: Run, accept: Iterable[str], diverged: Diverged) -> list[str]:
+    """The writes of which nobody knows whether they took effect, by name; `diverged` where one was not accepted."""
+    in_doubt = [
+        trace.step_id
+        for trace in old.journal.fold.open.values()
+        if trace.state == "EXECUTING" and trace.call is not None and trace.call.tool_class != "read"
+    ]
+    unknown = sorted({*in_doubt} - {*accept})
+    if unknown:
+        diverged.add_note(
+            f"{', '.join(unknown)} was sent, and nobody knows what came of it: look and `reenact resolve` it first, or "
+            f"leave it behind as it is with accept={unknown!r}"
+        )
+        raise diverged
+    return in_doubt
+
+
 async def continued(engine: Engine, old: Run, answers: Answers, accepted: list[str], diverged: Diverged) -> Run:
     """The run that goes on, its first commit durable; `old` is still to be ended."""
     began = session_document(engine.store, old.run_id)
