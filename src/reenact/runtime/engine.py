@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from reenact.contracts.records import RunMode
-from reenact.errors import KeyUnavailable, UsageError
+from reenact.errors import KeyUnavailable, NotAuthentic, UsageError
 from reenact.journal.run_fold import RunFold
 from reenact.runtime.call.capability import Mint, Mints
 from reenact.runtime.effects.secrets import Secrets
@@ -78,7 +78,7 @@ class Engine:
         self.tool_registries = registries
         self.owner = owner_name(self.clock.random_bytes(8).hex())
         self.mints = Mints(self.store.store_id)
-        with suppress(KeyUnavailable):  # what was recorded can be read and replayed without it
+        with suppress(KeyUnavailable, NotAuthentic):  # what was recorded can be read and replayed without it
             assert self.mint.kid
         self.heartbeat = Heartbeat(self.store)
         self.committer = Committer(self.store)

@@ -78,6 +78,23 @@ def _put_in_place(draft: Path, path: Path) -> bool:
     return True
 
 
+def replace_private_file(path: Path, content: bytes, what: str) -> None:
+    """Another content in the place of a file that is there: whole, or as it was."""
+    try:
+        descriptor, draft = mkstemp(prefix=f"{path.name}{DRAFT}", dir=path.parent)  # with mode 0600
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(draft).replace(path)
+            sync_folder(path.parent)
+        finally:
+            Path(draft).unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreUnavailable(f"{what} {path} cannot be written: {error.strerror}") from None
+
+
 def new_private(path: Path) -> BinaryIO:
     """A new file to write, which is its owner's alone."""
     return open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))

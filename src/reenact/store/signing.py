@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from reenact.errors import ChecksumMismatch, KeyUnavailable, NotAuthentic, StoreUnavailable
 from reenact.journal.chain import encode
-from reenact.store.private_file import make_private_file, read_private_file
+from reenact.store.private_file import make_private_file, read_private_file, replace_private_file
 
 
 class SigningKey:
@@ -29,7 +29,12 @@ class SigningKey:
     What is derived from its seed makes MACs: by them the store knows the heads of runs that it wrote itself.
     """
 
-    def __init__(self, private: Ed25519PrivateKey) -> None:
+    is_strict = True
+    """Nothing was ever written under it that it does not vouch for. It says so itself, in its file: a database can be
+    made to look like one of before."""
+
+    def __init__(self, private: Ed25519PrivateKey, *, is_strict: bool = True) -> None:
+        self.is_strict = is_strict
         self.sign: Callable[[bytes], bytes] = private.sign
         raw = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
         self.kid = sha256(raw).hexdigest()[:16]
@@ -61,13 +66,24 @@ WHAT = "the signing key"
 
 def read_key(path: Path, *, follow: bool = False) -> SigningKey:
     """The key in a file that is its reader's alone; FileNotFoundError where there is none."""
+    data = read_private_file(path, WHAT, follow=follow)
     try:
-        private = load_pem_private_key(read_private_file(path, WHAT, follow=follow), password=None)
+        private = load_pem_private_key(data, password=None)
     except (ValueError, TypeError):
         raise StoreUnavailable(f"{WHAT} {path} is damaged; put it back from a backup") from None
     if not isinstance(private, Ed25519PrivateKey):
         raise StoreUnavailable(f"{WHAT} {path} is not an Ed25519 key")
-    return SigningKey(private)
+    return SigningKey(private, is_strict=STRICT in data)
+
+
+STRICT = b"# reenact: this key vouches for every commit that was ever made under it\n"
+
+
+def make_strict(path: Path) -> None:
+    """A key of before, which has now vouched for what there was, says so from here on."""
+    data = read_private_file(path, WHAT)
+    if STRICT not in data:
+        replace_private_file(path, data + STRICT, WHAT)
 
 
 def create_key(path: Callable[[str], Path]) -> SigningKey:
@@ -75,7 +91,7 @@ def create_key(path: Callable[[str], Path]) -> SigningKey:
     private = Ed25519PrivateKey.generate()
     made = SigningKey(private)
     place, pem = path(made.kid), private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return made if make_private_file(place, pem, WHAT) else read_key(place)
+    return made if make_private_file(place, pem + STRICT, WHAT) else read_key(place)
 
 
 def key_in_memory() -> SigningKey:

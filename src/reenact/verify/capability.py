@@ -172,8 +172,8 @@ def check_capability(
     claims = token.claims
     ring.issuers.add(claims.iss)
     issued, constraints = milliseconds(decision.ts), {"$commit": request.proposal.args.get("$commit")}
-    if "$bound" in claims.constraints.arg_constraints:  # those of before bind the arguments alone
-        constraints["$bound"] = bound(run, request, decision)
+    if "$bind" in claims.constraints.arg_constraints:  # those of before bind the arguments alone
+        constraints["$bind"] = bound(run, request, decision)
     difference = first_difference(
         "CAPABILITY_MISMATCH",
         (

@@ -98,7 +98,7 @@ def read_approval(run: Run, trace: TraceFold, server: str, tool: str) -> str:
     of_class = limits.read_only == is_read or (trace.call is None and request.risk_level == "HIGH_RISK")
     if (*named, limits.target_allowlist) != wanted or targets == NO_DISPATCH or not of_class:
         raise refused(run.run_id, trace, "its capability allows another call, or none")
-    return constraints.get("$bound", "")
+    return constraints.get("$bind", "")
 
 
 def refused(run_id: str, trace: TraceFold, why: str) -> NotAuthentic:
@@ -169,7 +169,7 @@ class Mint:
     ) -> str:
         claims = Claims(
             constraints=Constraints(
-                arg_constraints={"$bound": binds, "$commit": commitment},
+                arg_constraints={"$bind": binds, "$commit": commitment},
                 read_only=read_only,
                 target_allowlist=targets,
                 tool_name=tool,

@@ -29,11 +29,16 @@ class Heads:
     def has_macs(self) -> bool:
         return any(mac is not None for _, mac in self._macs.values())
 
-    def problems(self, run_id: str) -> Iterator[tuple[int, str]]:
+    def _is_strict(self, kid: object) -> bool:
+        """Whether the key that the run began with says itself that it vouches for everything."""
+        key = self._evidence.key_of(kid) if isinstance(kid, str) else None
+        return key is not None and key.is_strict
+
+    def problems(self, run_id: str, began_with: object) -> Iterator[tuple[int, str]]:
         """(commit, what is wrong with it)"""
         store_id = str(self._evidence.store_id()).encode("utf-8", "replace").decode()
         keys = self._evidence.keys()
-        some = self.has_macs
+        some = self.has_macs or self._is_strict(began_with)
         for n, (head, mac) in self._macs.items():
             if mac is None:
                 if self.is_due or some:

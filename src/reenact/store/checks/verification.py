@@ -162,7 +162,8 @@ class _RunCheck:
     def check_heads(self, *, is_signed: bool) -> None:
         """The store's key vouches for each commit, and has signed the seal."""
         run = self.rebuilt.run
-        for n, what in self.heads.problems(str(run.get("run_id")) if run is not None else ""):
+        of_run = ("", None) if run is None else (str(run.get("run_id")), run.get("capability_key"))
+        for n, what in self.heads.problems(*of_run):
             self.add("HEAD_NOT_AUTHENTIC", "authenticity", what, Where(file="commits", commit=n))
         self.notes += self.heads.notes()
         began = any(row.schema == SIGNING for row in self.evidence.notes().with_records())

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from glob import escape
 from pathlib import Path
 
 from reenact.errors import StoreUnavailable, UsageError
 from reenact.store.keys.command import CommandKey
-from reenact.store.signing import SigningKey, create_key, key_in_memory, read_key
+from reenact.store.signing import SigningKey, create_key, key_in_memory, make_strict, read_key
 
 VARIABLE = "REENACT_SIGNING_KEY"
 COMMAND = "exec:"
@@ -58,6 +59,14 @@ class KeysHere:
             place = str(self._beside(None if first else key.kid))
         self._found[key.kid] = (key, place)
         return key
+
+    def make_strict(self) -> None:
+        """What lies beside the store vouches for all that there is: from here on a commit without a MAC is damage."""
+        for key, place in self._found.values() if not self.given else ():
+            if not key.is_strict:
+                with suppress(StoreUnavailable):  # where it cannot be written the database alone remembers
+                    make_strict(Path(place))
+                    key.is_strict = True
 
     def elsewhere(self) -> list[Path]:
         """Files that the host names."""

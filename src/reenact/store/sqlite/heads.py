@@ -57,6 +57,7 @@ def marked(
             record = note.record or b""
             is_ours = note.store_id == store_id and sha256_hex(record) == note.digest
             if is_ours and is_signed_note(keys.history().keys, note):
+                keys.here.make_strict()
                 return msgspec.json.decode(record, type=Marker).last_run + 1
         return NEVER  # of another key: what it says is not believed, and no run is vouched for a second time
     rows = writer.query(f"SELECT run_no, run_id, parent_run FROM runs WHERE status NOT IN {ENDED} ORDER BY run_no")
@@ -74,19 +75,21 @@ def marked(
             return NEVER  # somebody was faster: what he wrote is read when the store is opened next
         vouched = []
         for run_no, run_id in with_parents(writer, rows):
-            head = sound[run_id]
-            if head is None:
+            head, low = sound[run_id], run_no << 24
+            began = key_of(kids.get(run_no) or begun_with(writer, run_no) or "")
+            is_of_before = run_id in replaced if began is None else not began.is_strict
+            if head is None or not is_of_before:  # one that vouches for all of its own did not write this
                 continue
-            low = run_no << 24
-            own = key_of(kids.get(run_no) or begun_with(writer, run_no) or "") or key
+            own = began or key
             for row_id, digest in db.execute(OF_RUN, (low, low + head[0] + 1)).fetchall():
                 mac = head_mac(own, store_id, run_id, row_id - low, bytes(digest).hex())
                 db.execute("UPDATE commits SET mac = ? WHERE id = ?", (mac, row_id))
             vouched.append((run_id, *head))
         (last,) = db.execute("SELECT coalesce(max(run_no), 0) FROM runs").fetchone()
-        signed = votes.sign_all(db, key, store_id)
+        signed = 0 if key.is_strict else votes.sign_all(db, key, store_id)
         record = canonicalize(Marker(last_run=last, runs=vouched, ts=clock.timestamp(), votes=signed))
         notes.write(db, sign_note(key, MARKER, store_id, sha256_hex(record), record))
+    keys.here.make_strict()
     return int(last) + 1
 
 

@@ -51,7 +51,15 @@ class KeyTable(KeyKeeper):
 
     def history(self) -> KeyHistory:
         """NotAuthentic where a key was put on record by nobody who may."""
-        return read_history(notes.of_kinds(self._writer, tuple(KINDS)), self._store_id)
+        history = read_history(notes.of_kinds(self._writer, tuple(KINDS)), self._store_id)
+        for record in history.replacements:
+            # Whoever replaces a key that is lost has the new one. Anybody can write such a note under a key of his own.
+            if self.here.get(record.new_kid) is None and self.here.get(record.old_kid) is not None:
+                raise NotAuthentic(
+                    f"a note says that key {record.old_kid} was lost and {record.new_kid} took its place; the first is "
+                    "here, the other is not: put it here, or somebody tampered with the store; see `reenact verify`"
+                )
+        return history
 
     def on_record(self) -> dict[str, str]:
         return dict(self._writer.query("SELECT kid, public_key FROM keys ORDER BY kid"))
@@ -154,7 +162,8 @@ class KeyTable(KeyKeeper):
         sound = {run.run_id for run in needing if is_sound(run.run_id)}
         current = history.current or next(iter(self.on_record()), None)
         wanted = {run.kid for run in needing} | ({current} if current is not None else set())
-        lost = sorted(kid for kid in wanted if self.here.get(kid) is None)
+        signed_here = {*history.keys} if history.beginning is not None else {*self.on_record()}
+        lost = sorted(kid for kid in wanted & signed_here if self.here.get(kid) is None)
         if not lost:
             raise UsageError(
                 "no key is lost: each that is needed is here; `reenact keys rotate` makes another one sign"

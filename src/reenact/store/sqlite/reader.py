@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 from reenact.contracts.records import RunStatus
-from reenact.errors import RunNotFound
+from reenact.errors import KeyUnavailable, RunNotFound, StoreUnavailable
 from reenact.skills.services import StoreFiles
 from reenact.store.base import PAYLOAD_BITS, Guard, KeyKeeper, KeyRecord, LateEffect, OpenRun, RunRow, TraceRow
 from reenact.store.damage import blob
@@ -92,7 +93,11 @@ class SqliteReader:
 
     def key_of(self, kid: str) -> SigningKey | None:
         """The key of this kid, where this process has it."""
-        return self.key_table.here.get(kid)
+        if not self._to_read:
+            return self.key_table.here.get(kid)
+        with suppress(StoreUnavailable, KeyUnavailable):  # one that cannot be used is none, to who only reads
+            return self.key_table.here.get(kid)
+        return None
 
     def key_for(self, run_id: str, kid: str) -> SigningKey:
         """The key that a run which began with `kid` goes on with; KeyUnavailable where it is not here."""
