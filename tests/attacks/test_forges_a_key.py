@@ -192,7 +192,7 @@ def replaced_by_his_own(thief: Thief) -> None:
 
 
 def test_says_that_the_key_was_lost(path: Path) -> None:
-    """A replacement needs no word of the old key: an engine that has the old one and not the new goes on with nothing."""
+    """A replacement needs no word of the old key: an engine that has that one and not the new goes on with nothing."""
     thief = Thief(path)
     replaced_by_his_own(thief)
     runtime = Runtime(str(path), skills=[add])

@@ -112,5 +112,5 @@ def readings(connection: Connection, table: str, cell: object) -> Iterator[bytes
         yield cell.encode()
     if isinstance(cell, bytes):
         yield cell
-        if table in PACKED and len(cell) != 32:  # a commitment is a bare digest
+        if table in PACKED and len(cell) not in (32, 40):  # a commitment is a bare digest, and so is a MAC with its kid
             yield connection.envelope(cell)

@@ -250,7 +250,7 @@ def check_arguments(planned: Any, recorded: Value | None, mode: str, outputs: Ou
     # What a reference led nowhere in is refused with what the plan says, and may stand there as it does in the plan.
     if place is not None and first_other(planned, recorded.value) is not None:
         what = "the arguments are not what the plan and the outputs of earlier steps come to"
-        yield Problem("PLAN_MISMATCH", f"{what}, at {place or 'the top'}")
+        yield Problem("ARGUMENTS_MISMATCH", f"{what}, at {place or 'the top'}")
 
 
 def texts_with_references(value: Any) -> Iterator[str]:

@@ -59,6 +59,7 @@ CODES: Final[dict[str, tuple[Aspect, str]]] = {
     "BUDGET_MISMATCH": ("integrity", "a decision's amounts do not follow from the budget and what was spent"),
     "VOTE_MISMATCH": ("integrity", "a vote does not fit its request or the decision that names it"),
     "PLAN_MISMATCH": ("integrity", "the run does not follow the plan that it names"),
+    "ARGUMENTS_MISMATCH": ("integrity", "a step's arguments are not what the plan and earlier outputs come to"),
     "PAYLOAD_LOST": ("integrity", "a payload is missing, and no erasure record says why"),
     "PAYLOAD_CHANGED": ("integrity", "a payload's bytes are not those of its commitment"),
     "PAYLOAD_MALFORMED": ("integrity", "a payload is not a salt and canonical JSON"),
@@ -80,7 +81,7 @@ CODES: Final[dict[str, tuple[Aspect, str]]] = {
 }
 
 
-RULE_CODES: Final = frozenset({"CODE_MISMATCH", "RETRY_MISMATCH", "BUDGET_MISMATCH"})
+RULE_CODES: Final = frozenset({"ARGUMENTS_MISMATCH", "CODE_MISMATCH", "RETRY_MISMATCH", "BUDGET_MISMATCH"})
 """What is whole and signed, and contradicts the run's own rules."""
 
 

@@ -55,8 +55,8 @@ def bindings(call: Call, approver: str, vote: object) -> Bindings:
     assert request is not None
     assert record is not None
     return (
-        run.plan.agent_id, approver, request.proposal.args["$commit"], call.step.definition_digest, record.mode,
-        record.plan_hash, request.digest, run.run_id, vote,
+        run.plan.agent_id, approver, request.proposal.args["$commit"], call.trace.meta("definition_digest"),
+        record.mode, record.plan_hash, request.digest, run.run_id, vote,
     )  # fmt: skip
 
 
