@@ -200,6 +200,7 @@ USED: dict[str, dict[str, str]] = {
         "_SURROGATE": "search",
     },
     "verify/lines.py": {"_VERSIONED": "match"},
+    "verify/plan.py": {"REFERENCE": "finditer fullmatch search sub"},
     "verify/shapes.py": {
         "Claims": "search",
         "Claims#2": "search",

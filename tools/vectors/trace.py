@@ -152,7 +152,7 @@ class Trace:
             "run": run.run_id,
             "vote": vote,
         }
-        return {"$bind": sha256(canonicalize(bindings)).hexdigest()}
+        return {"$bounds": sha256(canonicalize(bindings)).hexdigest()[:32]}
 
     def claims(self, *, read_only: bool, by: str = "auto", vote: str | None = None) -> Json:
         request = self.artifacts["action_request"]

@@ -153,7 +153,7 @@ def bound(run: Run, request: ActionRequest, decision: SupervisorDecision) -> str
             "run": run.run_id,
             "vote": decision.meta.vote,
         }
-    )
+    )[:32]
 
 
 def check_capability(
@@ -172,8 +172,8 @@ def check_capability(
     claims = token.claims
     ring.issuers.add(claims.iss)
     issued, constraints = milliseconds(decision.ts), {"$commit": request.proposal.args.get("$commit")}
-    if "$bind" in claims.constraints.arg_constraints:  # those of before bind the arguments alone
-        constraints["$bind"] = bound(run, request, decision)
+    if "$bounds" in claims.constraints.arg_constraints:  # those of before bind the arguments alone
+        constraints["$bounds"] = bound(run, request, decision)
     difference = first_difference(
         "CAPABILITY_MISMATCH",
         (

@@ -185,7 +185,7 @@ def whole_step(step: dict[str, Any], value_of: Callable[[str], Value | None]) ->
 
 # -- the arguments of a step, computed again: docs/spec/payloads.md ---------------------------------------------------
 
-REFERENCE: Final = re.compile(r"\{\{([^{}]+)\}\}")
+REFERENCE: Final = re.compile(r"\{\{([^{}]++)\}\}")
 REDACTED: Final = "[redacted]"
 LIVE: Final = frozenset({"live"})
 AS_PLANNED: Final = frozenset({"live", "full_replay", "fork"})

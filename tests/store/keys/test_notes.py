@@ -9,7 +9,7 @@ import pytest
 
 from reenact.errors import StoreError
 from reenact.store.keys.notes import is_signed_note, note_text, sign_note
-from reenact.store.sqlite import notes
+from reenact.store.sqlite.signed import notes
 from reenact.store.sqlite.store import SqliteStore
 
 SCHEMA, DIGEST = "reenact.vote.v1", sha256(b"a vote").hexdigest()

@@ -15,8 +15,8 @@ from reenact.runtime.people import decisions
 from reenact.store.checks.verification import verify_run
 from reenact.store.keys.notes import is_signed_note
 from reenact.store.signing import STRICT
-from reenact.store.sqlite import notes
-from reenact.store.sqlite.heads import MARKER
+from reenact.store.sqlite.signed import notes
+from reenact.store.sqlite.signed.heads import MARKER
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.canonical import canonicalize
 from tests.attacks.bank import APPROVED, Bank

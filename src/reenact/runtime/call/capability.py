@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode
 from binascii import b2a_base64
 from hashlib import sha256
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import msgspec
 from msgspec import Struct
@@ -54,15 +54,16 @@ def bindings(call: Call, approver: str, vote: object) -> Bindings:
     record = run.journal.fold.record
     assert request is not None
     assert record is not None
+    definition = cast("dict[str, object]", request.meta).get("definition_digest")
     return (
-        run.plan.agent_id, approver, request.proposal.args["$commit"], call.trace.meta("definition_digest"),
+        run.plan.agent_id, approver, request.proposal.args["$commit"], definition,
         record.mode, record.plan_hash, request.digest, run.run_id, vote,
     )  # fmt: skip
 
 
 def bound(bindings: Bindings) -> str:
     """The digest of them, which stands in the capability."""
-    return sha256(encode(dict(zip(BOUND, bindings, strict=True)))).hexdigest()
+    return sha256(encode(dict(zip(BOUND, bindings, strict=True)))).hexdigest()[:32]
 
 
 def check(call: Call) -> None:
@@ -98,7 +99,7 @@ def read_approval(run: Run, trace: TraceFold, server: str, tool: str) -> str:
     of_class = limits.read_only == is_read or (trace.call is None and request.risk_level == "HIGH_RISK")
     if (*named, limits.target_allowlist) != wanted or targets == NO_DISPATCH or not of_class:
         raise refused(run.run_id, trace, "its capability allows another call, or none")
-    return constraints.get("$bind", "")
+    return constraints.get("$bounds", "")
 
 
 def refused(run_id: str, trace: TraceFold, why: str) -> NotAuthentic:
@@ -169,7 +170,7 @@ class Mint:
     ) -> str:
         claims = Claims(
             constraints=Constraints(
-                arg_constraints={"$bind": binds, "$commit": commitment},
+                arg_constraints={"$bounds": binds, "$commit": commitment},
                 read_only=read_only,
                 target_allowlist=targets,
                 tool_name=tool,

@@ -1,7 +1,7 @@
 """Notes: what a key of the store signed beside the journal. docs/spec/store_sqlite.md.
 
-A note is written in the transaction of what it signs: `sign_note` makes it, `reenact.store.sqlite.notes.write` puts it
-into the transaction at hand. A note says nothing of its own: whatever must not be changed, the time too, stands in the
+A note is written in the transaction of what it signs: `sign_note` makes it, `sqlite.signed.notes.write` puts it there.
+A note says nothing of its own: whatever must not be changed, the time too, stands in the
 record whose digest it signs. Notes are never erased, so that digest must not be one by which a value can be guessed.
 """
 

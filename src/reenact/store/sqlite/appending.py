@@ -18,9 +18,10 @@ from reenact.store.compression import RAW, SMALL
 from reenact.store.deltas import DeltaBases, Row
 from reenact.store.keys.notes import sign_note
 from reenact.store.signing import KeyOf, SigningKey, frontier_mac, missing_key
-from reenact.store.sqlite import key_history, money, notes, votes
+from reenact.store.sqlite import money, votes
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.keys import reserve_key
+from reenact.store.sqlite.signed import key_history, notes
 from reenact.values.clock import Clock
 from reenact.values.digest import ZERO_DIGEST
 

@@ -12,8 +12,8 @@ from reenact.store.compression import Codec
 from reenact.store.deltas import base_of
 from reenact.store.erasures import erasure_record
 from reenact.store.keys.notes import Note
-from reenact.store.sqlite import notes
 from reenact.store.sqlite.connection import Connection
+from reenact.store.sqlite.signed import notes
 from reenact.values.clock import Clock
 
 

@@ -17,12 +17,13 @@ from reenact.store.encryption import SUFFIX, KeyFile
 from reenact.store.keys.here import KeysHere
 from reenact.store.location import OwnFiles, sqlite_path
 from reenact.store.signing import SigningKey, check_head, checked_frontier
-from reenact.store.sqlite import heads, leases, money, votes
+from reenact.store.sqlite import leases, money, votes
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.evidence.evidence import NAMED, SqliteEvidence, copy_of, open_evidence
-from reenact.store.sqlite.key_history import KeyTable
 from reenact.store.sqlite.key_values import KeyValues
 from reenact.store.sqlite.read_only import open_to_read
+from reenact.store.sqlite.signed import heads
+from reenact.store.sqlite.signed.key_history import KeyTable
 from reenact.values.clock import Clock, SystemClock
 
 RUN_COLUMNS = (

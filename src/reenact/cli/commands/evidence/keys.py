@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reenact.cli.options import JsonOption, ReasonOption, StoreOption, WhoOption
+from reenact.cli.screens.printing import say
 
 if TYPE_CHECKING:
     from reenact.store.keys.keeping import KeyLine
@@ -66,7 +67,7 @@ def make(file: Path | None, *, as_json: bool) -> None:
     if as_json:
         print_json({"kid": made.kid, "public_key": made.public_key, "where": str(file)})
         return
-    typer.echo(f"key {made.kid} is in {file}; name it in REENACT_SIGNING_KEY, and keep a copy elsewhere")
+    say(f"key {made.kid} is in {file}; name it in REENACT_SIGNING_KEY, and keep a copy elsewhere")
 
 
 def show(store: str | None, *, public: bool, as_json: bool) -> None:
@@ -83,7 +84,7 @@ def show(store: str | None, *, public: bool, as_json: bool) -> None:
         print_json([line.document() for line in listed])
     else:
         for line in listed:
-            typer.echo(key_line(line))
+            say(key_line(line))
     if any(line.is_needed and line.where is None for line in listed):
         raise typer.Exit(4)
 
@@ -106,7 +107,7 @@ def rotate(store: str | None, who: str | None, *, as_json: bool) -> None:
     if as_json:
         print_json({"old_kid": done.old_kid, "new_kid": done.new_kid, "at": done.ts})
         return
-    typer.echo(f"key {done.new_kid} signs new runs; {done.old_kid} vouched for it, and stays needed by its open runs")
+    say(f"key {done.new_kid} signs new runs; {done.old_kid} vouched for it, and stays needed by its open runs")
 
 
 def replace(store: str | None, who: str | None, reason: str, *, lost: bool, as_json: bool) -> None:
@@ -125,7 +126,7 @@ def replace(store: str | None, who: str | None, reason: str, *, lost: bool, as_j
         print_json({"replaced": documents, "left_out": left})
         return
     for one in done:
-        typer.echo(f"key {one.new_kid} signs in the place of {one.old_kid}, for {plural(len(one.runs), 'open run')}")
+        say(f"key {one.new_kid} signs in the place of {one.old_kid}, for {plural(len(one.runs), 'open run')}")
     for run_id, why in left.items():
-        typer.echo(f"run {run_id} does not go on with it: {one_line(why)}")
-    typer.echo("keep a copy of the new key elsewhere; `reenact recover` goes on with the runs")
+        say(f"run {run_id} does not go on with it: {one_line(why)}")
+    say("keep a copy of the new key elsewhere; `reenact recover` goes on with the runs")

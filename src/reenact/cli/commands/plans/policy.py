@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reenact.cli.options import HostPolicyOption, JsonOption
+from reenact.cli.screens.printing import say
 
 if TYPE_CHECKING:
     from reenact.policy.ceiling import Ceiling
@@ -32,9 +33,9 @@ def policy(
     if as_json:
         print_json({"from": found.origin, "digest": found.digest, "plans": rows})
         return
-    typer.echo(one_line(f"from {found.origin}"))
+    say(one_line(f"from {found.origin}"))
     for name, value in rows.items():
-        typer.echo(one_line(f"{name:24} {shown(name, value)}"))
+        say(one_line(f"{name:24} {shown(name, value)}"))
 
 
 def settings(ceiling: Ceiling) -> dict[str, object]:

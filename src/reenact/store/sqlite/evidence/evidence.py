@@ -16,9 +16,9 @@ from reenact.store.signing import KeyOf, SigningKey
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.evidence.run_evidence import KEY_COLUMNS, SqliteRunEvidence
 from reenact.store.sqlite.migrations import version_of
-from reenact.store.sqlite.notes import COLUMNS
 from reenact.store.sqlite.read_only import open_untouched
 from reenact.store.sqlite.schema import Alteration, alterations
+from reenact.store.sqlite.signed.notes import COLUMNS
 from reenact.verify.report import Where
 from reenact.verify.signed.notes import NoteRow
 

@@ -32,8 +32,8 @@ from reenact.store.keys.notes import sign_note
 from reenact.store.naming import part, read_lines
 from reenact.store.owner import owner_is_gone
 from reenact.store.signing import SigningKey
-from reenact.store.sqlite import notes
 from reenact.store.sqlite.connection import Connection
+from reenact.store.sqlite.signed import notes
 from reenact.values.clock import Clock
 from reenact.values.digest import ZERO_DIGEST
 

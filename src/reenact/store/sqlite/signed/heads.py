@@ -17,8 +17,9 @@ from reenact.store.evidence import Evidence
 from reenact.store.keys.notes import is_signed_note, sign_note
 from reenact.store.naming import part, read_lines
 from reenact.store.signing import KeyOf, SigningKey, head_mac, missing_key
-from reenact.store.sqlite import notes, votes
+from reenact.store.sqlite import votes
 from reenact.store.sqlite.connection import Connection
+from reenact.store.sqlite.signed import notes
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import Clock
 from reenact.values.digest import sha256_hex
