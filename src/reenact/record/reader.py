@@ -45,6 +45,11 @@ class RecordedStep:
     def finished(self) -> bool:
         return self.trace.terminal
 
+    @property
+    def is_foreign(self) -> bool:
+        """Another runtime wrote it: it has no outcome of ours."""
+        return self.trace.meta("step_id") is None
+
     def outcome(self) -> StructuredOutcome:
         """What the caller got, or would have got."""
         if self.trace.effect is None:

@@ -53,7 +53,7 @@ class RunResult:
 
     def __iter__(self) -> Iterator[StepResult]:
         for step in RunReader(self.store, self.run_id).steps():
-            if step.finished:
+            if step.finished and not step.is_foreign:
                 yield step_result(step)
 
     @property

@@ -53,9 +53,13 @@ def is_open(store: Store, run_id: str, trace_id: str) -> bool:
     return not load_trace(store, row)[0].terminal
 
 
-def recorded_outcome(store: Store, run_id: str, trace_id: str) -> tuple[StructuredOutcome, object]:
-    """(outcome, output) of a call that has had its effect, in whichever run; a mark for an output that was erased."""
+def recorded_outcome(store: Store, run_id: str, trace_id: str, key: str) -> tuple[StructuredOutcome, object]:
+    """(outcome, output) of the call under `key` that has had its effect; a mark for an output that was erased.
+
+    The journal says which call had the key; a row that names another one is damage.
+    """
     row = store.trace(trace_id, run_id=run_id)
-    assert row is not None, "a call that had an effect is recorded"
-    trace, commits = load_trace(store, row)
+    trace, commits = (None, {}) if row is None else load_trace(store, row)
+    if trace is None or trace.call is None or trace.call.idempotency_key != key:
+        raise DamagedRecord(f"run {run_id}: what is kept under an idempotency key is of another call; `reenact verify`")
     return outcome_of(StoredPayloads(store, run_id), trace, near=commits.get("tool_effect"), erased={"$erased": True})

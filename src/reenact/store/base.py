@@ -202,6 +202,8 @@ class RunRow:
         """Of a session, in words."""
         if self.session is not None:
             return "start its program again"
+        if self.kind == "trace":
+            return "the runtime that wrote this trace goes on with it"
         return f"its host goes on with session(resume={self.run_id!r})"
 
 

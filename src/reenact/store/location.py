@@ -6,13 +6,14 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from reenact.errors import UsageError
 
 MEMORY = "sqlite://:memory:"
+POLICY_FILE = "reenact.toml"
 KEY_SUFFIXES = (".key", ".encryption-key", ".mac-key")
 COMPANIONS = ("", "-wal", "-shm", "-journal", "-turn", *KEY_SUFFIXES)
 OWN = re.compile(r"(-wal|-shm|-journal|-turn|\.(key|mac-key|encryption-key|schema-\d+\.backup).*)?", re.DOTALL)
@@ -84,6 +85,16 @@ def at_home(path: str) -> str:
         raise UsageError(f"you have no home directory for {path}; name the whole path") from None
 
 
+def policy_files() -> Iterator[Path]:
+    """Where a host's policy is looked for: what a plan may do is not for a plan to write."""
+    yield Path(POLICY_FILE).absolute()
+    config, named = config_directory(), os.environ.get("REENACT_POLICY")
+    if config is not None:
+        yield config / "reenact" / POLICY_FILE
+    if named:
+        yield Path(named).absolute()
+
+
 class OwnFiles:
     """`reenact.skills.services.StoreFiles` of a store in a file: database, log, locks, keys, and copies of a migration.
 
@@ -96,7 +107,7 @@ class OwnFiles:
         self._elsewhere = elsewhere
 
     def paths(self) -> list[Path]:
-        found = set(self._elsewhere())
+        found = {*self._elsewhere(), *policy_files()}
         if self._database is not None:
             found |= {Path(f"{self._database}{suffix}") for suffix in COMPANIONS}
             with suppress(OSError):

@@ -22,7 +22,7 @@ def human(report: Report) -> list[str]:
     lines = [f"run           {report.run_id or 'unknown'}" + (f" ({report.status})" if report.status else "")]
     for aspect in ("integrity", "completeness", "authenticity", "anchoring"):
         verdict = getattr(report, aspect)
-        lines.append(f"{aspect:<13} {verdict:<7} {_MEANING.get((aspect, verdict), '')}".rstrip())
+        lines.append(f"{aspect:<13} {verdict:<7} {_meaning(report, aspect, verdict)}".rstrip())
     if report.seal_digest is not None and report.integrity == report.completeness == "holds":
         lines.append(f"seal          {report.seal_digest}")
     lines.append(f"read          {_counts(report)}")
@@ -33,6 +33,14 @@ def human(report: Report) -> list[str]:
         rest = report.broken_in_total - 1
         lines.append(f"and           {rest} more finding{'s' if rest > 1 else ''}; --json shows the first hundred")
     return lines
+
+
+def _meaning(report: Report, aspect: str, verdict: str) -> str:
+    if aspect == "authenticity" and verdict == "holds" and not report.counts.signatures:
+        return "the seal is signed by the store's key"
+    if aspect == "authenticity" and verdict == "absent" and report.counts.signatures:
+        return "not every signature could be checked"
+    return _MEANING.get((aspect, verdict), "")
 
 
 def _counts(report: Report) -> str:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from reenact import Runtime, TgaStateStore
 from reenact.contracts.artifacts import EffectOutcome, ToolCall, ToolEffect
-from reenact.errors import KeyTaken, LockAcquireFailed, RecoveryFailed
+from reenact.errors import KeyTaken, LockAcquireFailed, RecoveryFailed, UsageError
 from reenact.journal import chain
 from reenact.record.export import export_run
 from reenact.store.checks.verification import verify_run
@@ -249,3 +249,32 @@ def test_commands_show_list_and_leave_it_alone(path: Path) -> None:
         assert done.returncode in (0, 4), (words, done.stdout, done.stderr)
     assert Runtime(str(path)).recover()[0].reason == "the runtime that wrote this trace goes on with it"
     assert len(list(SqliteStore(str(path)).bodies(TRACE))) == 4
+
+
+def test_an_ended_trace_is_resumed_and_shown_without_an_accident(path: Path) -> None:
+    append_all(TgaStateStore(str(path)), linked(FULL))
+    for words in (["resume", TRACE], ["resume", TRACE, "--json"], ["show", TRACE], ["verify", TRACE], ["ls"]):
+        command = [sys.executable, "-m", "reenact", *words, "--store", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, "Traceback" in done.stderr) == (0, False), (words, done.stdout, done.stderr)
+    assert (
+        "the seal is signed by the store's key"
+        in subprocess.run(
+            [sys.executable, "-m", "reenact", "verify", TRACE, "--store", str(path)],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    )
+
+
+def test_what_could_never_be_verified_is_not_written(path: Path) -> None:
+    first, *_ = linked(FULL)
+    short = replace(first.artifact, intent="pay", digest=UNSET)
+    short = replace(short, digest=chain.artifact_digest(short))
+    entry = replace(first.entry, artifact_digest=str(short.digest), entry_digest=UNSET)
+    entry = replace(entry, entry_digest=chain.entry_digest(entry))
+    view = TgaStateStore(str(path))
+    wait(view.acquire_trace_lock(TRACE))
+    with pytest.raises(UsageError, match="length"):
+        wait(view.append_log_entry(entry, short))

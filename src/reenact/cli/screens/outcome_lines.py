@@ -59,7 +59,8 @@ def next_steps(result: RunResult, advice: Advice) -> list[str]:
     """What to do about a run that has not ended well."""
     run_id, status = result.run_id, result.status
     see, go_on = f"see  {advice.read('show', run_id)}", f"then {advice.go_on(run_id)}"
-    if status == "pending" and result.store.find_run(run_id).kind == "session":
+    kind = result.store.find_run(run_id).kind
+    if (status == "pending" and kind == "session") or kind == "trace":
         return [see]  # only its host goes on with it, and the reason says so
     if status == "failed":
         return [see]

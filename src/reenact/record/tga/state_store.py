@@ -50,6 +50,7 @@ from reenact.store.owner import owner_name
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import Clock, SystemClock
 from reenact.values.digest import ZERO_DIGEST
+from reenact.verify.calls.foreign import ForeignLine
 from reenact.version import __version__
 
 R = TypeVar("R", bound=Record)
@@ -221,6 +222,7 @@ class TgaStateStore:
             raise UsageError("a decision has minted_capability where it approves, and only there")
         trace = self._trace(logged.trace_id) or TraceFold(logged.trace_id)
         trace.apply(logged, made)
+        refuse_malformed(logged, made)
         held = self._held.get(self._run_of(logged.trace_id))
         if held is None:
             raise ConcurrentExecution(f"trace {logged.trace_id}: take its lock first, then append")
@@ -332,6 +334,14 @@ def next_entry(trace: TraceFold, effect: ToolEffect) -> tuple[LogEntry, ToolEffe
     )
     assert isinstance(logged.artifact, ToolEffect)
     return logged.entry, logged.artifact
+
+
+def refuse_malformed(entry: LogEntry, artifact: Artifact) -> None:
+    """What the log's schemas do not allow is not written: it could never be verified."""
+    try:
+        msgspec.convert(msgspec.to_builtins({"artifact": artifact, "entry": entry, "kind": "entry"}), ForeignLine)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"this is not what the log's schemas allow: {error}") from None
 
 
 def entry_line(entry: LogEntry, artifact: Artifact) -> bytes:

@@ -72,13 +72,16 @@ def told_by(call: Call, record: KeyRecord, wanted: KeyReservation) -> Answered |
     """What comes of a key that is taken; None where this call may follow one that is in doubt."""
     if record.agent_id != wanted.agent_id:
         return conflict(None)
-    if record.request_digest not in (None, wanted.request_digest):  # of a call that was erased only the agent is known
-        return conflict(difference(call, record))
+    # Of a call that was erased only the agent is known; where its arguments are still there, they count.
+    if record.request_digest != wanted.request_digest:
+        pointer = difference(call, record)
+        if record.request_digest is not None or pointer is not None:
+            return conflict(pointer)
     if record.state == "in_doubt":
         return None if may_follow(call, record) else Refusal("key", "ERR_IN_DOUBT", doubtful(call.run.store, record))
     if record.state != "completed":
         return Refusal("key", "IDEMPOTENCY_IN_FLIGHT", "another run is executing a call with this key")
-    outcome, output = recorded_outcome(call.run.store, record.run_id, record.trace_id)
+    outcome, output = recorded_outcome(call.run.store, record.run_id, record.trace_id, record.key)
     redactor = call.run.journal.book.redactor
     opened = redactor.decrypt(output)
     shut = redactor.why_shut(opened)

@@ -92,6 +92,7 @@ def table(rows: list[RunRow], interrupted: frozenset[str]) -> list[list[Segment]
         status = "interrupted" if row.run_id in interrupted else row.status
         mode = "" if row.mode == "live" else f" ({row.mode})"
         name = row.plan_id if row.kind == "plan" else f"session {row.session or ''}".rstrip() + f" of {row.agent_id}"
+        name = "a trace of another runtime" if row.kind == "trace" else name
         lines.append(
             [
                 (f"{row.run_id:<36}  ", ""),
