@@ -107,6 +107,8 @@ class HostPolicy:
 
     def refusal(self, beyond: Beyond, source: str) -> BeyondPolicy:
         decides = f"{beyond.key} in the host's policy decides ({self.origin})"
+        if not self.is_stated:
+            decides += f"; say more in a file that --host-policy or {VARIABLE} names"
         return BeyondPolicy(f"{source}: {beyond}; {decides}", key=beyond.key)
 
     # -- sessions --------------------------------------------------------------------------------------------------
