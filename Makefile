@@ -30,7 +30,7 @@ lint: setup      ## ruff and mypy, strict; reenact lint on our own source
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/reenact lint --fail-on warning $(DECIDES)
-	@told=$$($(BIN)/reenact lint src/reenact) || { echo "$$told" | grep -v '\[warning\]'; exit 1; }
+	@told=$$($(BIN)/reenact lint --fail-on error src/reenact) || { echo "$$told" | grep -v '\[warning\]'; exit 1; }
 
 bench: setup     ## speed and size guards, as ratios within one run
 	$(BIN)/python -m benchmarks
