@@ -24,6 +24,7 @@ from tests.runtime.running import Bench, step
 from tests.runtime.writing.test_checkpoints import tick
 
 T = TypeVar("T")
+OWN = "01936a8b-4c2d-7000-8001-0000000000ab"
 
 
 def wait(work: Coroutine[Any, Any, T]) -> T:
@@ -223,13 +224,13 @@ def test_foreign_arguments_stand_in_the_chain_as_canonical_json(view: TgaStateSt
     """Numbers and names of every kind: what is read back has the same digest."""
     args: dict[str, object] = {"𐀀": 1e17, "﨎": [1.0, -0.0, 5e-324], "n": 2**53 - 1}
     made = ActionRequest(
-        action_request_id="r", agent_id="a", intent="as it is", plan_id="p",
+        action_request_id=OWN, agent_id=OWN, intent="just as it is", plan_id=OWN,
         proposal=Proposal(args=args, tool_name="t", tool_server="s"), resources=[Resource(id="r", kind="db")],
         risk_level="WRITE", trace_id="01936a8b-4c2d-7000-8001-0000000000aa", ts="2026-01-01T00:00:00.000Z",
     )  # fmt: skip
     artifact = replace(made, digest=chain.artifact_digest(made))
     entry = LogEntry(
-        artifact_digest=str(artifact.digest), artifact_id="r", artifact_type="action_request", from_state="PENDING",
+        artifact_digest=str(artifact.digest), artifact_id=OWN, artifact_type="action_request", from_state="PENDING",
         prev_entry_digest=ZERO, sequence_number=1, to_state="PENDING", trace_id=made.trace_id, ts=made.ts,
     )  # fmt: skip
     entry = replace(entry, entry_digest=chain.entry_digest(entry))

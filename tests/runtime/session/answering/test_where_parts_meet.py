@@ -121,7 +121,8 @@ def test_an_open_call_that_a_fork_carried_over_is_answered_as_unknown(
     monkeypatch.setattr(went_on, "GRACE_S", 0.1)
 
     async def program(*, dies: bool) -> list[str]:
-        async with slow_runtime(tmp_path).session(id="order-42", on_divergence="fork") as session:
+        accept = ["main.side:1"]
+        async with slow_runtime(tmp_path).session(id="order-42", on_divergence="fork", accept=accept) as session:
             found = []
             with session.lane("side"):
                 try:
