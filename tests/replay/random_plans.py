@@ -140,4 +140,6 @@ def cases(draw: st.DrawFn) -> Case:
     }  # fmt: skip
     crash = st.tuples(st.sampled_from(sorted(CRASH_POINTS)), st.integers(1, 4))
     crashes = draw(st.lists(crash, min_size=1, max_size=4)) if draw(st.booleans()) else []
+    if "REENACT_TEST_NO_SUCH_SECRET" in str(plan):
+        crashes = []  # a run that is taken up again is held for it, and has no end
     return Case(plan, tuple(crashes), hosted=chance(draw, 4))
