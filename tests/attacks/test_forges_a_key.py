@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from reenact import Runtime, skill
-from reenact.errors import KeyUnavailable, NotAuthentic
+from reenact.errors import KeyUnavailable, NotAuthentic, UsageError
 from reenact.journal.chain import encode
 from reenact.record.export import export_run
 from reenact.store.checks.verification import verify_run
@@ -25,6 +25,8 @@ from reenact.store.sqlite.store import SqliteStore
 from reenact.values.canonical import canonicalize, parse_json
 from reenact.values.digest import ZERO_DIGEST, digest
 from reenact.verify import verify_bundle
+from tests.attacks.bank import Bank
+from tests.attacks.forger import Forger, forge
 from tests.crash.harness import in_child
 
 TS = "2026-01-01T00:00:00.000Z"
@@ -253,3 +255,26 @@ def test_rotates_in_a_bundle(path: Path, tmp_path: Path) -> None:
     (folder / "manifest.json").write_bytes(canonicalize(manifest) + b"\n")
     assert verify_bundle(folder).authenticity == "broken"
     assert verify_bundle(folder, keys=trusted).authenticity == "broken"
+
+
+def test_has_a_key_that_never_signed_called_lost(tmp_path: Path) -> None:
+    """A run that names a key of his: to replace that would put a record into the store that nobody can read past."""
+    bank = Bank(tmp_path / "bank")
+    run_id = bank.waiting()
+    his = "0123456789abcdef"
+
+    def name_his_key(forger: Forger) -> None:
+        next(line["run"] for line in forger.lines() if line["kind"] == "run")["capability_key"] = his
+
+    forge(bank.path, name_his_key)
+    with closing(sqlite3.connect(bank.path)) as db:
+        db.execute("INSERT INTO keys VALUES (?, ?)", (his, "A" * 43))
+        db.commit()
+    runtime = bank.runtime()
+    with pytest.raises(UsageError, match="no key is lost"):
+        replace_key(runtime.store, who="ops", reason="as recover said")
+    assert runtime.store.key_table.history().replacements == []
+    (result,) = runtime.recover()
+    assert result.run_id == run_id
+    assert result.error is not None
+    assert bank.payments() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,10 +14,12 @@ from reenact import Runtime, skill
 from reenact.errors import KeyUnavailable, LockAcquireFailed, UsageError
 from reenact.record.export import export_run
 from reenact.record.reader import RunReader
+from reenact.runtime.people import decisions
 from reenact.store.checks.verification import verify_run
 from reenact.store.keys.keeping import list_keys, public_keys, replace_key, rotate_key
 from reenact.store.sqlite.store import SqliteStore
 from reenact.verify import verify_bundle
+from tests.attacks.bank import APPROVED, Bank
 from tests.crash.harness import in_child
 from tests.store.copies import copy_store
 
@@ -217,3 +220,19 @@ def test_no_key_is_replaced_that_is_here(tmp_path: Path) -> None:
     run_plan(runtime)
     with pytest.raises(UsageError, match="no key is lost"):
         replace_key(runtime.store, who="ops", reason="why")
+
+
+def test_a_person_approves_after_the_key_was_replaced(tmp_path: Path) -> None:
+    """What waits for a word began with the lost key; the word is signed with the one that took its place."""
+    bank = Bank(tmp_path)
+    run_id = bank.waiting()
+    Path(f"{bank.path}.key").unlink()
+    runtime = bank.runtime()
+    replace_key(runtime.store, who="ops", reason="the disk died")
+    runtime.close()
+    runtime = bank.runtime()
+    asyncio.run(decisions.vote(runtime, run_id, "pay", approve=True, reason="seen", who="kim"))
+    assert runtime.resume(run_id).status == "completed"
+    runtime.close()
+    assert bank.payments() == [APPROVED]
+    assert verify_run(str(bank.path), run_id).exit_code == 0

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
-from reenact import SkillContext, skill
+from reenact import Runtime, SkillContext, skill
 from reenact.runtime import crash_points
+from reenact.runtime.people.decisions import vote
 from tests.crash.harness import KILLED, in_child
 from tests.runtime.running import Bench, outcome_of, step
 
@@ -93,3 +95,21 @@ def test_a_session_binds_by_pointer_and_misses_by_name(tmp_path: Path, monkeypat
     assert missing.code == "ERR_SECRET_UNAVAILABLE"
     assert there.output == 8
     bench.check(session.run_id)
+
+
+def test_an_approved_step_is_held_for_it_and_goes_on_when_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that is taken up again is not given up for what is missing here."""
+    bench = Bench(tmp_path, use)
+    monkeypatch.setenv("REENACT_SECRET_A_TOKEN_OF_OURS", "abcdef")
+    run_id = bench.run(STEP, supervisor="ask").run_id
+    asyncio.run(vote(bench.runtime, run_id, None, approve=True, reason="seen", who="kim"))
+    monkeypatch.delenv("REENACT_SECRET_A_TOKEN_OF_OURS")
+    held = Runtime(bench.store, skills=[use]).resume(run_id)
+    assert held.status == "held"
+    assert "A_TOKEN_OF_OURS" in str(held.reason)
+    monkeypatch.setenv("REENACT_SECRET_A_TOKEN_OF_OURS", "abcdef")
+    done = Runtime(bench.store, skills=[use]).resume(run_id)
+    assert done.status == "completed"
+    bench.check(done)

@@ -27,12 +27,12 @@ from reenact.contracts.references import secret_mistakes, secret_names
 from reenact.errors import BeyondPolicy, PolicyError
 from reenact.policy.ceiling import OPEN, Beyond, Ceiling, careful, ceiling_of, first_beyond, names, narrow
 from reenact.runtime.effects.secrets import Secrets
+from reenact.store.location import POLICY_FILE as FILE
+from reenact.store.location import POLICY_VARIABLE as VARIABLE
 from reenact.store.location import config_directory
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import sha256_hex
 
-FILE: Final = "reenact.toml"
-VARIABLE: Final = "REENACT_POLICY"
 DEFAULT: Final = "the careful default; nobody has set a policy"
 NOTHING_SAID: Final = Policy()
 IN_CODE: Final = "Runtime(policy=…)"

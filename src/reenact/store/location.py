@@ -14,6 +14,7 @@ from reenact.errors import UsageError
 
 MEMORY = "sqlite://:memory:"
 POLICY_FILE = "reenact.toml"
+POLICY_VARIABLE = "REENACT_POLICY"
 KEY_SUFFIXES = (".key", ".encryption-key", ".mac-key")
 COMPANIONS = ("", "-wal", "-shm", "-journal", "-turn", *KEY_SUFFIXES)
 OWN = re.compile(r"(-wal|-shm|-journal|-turn|\.(key|mac-key|encryption-key|schema-\d+\.backup).*)?", re.DOTALL)
@@ -88,7 +89,7 @@ def at_home(path: str) -> str:
 def policy_files() -> Iterator[Path]:
     """Where a host's policy is looked for: what a plan may do is not for a plan to write."""
     yield Path(POLICY_FILE).absolute()
-    config, named = config_directory(), os.environ.get("REENACT_POLICY")
+    config, named = config_directory(), os.environ.get(POLICY_VARIABLE)
     if config is not None:
         yield config / "reenact" / POLICY_FILE
     if named:

@@ -146,8 +146,8 @@ UNAUTHENTIC = "nothing goes on with this run, and nothing is sent:"
 
 def missing_key(run_id: str, kid: str) -> KeyUnavailable:
     return KeyUnavailable(
-        f"run {run_id} began with the key {kid}, which is not here: it is left as it is. Put that key back, beside the "
-        "store as it was, and run `reenact recover`",
+        f"run {run_id} needs key {kid}, which is not here, and is left as it is: put the key back, or "
+        "`reenact keys replace --lost` where there is none any more",
         kid=kid,
     )
 

@@ -11,7 +11,7 @@ import msgspec
 from reenact.contracts.records import PendingVote
 from reenact.errors import ReenactError
 from reenact.store.keys.notes import note_text
-from reenact.store.signing import KeyOf, SigningKey, has_signed, missing_key
+from reenact.store.signing import KeyOf, SigningKey, has_signed
 from reenact.values.canonical import canonicalize, parse_canonical
 from reenact.values.digest import digest
 
@@ -46,16 +46,14 @@ class WordsKept(Protocol):
 
     @property
     def key_of(self) -> KeyOf: ...
+    def key_for(self, run_id: str, kid: str) -> SigningKey: ...
     @property
     def pending_votes(self) -> Callable[[str], dict[str, bytes]]: ...
 
 
 def sign_for(store: WordsKept, run_id: str, kid: str, trace_id: str, said: object) -> bytes:
-    """With the key that the run began with; KeyUnavailable where it is not here."""
-    key = store.key_of(kid)
-    if key is None:
-        raise missing_key(run_id, kid)
-    return signed(key, store.store_id, said, run_id=run_id, trace_id=trace_id)
+    """With the key that a run goes on with that began with `kid`; KeyUnavailable where it is not here."""
+    return signed(store.key_for(run_id, kid), store.store_id, said, run_id=run_id, trace_id=trace_id)
 
 
 def waiting_words(store: WordsKept, run_id: str) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from glob import escape
 from pathlib import Path
 
-from reenact.errors import StoreUnavailable, UsageError
+from reenact.errors import KeyUnavailable, StoreUnavailable, UsageError
 from reenact.store.keys.command import CommandKey
 from reenact.store.signing import SigningKey, create_key, key_in_memory, make_strict, read_key
 
@@ -43,6 +43,12 @@ class KeysHere:
                 self._take(place)
         found = self._found.get(kid)
         return None if found is None else found[0]
+
+    def usable(self, kid: str) -> SigningKey | None:
+        """For who only reads: one that cannot be used is one that is not here."""
+        with suppress(StoreUnavailable, KeyUnavailable):
+            return self.get(kid)
+        return None
 
     def all(self) -> dict[str, tuple[SigningKey, str]]:
         """kid → (key, where it is)"""

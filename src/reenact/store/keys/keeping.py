@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from reenact.errors import ReenactError, UsageError
-from reenact.store.base import KeyKeeper, Store
+from reenact.store.base import Store
 from reenact.store.checks.verification import verify_evidence
 from reenact.store.erasures import LONGEST_NAME, LONGEST_REASON
-from reenact.store.keys.history import Replacement, Rotation
+from reenact.store.keys.history import KeyHistory, Replacement, Rotation
 from reenact.store.private_file import DRAFT
 from reenact.store.signing import SigningKey, create_key
 
@@ -46,7 +46,7 @@ def list_keys(store: Store) -> list[KeyLine]:
         KeyLine(
             kid=kid,
             public_key=key,
-            state=state_of(keeper, kid),
+            state=state_of(history, kid),
             since=history.since.get(kid),
             where=here[kid][1] if kid in here else None,
             open_runs=[run.run_id for run in needing if run.kid == kid],
@@ -55,8 +55,7 @@ def list_keys(store: Store) -> list[KeyLine]:
     ]
 
 
-def state_of(keeper: KeyKeeper, kid: str) -> str:
-    history = keeper.history()
+def state_of(history: KeyHistory, kid: str) -> str:
     if history.replaced_by(kid) is not None:
         return "replaced"
     if kid == history.current:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterator
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 from reenact.contracts.records import RunStatus
-from reenact.errors import KeyUnavailable, RunNotFound, StoreUnavailable
+from reenact.errors import RunNotFound
 from reenact.skills.services import StoreFiles
 from reenact.store.base import PAYLOAD_BITS, Guard, KeyKeeper, KeyRecord, LateEffect, OpenRun, RunRow, TraceRow
 from reenact.store.damage import blob
@@ -94,11 +93,8 @@ class SqliteReader:
 
     def key_of(self, kid: str) -> SigningKey | None:
         """The key of this kid, where this process has it."""
-        if not self._to_read:
-            return self.key_table.here.get(kid)
-        with suppress(StoreUnavailable, KeyUnavailable):  # one that cannot be used is none, to who only reads
-            return self.key_table.here.get(kid)
-        return None
+        here = self.key_table.here
+        return here.usable(kid) if self._to_read else here.get(kid)
 
     def key_for(self, run_id: str, kid: str) -> SigningKey:
         """The key that a run which began with `kid` goes on with; KeyUnavailable where it is not here."""
@@ -110,7 +106,7 @@ class SqliteReader:
 
     def check_head(self, run_id: str, n: int, head: str, cell: object) -> str:
         """The kid of the key that vouched for the head, or took over from it; NotAuthentic, or KeyUnavailable."""
-        kid = cell[:8].hex() if isinstance(cell, bytes) else heads.begun_with(self._writer, self._run_no(run_id))
+        kid = cell[:8].hex() if isinstance(cell, bytes) else heads.kid_of(self._writer, self._run_no(run_id))
         if kid is not None and self.key_of(kid) is None:
             successor = self.key_table.history().taken_over(run_id, kid, n, head)
             if successor is not None:

@@ -143,6 +143,26 @@ def test_an_open_call_that_a_fork_carried_over_is_answered_as_unknown(
     verified(tmp_path)
 
 
+def test_a_fork_leaves_no_call_in_doubt_behind_unsaid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(went_on, "GRACE_S", 0.1)
+
+    async def program(what: str, **given: Any) -> None:
+        async with slow_runtime(tmp_path).session(id="order-42", **given) as session:
+            with session.lane("side"), pytest.raises(TimeoutError):
+                await asyncio.wait_for(session.call("slow", {"amount": 1}), 0.1)
+            await session.call("look", {"what": what})
+            raise Stop
+
+    with pytest.raises(Stop):
+        asyncio.run(program("a"))
+    with pytest.raises(Diverged) as found:
+        asyncio.run(program("other", on_divergence="fork"))
+    assert any("main.side:1" in note for note in found.value.__notes__)
+    with pytest.raises(Stop):
+        asyncio.run(program("other", on_divergence="fork", accept=["main.side:1"]))
+    assert MADE.count(("slow", 1)) == 1
+
+
 def test_settling_beside_the_same_call_sends_it_once(tmp_path: Path) -> None:
     async def first() -> None:
         async with slow_runtime(tmp_path).session(id="order-42") as session:

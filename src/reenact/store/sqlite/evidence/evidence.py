@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
-from reenact.errors import KeyUnavailable, StoreUnavailable
 from reenact.store.evidence import DamagedCells, ErasureRow, KeyCells, LateRow
 from reenact.store.keys.here import KeysHere
 from reenact.store.naming import read_lines
-from reenact.store.signing import KeyOf, SigningKey
+from reenact.store.signing import KeyOf
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.evidence.run_evidence import KEY_COLUMNS, SqliteRunEvidence
 from reenact.store.sqlite.migrations import version_of
@@ -162,15 +160,8 @@ class SqliteNotes:
 
 def open_evidence(path: str) -> SqliteEvidence:
     """What lies in a store file. Nothing of it is run, and nothing written."""
-    here = KeysHere(Path(path))
-
-    def key_of(kid: str) -> SigningKey | None:
-        with suppress(StoreUnavailable, KeyUnavailable):  # one that cannot be used is one that is not here
-            return here.get(kid)
-        return None
-
     connection, altered = open_untouched(path)
-    return snapshot(connection, key_of, altered)
+    return snapshot(connection, KeysHere(Path(path)).usable, altered)
 
 
 def copy_of(db: sqlite3.Connection, key_of: KeyOf) -> SqliteEvidence:

@@ -15,11 +15,11 @@ from reenact.errors import ReenactError
 from reenact.store.base import KeyKeeper
 from reenact.store.evidence import Evidence
 from reenact.store.keys.notes import is_signed_note, sign_note
-from reenact.store.naming import part, read_lines
 from reenact.store.signing import KeyOf, SigningKey, head_mac, missing_key
 from reenact.store.sqlite import votes
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.signed import notes
+from reenact.store.sqlite.signed.key_history import begun_with
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import Clock
 from reenact.values.digest import sha256_hex
@@ -62,22 +62,18 @@ def marked(
                 return msgspec.json.decode(record, type=Marker).last_run + 1
         return NEVER  # of another key: what it says is not believed, and no run is vouched for a second time
     rows = writer.query(f"SELECT run_no, run_id, parent_run FROM runs WHERE status NOT IN {ENDED} ORDER BY run_no")
-    kids = {run_no: begun_with(writer, run_no) for run_no, _, _ in rows}
     replaced = {run_id for record in keys.history().replacements for run_id, _, _ in record.runs}
-    if any(
-        kid and key_of(kid) is None and run_id not in replaced
-        for (_, run_id, _), kid in zip(rows, kids.values(), strict=True)
-    ):
+    needed = {kid_of(writer, run_no) for run_no, run_id, _ in rows if run_id not in replaced}
+    if any(kid is not None and key_of(kid) is None for kid in needed):
         return NEVER  # until the key is back, the run is left as it is
-    open_runs = [(run_no, run_id) for run_no, run_id, _ in rows]
-    sound = {run_id: verified(evidence, run_id) for _, run_id in with_parents(writer, rows)} if open_runs else {}
+    sound = {run_id: verified(evidence, run_id) for _, run_id in with_parents(writer, rows)}
     with writer.transaction() as db:
         if db.execute("SELECT 1 FROM notes WHERE schema = ?", (MARKER,)).fetchone() is not None:
             return NEVER  # somebody was faster: what he wrote is read when the store is opened next
         vouched = []
         for run_no, run_id in with_parents(writer, rows):
             head, low = sound[run_id], run_no << 24
-            began = key_of(kids.get(run_no) or begun_with(writer, run_no) or "")
+            began = key_of(kid_of(writer, run_no) or "")
             is_of_before = run_id in replaced if began is None else not began.is_strict
             if head is None or not is_of_before:  # one that vouches for all of its own did not write this
                 continue
@@ -121,20 +117,18 @@ def verified(evidence: Callable[[], Evidence], run_id: str) -> tuple[int, str] |
     return report.counts.commits, report.head
 
 
-def begun_with(reader: Connection, run_no: int) -> str | None:
+def kid_of(reader: Connection, run_no: int) -> str | None:
     """The kid in the run record; None where there is none that can be read."""
     rows = reader.query("SELECT body FROM commits WHERE id = ?", (run_no << 24 | 1,))
     try:
-        lines = list(read_lines(reader.codec.unpack(rows[0][0]))) if rows and isinstance(rows[0][0], bytes) else []
+        return begun_with(reader.codec.unpack(rows[0][0])) if rows and isinstance(rows[0][0], bytes) else None
     except ReenactError:
         return None
-    kid = next((part(line, "run").get("capability_key") for line in lines if line.get("kind") == "run"), None)
-    return kid if isinstance(kid, str) else None
 
 
 def refuse_without_key(reader: Connection, run_id: str, key_of: KeyOf) -> None:
     """KeyUnavailable where nobody vouched for a run since the key that it began with was not here."""
     rows = reader.query("SELECT run_no FROM runs WHERE run_id = ?", (run_id,))
-    kid = begun_with(reader, rows[0][0]) if rows else None
+    kid = kid_of(reader, rows[0][0]) if rows else None
     if kid is not None and key_of(kid) is None and not notes.of_kind(reader, MARKER):
         raise missing_key(run_id, kid)

@@ -31,7 +31,7 @@ from reenact.store.keys.history import (
 from reenact.store.keys.notes import sign_note
 from reenact.store.naming import part, read_lines
 from reenact.store.owner import owner_is_gone
-from reenact.store.signing import SigningKey
+from reenact.store.signing import SigningKey, missing_key
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.signed import notes
 from reenact.values.clock import Clock
@@ -221,11 +221,7 @@ class KeyTable(KeyKeeper):
         wanted = self.history().successor(run_id, kid, partial(self._head_in, run_no))
         key = self.here.get(wanted)
         if key is None:
-            raise KeyUnavailable(
-                f"run {run_id} needs key {wanted}, which is not here, and is left as it is: put the key back, or "
-                "`reenact keys replace --lost` where there is none any more",
-                kid=wanted,
-            )
+            raise missing_key(run_id, wanted)
         return key
 
     def _head_in(self, run_no: int, n: int) -> str | None:

@@ -21,12 +21,6 @@ def of_kind(reader: Connection, schema: str) -> list[Note]:
     return [Note(*row) for row in rows]
 
 
-def of_digest(reader: Connection, schema: str, digest: str) -> list[Note]:
-    """What was signed about one record."""
-    rows = reader.query(f"SELECT {COLUMNS} FROM notes WHERE digest = ? AND schema = ? ORDER BY id", (digest, schema))
-    return [Note(*row) for row in rows]
-
-
 def of_kinds(reader: Connection, schemas: tuple[str, ...]) -> list[Note]:
     """Those of several schemas that hold their record, in the order of their writing."""
     wanted = ", ".join("?" * len(schemas))
