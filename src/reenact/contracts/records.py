@@ -21,7 +21,7 @@ ENDED: Final[tuple[RunStatus, ...]] = ("completed", "failed", "cancelled")
 """Each with a seal: nothing is appended to such a run any more."""
 AttemptKind = Literal["attempt", "lost", "redispatch", "served"]
 EventType = Literal[
-    "turn", "verify", "now", "finish", "resolve", "cancel", "synthesized", "late", "accept_changed", "went_on"
+    "turn", "verify", "now", "finish", "resolve", "cancel", "synthesized", "late", "accept_changed", "went_on", "pinned"
 ]
 
 

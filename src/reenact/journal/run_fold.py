@@ -67,6 +67,8 @@ class RunFold:
         """Open traces in doubt that a person said to send again, and how many attempt records they had by then."""
         self.went_on: dict[str, tuple[int, Event]] = {}
         """By trace, the last word on a caller that went on without its answer, and its commit."""
+        self.pinned: list[tuple[int, str]] = []
+        """In which commits a session pinned skills and prices, and the payloads that hold them."""
         self.votes: dict[str, Vote] = {}
         self.parked: dict[str, int] = {}
         """Open traces that left a checkpoint, and at which entry."""
@@ -219,6 +221,8 @@ class RunFold:
             self.freed[event.trace_id] = len(self.open[event.trace_id].attempts)
         elif event.type == "went_on" and event.trace_id is not None:
             self.went_on[event.trace_id] = (self.commits + 1, event)
+        elif event.type == "pinned" and event.data is not None:
+            self.pinned.append((self.commits + 1, event.data))
         self.events.append(event)
 
     def apply_run_checkpoint(self, checkpoint: RunCheckpoint, run_head: str) -> None:

@@ -194,7 +194,7 @@ class Run(Shape):
 class Event(Shape):
     schema: Literal["reenact.event.v1"]
     type: Literal[
-        "turn", "verify", "now", "finish", "resolve", "cancel", "synthesized", "late", "accept_changed", "went_on"
+        "turn", "verify", "now", "finish", "resolve", "cancel", "synthesized", "late", "accept_changed", "went_on", "pinned"
     ]
     ts: Time
     who: Who | None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import UnsetType, to_builtins
+from msgspec import UnsetType, convert, to_builtins
 from msgspec.structs import replace
 
 from reenact.contracts.artifacts import ActionRequest, Meta
 from reenact.contracts.model_mistakes import NAMED
 from reenact.contracts.plan import plan_from_document, plan_hash
-from reenact.contracts.plan_rules import PinnedRetry
+from reenact.contracts.plan_rules import Hex64, PinnedRetry, PlanPart, SkillPrice, TokenPrice
+from reenact.contracts.records import Event
 from reenact.contracts.whole_plan import COMMIT
 from reenact.errors import SkillNotFound
 from reenact.journal.fold import TraceFold
@@ -20,6 +21,7 @@ from reenact.policy.settle import FREE
 from reenact.policy.taxonomy import TAXONOMY_VERSION
 from reenact.runtime.plans.pinning import limits_external_calls, price_of, price_row
 from reenact.runtime.plans.steps import Bound, PlannedStep, RunPlan
+from reenact.runtime.run import Run
 from reenact.skills.registry import Registry
 from reenact.skills.skill import Skill
 from reenact.values.clock import Clock
@@ -61,6 +63,20 @@ def opening(
     }
 
 
+class PinnedSkill(PlanPart, frozen=True, kw_only=True):
+    definition_digest: Hex64
+    price: SkillPrice
+    retry: PinnedRetry | None
+    side_effects: bool
+
+
+class Pinned(PlanPart, frozen=True, kw_only=True):
+    """The payload of a `pinned` event: skills by `id@version`, and models by name, with what counts for them."""
+
+    skills: dict[str, PinnedSkill] = {}
+    models: dict[str, TokenPrice] = {}
+
+
 class SessionPlan(RunPlan):
     """A plan that grows. What is pinned is pinned when a skill is first called, and stays."""
 
@@ -78,6 +94,8 @@ class SessionPlan(RunPlan):
         self.called: dict[tuple[str, str | None], Bound] = {}
         """By what callers call them, with or without a version: what was called once stays what it was."""
         self._prices = DEFAULT_PRICES.extended(plan.context.prices)
+        self._new_pins = Pinned()
+        """Those that stand in no record yet: whoever ends the session may know none of its skills."""
 
     def planned(
         self,
@@ -157,6 +175,12 @@ class SessionPlan(RunPlan):
                 policy = policy_to_dict(merge_retry(skill.metadata.retry))
                 self.pins.retry[reference] = PinnedRetry(**policy)
             self.pins.prices.skills[reference] = price_row(skill.metadata)
+            self._new_pins.skills[reference] = PinnedSkill(
+                definition_digest=skill.digest,
+                price=self.pins.prices.skills[reference],
+                retry=self.pins.retry.get(reference),
+                side_effects=bool(skill.metadata.side_effects),
+            )
         if skill.metadata.cost_model == "tokens":
             self.pin_model(skill.metadata.argument("model", parameters))
 
@@ -165,8 +189,32 @@ class SessionPlan(RunPlan):
         if isinstance(model, str) and model not in models:
             price = price_of(model, self._prices, uuid7_ms(self.plan.plan_id))  # as of its opening
             if price is not None:
-                models[model] = price
+                self._new_pins.models[model] = models[model] = price
                 self.__dict__.pop("prices", None)  # made anew with this one in it
+
+    def record_pins(self, run: Run) -> None:
+        """Beside the call that pinned them."""
+        new = self._new_pins
+        if new.skills or new.models:
+            self._new_pins = Pinned()
+            data, ts = run.journal.book.put_as_it_is(to_builtins(new))[0], run.clock.timestamp()
+            run.journal.event(Event(data=data, reason=None, trace_id=None, ts=ts, type="pinned", who=None))
+
+    def pin_recorded(self, document: object) -> None:
+        """What a `pinned` event of this session says."""
+        said = convert(document, Pinned)
+        for reference, skill in said.skills.items():
+            if reference in self.pins.skills:
+                continue
+            self.pins.skills[reference] = skill.definition_digest
+            self.pins.prices.skills[reference] = skill.price
+            if skill.retry is not None:
+                self.pins.retry[reference] = skill.retry
+            if self.pins.side_effects is not None and skill.side_effects:
+                self.pins.side_effects.append(reference)
+        for model, price in said.models.items():
+            self.pins.prices.models.setdefault(model, price)
+        self.__dict__.pop("prices", None)  # made anew with these in it
 
     def from_trace(self, trace: TraceFold, parameters: Document, caller_key: str | None) -> PlannedStep:
         """The step behind a trace that was left open."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
 from reenact.contracts.references import secret_names
@@ -37,7 +37,7 @@ def reopen_with_past(engine: Engine, run_id: str, read_state: Callable[[Store, s
         past = read_state(engine.store, run_id)
         read.append(past)
         refuse_ended(past.recovered.fold)
-        pin_again(plan, past)
+        pin_again(plan, past, StoredPayloads(engine.store, run_id))
         engine.secrets.learn(plan.secret_names)
         return Interrupted(past.recovered.fold, plan, live_source(engine, plan), str(past.recovered))
 
@@ -90,7 +90,7 @@ def only_answered(
     store = store or engine.store
     plan = SessionPlan(session_document(store, row.run_id), engine.registry.freeze())
     past = read_whole(store, row.run_id, ahead=True)
-    pin_again(plan, past)
+    pin_again(plan, past, StoredPayloads(store, row.run_id))
     engine.secrets.learn(plan.secret_names)
     redactor, fold = redactor_of(engine, plan, store), past.recovered.fold
     answers = Answers(redactor, in_test=in_test, has_ended=True)
@@ -99,11 +99,14 @@ def only_answered(
     return Ended(row.run_id, row.status, plan, redactor, fold.spent_exact), answers
 
 
-def pin_again(plan: SessionPlan, past: Past) -> None:
+def pin_again(plan: SessionPlan, past: Past, payloads: StoredPayloads) -> None:
     """What the session had pinned, and the names of its secrets: as they were kept, and as its calls since then say."""
     if past.kept is not None:
         plan.pins = past.kept.pins or plan.pins
         plan.secret_names.update(past.kept.secrets)
+    for commit, commitment in past.recovered.fold.pinned:
+        with suppress(LookupError):  # erased: then as the skills say that are here
+            plan.pin_recorded(payloads.get(commitment, near=commit))
     for step in past.steps:
         skill = plan.find(str(step.trace.meta("skill_id")), str(step.trace.meta("skill_version")))
         parameters = step.parameters()

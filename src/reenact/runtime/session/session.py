@@ -320,6 +320,7 @@ class Session(ForeignTools):
             lane=asked.lane.path if asked.lane is not None and asked.name is not None else None,
         )
         call = begin.begin(run, step)
+        self._plan.record_pins(run)
         if asked.name is not None:
             self._names.take(name)
         if self._answers is not None:
