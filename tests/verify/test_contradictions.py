@@ -530,6 +530,34 @@ def test_a_changed_skill_is_accepted_by_somebody_and_was_pinned_as_it_says(
     assert [finding.code for finding in judge(run).findings] == codes
 
 
+PINNED_HERE = {
+    "skills": {"pay@1.0.0": {"definition_digest": PINNED, "price": {}, "retry": None, "side_effects": False}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "codes"),
+    [
+        (PINNED_HERE, []),
+        (None, ["RUN_MISMATCH"]),
+        ({"skills": {"pay@1.0.0": {"definition_digest": "x"}}}, ["PAYLOAD_CONTENT"]),
+        ({**PINNED_HERE, "more": 1}, ["PAYLOAD_CONTENT"]),
+    ],
+)
+def test_only_a_session_pins_later_and_says_what(data: dict[str, Any] | None, codes: list[str]) -> None:
+    run = session(seal=False)
+    run.event("pinned", data=data)
+    run.commit()
+    assert [finding.code for finding in judge(run).findings] == codes
+    planned = new_run()
+    trace = planned.step(0).request(risk="READ", public=["method"]).approve().call()
+    planned.commit()
+    planned.event("pinned", data=data)
+    finish(planned, trace)
+    planned.seal()
+    assert [finding.code for finding in judge(planned).findings] == ["RUN_MISMATCH"]
+
+
 def test_the_example_runs_show_every_kind_of_line() -> None:
     bodies = three_steps().bodies + session().bodies
     kinds = {json.loads(line)["kind"] for body in bodies for line in body.splitlines()}

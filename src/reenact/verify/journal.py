@@ -254,7 +254,7 @@ class JournalCheck:
             self.findings.add(Problem("RUN_MISMATCH", what), where)
         self.payloads.see(event.reason, where)
         self.payloads.see(event.data, where)
-        if event.type in ("accept_changed", "went_on"):
+        if event.type in ("accept_changed", "went_on", "pinned"):
             said = None if event.data is None else self.payloads.value(event.data, where)
             self._report(check_said(event, said, self.plan, self.run))
         if event.type == "finish" and event.data and self.run is not None and self.run.kind == "session":

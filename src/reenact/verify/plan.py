@@ -20,6 +20,7 @@ from reenact.verify.shapes import (
     ActionRequest,
     AnyArtifact,
     Event,
+    Pinned,
     Plan,
     RequestMeta,
     Run,
@@ -77,7 +78,17 @@ def check_step(plan: Plan, meta: RequestMeta, mode: str, args: Value | None, out
 
 def check_said(event: Event, said: Value | None, plan: Plan | None, run: Run | None) -> Problem | None:
     """An event whose payload has a form of its own."""
+    if event.type == "pinned":
+        return check_pinned(event, said, run)
     return check_accepted(event, said, plan) if event.type == "accept_changed" else check_went_on(event, said, run)
+
+
+def check_pinned(event: Event, said: Value | None, run: Run | None) -> Problem | None:
+    """A session calls a skill for the first time: only there pins are said so late."""
+    if (run is not None and run.kind != "session") or event.data is None:
+        return Problem("RUN_MISMATCH", "something was pinned, in a run of a plan or without saying what")
+    found: Pinned | Problem | None = None if said is None else fit(said.value, Pinned, "PAYLOAD_CONTENT")
+    return found if isinstance(found, Problem) else None
 
 
 def check_accepted(event: Event, said: Value | None, plan: Plan | None) -> Problem | None:

@@ -194,8 +194,9 @@ class Run(Shape):
 class Event(Shape):
     schema: Literal["reenact.event.v1"]
     type: Literal[
-        "turn", "verify", "now", "finish", "resolve", "cancel", "synthesized", "late", "accept_changed", "went_on", "pinned"
-    ]
+        "turn", "verify", "now", "finish", "resolve", "cancel", "synthesized", "late", "accept_changed", "went_on",
+        "pinned",
+    ]  # fmt: skip
     ts: Time
     who: Who | None
     reason: Hex64 | None
@@ -455,6 +456,20 @@ class Pins(msgspec.Struct, frozen=True):
     salt: Hex64
     skills: dict[str, Hex64]
     retry: dict[str, RetryRules] = {}
+
+
+class PinnedSkill(msgspec.Struct, frozen=True, kw_only=True):
+    definition_digest: Hex64
+    price: dict[str, Any]
+    retry: RetryRules | None = None
+    side_effects: bool
+
+
+class Pinned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The payload of a `pinned` event."""
+
+    skills: dict[str, PinnedSkill] = {}
+    models: dict[str, dict[str, Any]] = {}
 
 
 class PlanContext(msgspec.Struct, frozen=True):

@@ -220,6 +220,29 @@ def test_a_session_that_was_interrupted_and_repaired_replays() -> None:
     matches(recording)
 
 
+@pytest.mark.parametrize("knows_skills", [True, False])
+def test_a_session_that_somebody_cancels_replays_with_its_retries_and_prices(knows_skills: bool) -> None:
+    """Whoever cancels it may know none of its skills, as the command line often does not."""
+    runtime = new_runtime()
+
+    async def stopped() -> str:
+        session = await runtime.session(goal="talk").__aenter__()
+        await asyncio.gather(
+            session.call("keyed", {"script": ["503"], "value": 1}),
+            session.call("model", {"script": ["503", "ok"], "prompt": "x" * 300}),
+        )
+        runtime.clock.advance(60)  # type: ignore[attr-defined]
+        return session.run_id
+
+    run_id = asyncio.run(stopped())
+    skills = Registry([*SKILLS, slow, put, held]) if knows_skills else Registry()
+    asyncio.run(people.cancel(Runtime(runtime.store, skills=skills, clock=runtime.clock), run_id, reason="enough"))
+    recording = load_recording(runtime.store, run_id)
+    assert recording.status == "cancelled"
+    assert [recording.outcome(step_id).cost_cents for step_id in recording.steps] != [0, 0]
+    matches(recording)
+
+
 def test_five_calls_at_once_with_one_key_replay_as_they_were(tmp_path: Path) -> None:
     @skill("pay", version="1.0.0", tool_class="write")
     async def pay(cents: int) -> int:

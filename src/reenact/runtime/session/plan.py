@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import UnsetType, convert, to_builtins
+from msgspec import UnsetType, convert, field, to_builtins
 from msgspec.structs import replace
 
 from reenact.contracts.artifacts import ActionRequest, Meta
@@ -73,8 +73,8 @@ class PinnedSkill(PlanPart, frozen=True, kw_only=True):
 class Pinned(PlanPart, frozen=True, kw_only=True):
     """The payload of a `pinned` event: skills by `id@version`, and models by name, with what counts for them."""
 
-    skills: dict[str, PinnedSkill] = {}
-    models: dict[str, TokenPrice] = {}
+    skills: dict[str, PinnedSkill] = field(default_factory=dict)
+    models: dict[str, TokenPrice] = field(default_factory=dict)
 
 
 class SessionPlan(RunPlan):

@@ -267,7 +267,7 @@ class RunWriter:
             if crash_points.armed is not None:
                 crash_points.reach("before_commit")
             done = await self._committer.commit((draft, lease, self._owner))
-        except (Exception, KeyboardInterrupt):
+        except BaseException:  # SystemExit of a signal's handler too
             # Nothing that is staged is forgotten: calls side by side share a draft, and whoever flushes next must meet
             # the same trouble, and not find that there is nothing to write.
             tree.size, tree.frontier = before

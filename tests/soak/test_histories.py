@@ -1,0 +1,17 @@
+"""The short form of the histories: however a run comes to its end, it verifies and replays."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.soak.histories import campaign
+
+HISTORIES = 80
+
+
+def test_every_way_to_end_replays(capsys: pytest.CaptureFixture[str]) -> None:
+    with capsys.disabled():
+        counted = campaign(HISTORIES, 20261116)
+        print(f"\n{counted}")
+    assert counted.wrong == []
+    assert {"cancel", "cancel-request", "crash", "approve", "deny", "resolve", "recover"} <= set(counted.done)
