@@ -195,7 +195,7 @@ class OneThread:
 
     def __exit__(self, *_: object) -> None:
         live.DISPATCHES = self._dispatches
-        del THREADS.run  # type: ignore[attr-defined]
+        del THREADS.run
 
     def _run(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
         """Some time later it happens, and some time after that it is heard of."""

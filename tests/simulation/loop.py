@@ -18,6 +18,9 @@ LONGEST_TURN_S = 0.004
 class SimulatedLoop(asyncio.BaseEventLoop):
     """The turns of one executor come in their order, as in any loop; between executors, everything is possible."""
 
+    _scheduled: list[asyncio.TimerHandle]
+    _ready: deque[asyncio.Handle]
+
     def __init__(self, draw: random.Random, *, most_turns: int = 200_000) -> None:
         super().__init__()
         self._draw = draw

@@ -7,22 +7,25 @@ import random
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import ENDED
 from reenact.errors import ReenactError, RunNotFound, StoreError
 from reenact.record.state import load_fold
 from reenact.replay import load_recording
 from reenact.replay.modes.mock import mock_replay
 from reenact.runtime.people import decisions as people
+from reenact.runtime.session.session import Session
 from reenact.store.base import LEASE_MS
 from reenact.store.sqlite.store import SqliteStore
 from tests.simulation.executor import Executor, OneThread
 from tests.simulation.loop import SimulatedLoop
-from tests.simulation.world import HELD, HONOUR_KEY, Job, Ledger, random_job, result, tools
+from tests.simulation.world import HELD, HONOUR_KEY, Asked, Job, Ledger, random_job, result, tools
 
 LEASE_S = LEASE_MS / 1000
 CHAOS_S = 60.0
@@ -46,6 +49,11 @@ class Told:
     @property
     def counts(self) -> bool:
         return self.executors >= 2 and self.faults.total() >= 1
+
+
+async def one_call(session: Session, asked: Asked, lane: str | None) -> StructuredOutcome:
+    with nullcontext() if lane is None else session.lane(lane):
+        return await session.call(asked.skill_id, {"name": asked.name}, idempotency_key=asked.key)
 
 
 class Schedule:
@@ -107,8 +115,11 @@ class Schedule:
         for _ in range(self.draw.randint(1, 4)):
             await asyncio.sleep(self.draw.random() * 5)
             alive = [each for each in self.living if each.is_alive]
+            if not alive:  # armed ones have died since
+                self.set_to_work(self.bear())
+                continue
             await self.one_fault(self.draw.choice(FAULTS), self.draw.choice(alive).number)
-        while self.loop.time() < ends and len(self.done) < len(self.jobs):
+        while self.loop.time() < ends and len(self.done) < len(self.jobs):  # noqa: ASYNC110  # time is free
             await asyncio.sleep(1)
         self.is_calm = True
         self.armed.clear()
@@ -182,19 +193,8 @@ class Schedule:
             self.run_ids[job.name] = session.run_id
             found = []
             for number, phase in enumerate(job.phases):
-                async def one(asked: Any, lane: str | None) -> Any:
-                    if lane is None:
-                        return await session.call(
-                            asked.skill_id, {"name": asked.name}, idempotency_key=asked.key
-                        )
-                    with session.lane(lane):
-                        return await session.call(
-                            asked.skill_id, {"name": asked.name}, idempotency_key=asked.key
-                        )
-
-                wide = len(phase) > 1
-                made = [one(asked, f"p{number}-{place}" if wide else None) for place, asked in enumerate(phase)]
-                found += await asyncio.gather(*made)
+                lanes = [f"p{number}-{place}" if len(phase) > 1 else None for place in range(len(phase))]
+                found += await asyncio.gather(*map(partial(one_call, session), phase, lanes))
         return ", ".join(str(outcome.output) for outcome in found)
 
     # -- the end -----------------------------------------------------------------------------------------------------
@@ -246,8 +246,6 @@ class Schedule:
         for trace in list(load_fold(judge.store, run_id).fold.open.values()):
             if trace.state != "EXECUTING":
                 continue
-            book = judge.store
-            del book
             asked = by_name.get(trace.step_id) or self.asked_by(job, trace.step_id)
             done = self.ledger.acts[asked.name] > 0
             resolution: Any = "succeeded" if done else "redispatch"
@@ -281,8 +279,9 @@ class Schedule:
         hold(judge.store.find_run(run_id).status == "completed", f"it is {judge.store.find_run(run_id).status}")
         for asked in job.calls:
             if asked.skill_id in (*HONOUR_KEY, *HELD):
-                hold(len(self.ledger.keys[asked.name]) == 1, f"{asked.name} arrived under {self.ledger.keys[asked.name]}")
-                hold(self.ledger.acts[asked.name] == 1, f"{asked.name} was done {self.ledger.acts[asked.name]} times")
+                keys, acts = self.ledger.keys[asked.name], self.ledger.acts[asked.name]
+                hold(len(keys) == 1, f"{asked.name} arrived under {keys}")
+                hold(acts == 1, f"{asked.name} was done {acts} times")
 
     async def check_replay(self, judge: Executor, job: Job) -> None:
         """It verifies, its answer is the oracle's, and it replays."""
@@ -350,6 +349,3 @@ def simulate(seed: int, template: Template) -> Told:
         return Schedule(seed, path).run()
     finally:
         template.remove(path)
-
-
-Progress = Callable[[int], None]
