@@ -38,9 +38,10 @@ bench: setup     ## speed and size guards, as ratios within one run
 soak: setup      ## random plans and sessions under kill -9; SOAK_KILLS, SOAK_SEED
 	$(BIN)/python -m tests.soak
 
-torture: setup   ## random agent loops, killed and started again; planted secrets; forgeries; TORTURE_KILLS, TORTURE_SEED
+torture: setup   ## agent loops killed and started again, histories, simulation, planted secrets, forgeries; TORTURE_KILLS, TORTURE_SEED
 	$(BIN)/python -m tests.soak.loop_campaign $(or $(TORTURE_KILLS),1000) $(TORTURE_SEED)
 	$(BIN)/python -m tests.soak.histories $(or $(HISTORIES),10000) $(TORTURE_SEED)
+	$(BIN)/python -m tests.simulation $(or $(SCHEDULES),100000) $(TORTURE_SEED)
 	$(BIN)/python -m tests.attacks.planted_secrets $(or $(TORTURE_SECRETS),200) $(TORTURE_SEED)
 	$(BIN)/python -m tests.attacks.forgeries $(or $(FORGERIES),1500) $(TORTURE_SEED)
 
@@ -48,4 +49,4 @@ fuzz: setup      ## every parser, pattern and decoder, with 512 MB and 2 s per i
 	$(BIN)/python -m tests.fuzz.campaign
 
 clean:           ## remove what the other targets made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist src/*.egg-info
+	rm -rf $(VENV) .venv-3.* .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist src/*.egg-info

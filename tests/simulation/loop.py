@@ -6,6 +6,7 @@ import asyncio
 import heapq
 import random
 from collections import deque
+from contextlib import suppress
 from contextvars import ContextVar
 from hashlib import blake2b
 from typing import Any
@@ -36,6 +37,24 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.favourite = draw.random()
         """How often the executor that had the last turn has the next one."""
         self._last = 0
+        self._tasks: list[asyncio.Task[Any]] = []
+        """All of them: what is left of the dead must not be collected while others are at work."""
+        self.set_task_factory(self._kept_task)
+
+    def _kept_task(self, _: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
+        task = asyncio.Task(work, loop=self, **options)
+        self._tasks.append(task)
+        return task
+
+    def bury(self) -> None:
+        """When all is over: what is left of the dead ends here, where nothing can come of it."""
+        for task in self._tasks:
+            if not task.done():
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                with suppress(BaseException):
+                    task.get_coro().close()  # type: ignore[union-attr]
+        self._tasks.clear()
+        self.close()
 
     def time(self) -> float:
         return self._now

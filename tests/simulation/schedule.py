@@ -75,7 +75,7 @@ class Schedule:
         self.done: set[str] = set()
 
     def say(self, what: str) -> None:
-        self.told.log.append(f"{self.loop.time():8.3f} {what}")
+        self.told.log.append(f"{self.loop.time():8.3f} {what}".replace(str(self.path), "store.db"))
 
     # -- executors ---------------------------------------------------------------------------------------------------
 
@@ -311,11 +311,9 @@ class Schedule:
 
     def bury(self) -> None:
         """Of whoever died nothing runs any more: their stores are closed first."""
-        for task in asyncio.all_tasks(self.loop):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
         for executor in self.living:
             executor.store.close()
-        self.loop.close()
+        self.loop.bury()
 
 
 class Template:

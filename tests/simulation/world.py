@@ -6,11 +6,13 @@ import asyncio
 import random
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from reenact import Registry, SkillContext, skill
 
-READS, HONOUR_KEY, HELD = ("look",), ("pay", "wire"), ("charge",)
+HONOUR_KEY, HELD = ("pay", "wire"), ("charge",)
+IN_DOUBT: Literal["hold", "redispatch"] = "hold"
+"""What becomes of a `charge` of which nobody knows."""
 
 
 @dataclass
@@ -51,7 +53,7 @@ def tools(ledger: Ledger, draw: random.Random) -> Registry:
     async def pay(ctx: SkillContext, name: str) -> str:
         return await acted(ctx, "pay", name)
 
-    @skill("charge", version="1.0.0", tool_class="write", in_doubt="hold", cost_estimate_cents=1)
+    @skill("charge", version="1.0.0", tool_class="write", in_doubt=IN_DOUBT, cost_estimate_cents=1)
     async def charge(ctx: SkillContext, name: str) -> str:
         return await acted(ctx, "charge", name)
 
