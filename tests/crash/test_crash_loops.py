@@ -118,8 +118,16 @@ def in_host(work: object) -> int:
     return in_child(whole)
 
 
-@pytest.mark.parametrize("skill_id", ["crash", "crash_async", "crash_read_back", "kills_its_host"])
-@pytest.mark.parametrize("how", ["recover", "resume"])
+@pytest.mark.parametrize(
+    ("skill_id", "how"),
+    [
+        ("crash", "recover"),
+        ("crash", "resume"),
+        ("crash_async", "recover"),
+        ("crash_read_back", "recover"),
+        ("kills_its_host", "recover"),
+    ],
+)
 def test_after_three_deaths_in_one_call_it_is_held_with_the_count(skill_id: str, how: str) -> None:
     assert in_host(lambda: runtime().run(plan(skill_id))) == signal.SIGKILL
 
@@ -206,7 +214,7 @@ def test_a_child_that_dies_alone_is_retried_as_any_failure_and_ends() -> None:
 async def slow(ctx: SkillContext) -> str:
     """Until somebody takes the file away."""
     arrive(ctx)
-    while DEADLY.exists():
+    while DEADLY.exists():  # noqa: ASYNC110  # a file is no event
         await asyncio.sleep(0.01)
     return "done"
 

@@ -32,6 +32,8 @@ from reenact.store.base import RunRow
 
 JOBS: Final = 8
 TIMEOUT_S: Final = 60.0
+FREE, TAKEN_UP, SENT_AGAIN = 0, 1, 2
+"""How a run was left: what recovery comes to first, and what last."""
 LAPSED_S: Final = 0.1
 """After the end of a lease: clocks are not as fine as the records."""
 
@@ -75,34 +77,33 @@ async def recover(engine: Engine, bounds: Bounds, on_wait: Callable[[float], Non
 
 
 async def recover_rows(engine: Engine, rows: list[RunRow], bounds: Bounds) -> dict[str, RunResult]:
-    by_deaths: dict[int, list[RunRow]] = {0: [], 1: [], 2: []}
-    for row in rows:
-        by_deaths[how_it_was_left(engine, row)].append(row)
+    left = {row.run_id: how_it_was_left(engine, row) for row in rows}
+    in_order = sorted(rows, key=lambda row: left[row.run_id])  # of the same kind, the oldest first
     work = Work(engine, bounds if len(rows) > 1 else Bounds(1, bounds.timeout_s))
     try:
-        await work.on(by_deaths[0], bounds.jobs)
-        await work.on(by_deaths[1], bounds.jobs)
-        await work.on(by_deaths[2], 1)
+        for kind, at_once in ((FREE, bounds.jobs), (TAKEN_UP, bounds.jobs), (SENT_AGAIN, 1)):
+            await work.on([row for row in in_order if left[row.run_id][0] == kind], at_once)
         return await work.results()
     finally:
         await work.give_up()
 
 
-def how_it_was_left(engine: Engine, row: RunRow) -> int:
-    """1 where somebody went on with the run and died in that, 2 where that was in a call which was sent again, else 0.
+def how_it_was_left(engine: Engine, row: RunRow) -> tuple[int, int]:
+    """(whether somebody took the run up and died, and if so in a call that was sent again; how often it was taken up).
 
-    Those who died with others at the same time cannot be told from the one that killed them all: so none of them is
-    taken up beside another.
+    Those who died together cannot be told from the one that killed them all: so none of them is taken up beside
+    another.
     """
     try:
         left = engine.store.open_run(row.run_id)
         if left is None or left.owner is None or left.token <= 1:
-            return 0
+            return FREE, 0
         body = engine.store.body(row.run_id, row.commits) or b""
         last = [decode_line(raw, where="its last commit") for raw in split_body(body, where="its last commit")][-1]
-    except (ReenactError, IndexError):
-        return 1  # whoever opens it says what is wrong with it
-    return 2 if last.attempt is not None and last.attempt.kind == "redispatch" else 1
+    except Exception:  # noqa: BLE001  # cells of any type
+        return TAKEN_UP, 0  # whoever opens it says what is wrong with it
+    sent_again = last.attempt is not None and last.attempt.kind == "redispatch"
+    return SENT_AGAIN if sent_again else TAKEN_UP, left.token
 
 
 @dataclass(eq=False)
