@@ -68,8 +68,7 @@ def skill(
     `SkillDeclarationError` at import time, never a surprise in a run.
     """
     given = dict(locals())
-    frame = inspect.currentframe()
-    caller = frame.f_back if frame else None
+    caller = getattr(inspect.currentframe(), "f_back", None)
     scope = dict(caller.f_locals) if caller else {}
     module = str(caller.f_globals.get("__name__")) if caller else None
     where = f"skill {skill_id}"
