@@ -10,6 +10,7 @@ import pytest
 
 from reenact import Runtime, SkillContext, skill
 from reenact.runtime.listeners import Notice
+from tests import ctrl_c
 from tests.runtime.running import Bench, step
 
 
@@ -51,7 +52,7 @@ def test_an_interrupt_that_a_listener_raises_is_heard_as_ctrl_c_between_two_step
             raise KeyboardInterrupt
 
     bench = Bench(tmp_path, talks, listeners=[listen])
-    with pytest.raises(KeyboardInterrupt):
+    with ctrl_c.heard(), pytest.raises(KeyboardInterrupt):
         bench.run(step(talks), step(talks), step(talks))
     bench.runtime.listeners = ()
     (result,) = bench.runtime.recover()
