@@ -12,7 +12,7 @@ from benchmarks import compare
 from benchmarks.figure import Figure
 
 GUARDED = ("plan", "size", "conversation", "canonical", "help", "in_flight", "answers")
-NAMES = (*GUARDED, "disks")
+NAMES = (*GUARDED, "disks", "recover")
 
 
 def main(names: list[str]) -> int:

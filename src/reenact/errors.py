@@ -33,7 +33,8 @@ ReenactError                     has .code (stable) and .exit_code (the CLI's)
 │   ├── LockAcquireFailed        STATE_LOCK_ACQUIRE_FAILED
 │   ├── KeyTaken                 IDEMPOTENCY_IN_FLIGHT: another call reserved the key first
 │   ├── FundsTaken               ERR_BUDGET_EXCEEDED: other calls reserved the money first
-│   └── RecoveryFailed           STATE_RECOVERY_FAILED: what a run needs to go on cannot be read
+│   ├── RecoveryFailed           STATE_RECOVERY_FAILED: what a run needs to go on cannot be read, or its code raised
+│   └── RecoveryUnfinished       STATE_RECOVERY_UNFINISHED: nothing of the run moves; it is left        exit 4
 ├── EvidenceError                a recording that cannot be read as what it claims to be   exit 1
 │   ├── TornTail                 the last line was cut
 │   ├── DamagedRecord            damage in the middle
@@ -268,9 +269,17 @@ class FundsTaken(StateError):
 
 
 class RecoveryFailed(StateError):
-    """A run cannot go on: what it needs, its plan above all, is lost, erased or unreadable. Nothing was done."""
+    """A run cannot go on: what it needs, its plan above all, is lost, erased or unreadable, and nothing was done. In
+    `recover`, also what its code raised that is no outcome."""
 
     code = "STATE_RECOVERY_FAILED"
+
+
+class RecoveryUnfinished(StateError):
+    """A run that was taken up, and in which nothing moves any more: others do not wait for it."""
+
+    code = "STATE_RECOVERY_UNFINISHED"
+    exit_code = 4
 
 
 class EvidenceError(ReenactError):

@@ -22,6 +22,8 @@ from tests.crash.world import Arrival, Ledger, act, flaky, note
 
 SKILLS = (act, flaky, note)
 ENDED: tuple[RunStatus, ...] = ("completed", "failed", "cancelled")
+MANY_DEATHS = 1_000
+"""Here a call is killed as often as it takes, and goes on all the same."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Stage:
         return Ledger(self.ledger_path)
 
     def runtime(self) -> Runtime:
-        return Runtime(f"sqlite:///{self.store_path}", skills=SKILLS)
+        return Runtime(f"sqlite:///{self.store_path}", skills=SKILLS, max_redispatches=MANY_DEATHS)
 
     def plan(self, name: str = "p") -> dict[str, object]:
         """Two attempts, a reference, a refused step, a caller's key, both kinds of skill."""

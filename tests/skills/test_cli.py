@@ -49,7 +49,7 @@ def test_all_skills_are_listed(capsys: pytest.CaptureFixture[str], mine: Path) -
     assert lines[0].split() == ["SKILL", "CLASS", "DESCRIPTION"]
     listed = {line.split()[0]: line.split()[1] for line in lines[1:]}
     assert listed["mine@1.0.0"] == "read"
-    assert listed["http_call@1.2.0"] == "read/write"
+    assert listed["http_call@1.3.0"] == "read/write"
     assert listed["shell@1.0.0"] == "write"
     assert len(listed) == len(default_registry()) + 1
 
@@ -95,7 +95,7 @@ def test_the_json_of_a_skill_is_its_metadata_and_digest(capsys: pytest.CaptureFi
         (["skill", "http_cal"], "error: no skill http_cal; did you mean http_call? [ERR_SKILL_NOT_FOUND]\n"),
         (
             ["skill", "http_call@0.1.0"],
-            "error: no skill http_call@0.1.0; registered versions of http_call: 1.2.0 [ERR_SKILL_NOT_FOUND]\n",
+            "error: no skill http_call@0.1.0; registered versions of http_call: 1.2.0, 1.3.0 [ERR_SKILL_NOT_FOUND]\n",
         ),
         (["skills", "--skills", "no_such_module"], "error: no module no_such_module; "),
     ],

@@ -30,6 +30,7 @@ META = SkillMetadata(
 # Every field, with a value other than META's. A field that is added to the metadata must be added here.
 CHANGES: dict[str, object] = {
     "nondeterministic": ("at",),
+    "max_redispatches": 1,
     "cost_estimate_cents": 1,
     "cost_model": "tokens",
     "description": "x",
@@ -66,6 +67,7 @@ def test_the_digest_covers_the_metadata_with_defaults_filled_in_but_not_its_word
     document = msgspec.to_builtins(META)
     assert set(document) == set(CHANGES)
     assert document.pop("nondeterministic") == (), "it came later: left out where nothing is declared"
+    assert document.pop("max_redispatches") is None, "likewise"
     assert whole_digest(META) == sha256_hex(canonicalize(document))
     behaviour = {name: value for name, value in document.items() if name not in WORDS}
     assert definition_digest(META) == sha256_hex(canonicalize(behaviour))

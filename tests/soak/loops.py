@@ -24,6 +24,7 @@ from reenact import Runtime, SkillContext, skill
 from reenact.runtime.gates.supervisor import Proposal
 from reenact.runtime.session.session import Session
 from reenact.runtime.session.sync import SyncSession
+from tests.crash.harness import MANY_DEATHS
 
 FOLDER, SEED = "LOOP_FOLDER", "LOOP_SEED"
 SESSION = "loop"
@@ -288,7 +289,7 @@ def side_by_side(works: list[Callable[[], int]]) -> list[int]:
 
 def runtime(folder: Path) -> Runtime:
     skills = [look, charge, post, pay, sign, muse]
-    return Runtime(str(folder / "store.db"), skills=skills, supervisor=supervisor)
+    return Runtime(str(folder / "store.db"), skills=skills, supervisor=supervisor, max_redispatches=MANY_DEATHS)
 
 
 def start(folder: Path, seed: str, form: str) -> int:

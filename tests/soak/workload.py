@@ -19,7 +19,7 @@ from reenact.errors import (
 )
 from reenact.runtime.people import decisions as people
 from reenact.store.base import RunRow
-from tests.crash.harness import SKILLS, Stage
+from tests.crash.harness import MANY_DEATHS, SKILLS, Stage
 from tests.crash.world import Ledger
 from tests.runtime.clocks import LaterClock
 
@@ -127,7 +127,7 @@ class Worker:
         self.rng = random.Random(seed)
         self.hasty = hasty
         clock = LaterClock(HASTY_S) if hasty else None
-        self.runtime = Runtime(stage.store_path, skills=ALL_SKILLS, clock=clock)
+        self.runtime = Runtime(stage.store_path, skills=ALL_SKILLS, max_redispatches=MANY_DEATHS, clock=clock)
 
     def work(self, *, until_idle: bool = False) -> None:
         """For ever, or until nothing is left to do."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Annotated, Any, Literal, TypedDict, cast
+from typing import Annotated, Any, Final, Literal, TypedDict, cast
 
 from msgspec import Meta
 
@@ -29,22 +29,23 @@ class HttpResult(TypedDict):
     url: str
 
 
-@skill(
-    "http_call",
-    version="1.2.0",
-    tool_class="write",
-    read_when={"method": READ_METHODS},
-    side_effects=["http_request"],
-    stable_fields=["status"],
-    redact=["authorization", "cookie", "set-cookie", "x-api-key", "api-key", "x-auth-token"],
-    permissions=["network"],
-    failure_modes=[
+DECLARED: Final[dict[str, Any]] = {
+    "tool_class": "write",
+    "read_when": {"method": READ_METHODS},
+    "side_effects": ["http_request"],
+    "stable_fields": ["status"],
+    "redact": ["authorization", "cookie", "set-cookie", "x-api-key", "api-key", "x-auth-token"],
+    "permissions": ["network"],
+    "failure_modes": [
         "ERR_HTTP_4XX", "ERR_HTTP_5XX", "ERR_HTTP_429", "ERR_HTTP_TIMEOUT", "ERR_DNS_FAILURE", "ERR_SSL_ERROR",
         "ERR_CONNECTION_REFUSED", "ERR_BLOCKED_HOST", "ERR_STORAGE_QUOTA_EXCEEDED", "ERR_VALIDATION_FAILED",
         "ERR_MISSING_IDEMPOTENCY_KEY", "ERR_RATE_LIMIT_INTERNAL", "ERR_RATE_LIMIT_CONCURRENT",
     ],
-    tags=["network"],
-)  # fmt: skip
+    "tags": ["network"],
+}  # fmt: skip
+
+
+@skill("http_call", version="1.3.0", in_doubt="hold", **DECLARED)  # whether a server honours the key, nobody here knows
 async def http_call(
     ctx: SkillContext,
     url: str,

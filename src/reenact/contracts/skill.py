@@ -47,7 +47,8 @@ class SkillMetadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     `tool_class` is None where the author declared none: such a skill counts as a write of high risk.
     `read_when` names parameters and values with which a call of a write skill only reads
     (`{"method": ("GET", "HEAD")}`). Of the result, `stable_fields` are the same for the same parameters, and
-    `nondeterministic` fields may differ from call to call: dotted names, `*` for all of it.
+    `nondeterministic` fields may differ from call to call: dotted names, `*` for all of it. `max_redispatches` is None
+    where the host says after how many deaths a call is held.
     """
 
     cost_estimate_cents: int = 0
@@ -60,6 +61,7 @@ class SkillMetadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     in_doubt: InDoubt = "redispatch"
     input_schema: dict[str, Any]
     isolation: Isolation = "thread"
+    max_redispatches: int | None = None
     name: str
     nondeterministic: tuple[str, ...] = ()
     output_schema: dict[str, Any]
@@ -131,6 +133,8 @@ def document_of(meta: SkillMetadata) -> dict[str, Any]:
     document: dict[str, Any] = msgspec.to_builtins(meta)
     if not meta.nondeterministic:
         del document["nondeterministic"]
+    if meta.max_redispatches is None:
+        del document["max_redispatches"]
     return document
 
 

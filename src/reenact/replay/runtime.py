@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from reenact.contracts.records import RunMode
 from reenact.record.result import RunResult
 from reenact.replay.modes.interrupted import ForkMode, FullReplayMode
-from reenact.runtime import conduct
+from reenact.runtime import conduct, recovery
 from reenact.runtime.effects.coroutines import run_sync
 from reenact.runtime.engine import Engine
 from reenact.runtime.mode import Mode
@@ -68,15 +68,29 @@ class Runtime(Engine):
 
         return await conduct.resume(self, run_id, Accepted(accept_changed, whoami(who)))
 
-    def recover(self, *, on_wait: Callable[[float], None] | None = None) -> list[RunResult]:
+    def recover(
+        self,
+        *,
+        jobs: int = recovery.JOBS,
+        timeout_s: float = recovery.TIMEOUT_S,
+        on_wait: Callable[[float], None] | None = None,
+    ) -> list[RunResult]:
         """Go on with every run that nobody is working on, the oldest first; one that cannot go on has an `error`.
 
-        `on_wait` is told how many seconds it takes until leases of other hosts or containers have lapsed.
+        So many `jobs` at once, each in a thread of its own; one that has not ended after `timeout_s` goes on beside the
+        next. `on_wait` is told how many seconds it takes until leases of other hosts or containers have lapsed.
         """
-        return run_sync(self.recover_async(on_wait=on_wait))
+        return run_sync(recovery.recover(self, recovery.bounds(jobs, timeout_s, apart=True), on_wait))
 
-    async def recover_async(self, *, on_wait: Callable[[float], None] | None = None) -> list[RunResult]:
-        return await conduct.recover(self, on_wait)
+    async def recover_async(
+        self,
+        *,
+        jobs: int = recovery.JOBS,
+        timeout_s: float = recovery.TIMEOUT_S,
+        on_wait: Callable[[float], None] | None = None,
+    ) -> list[RunResult]:
+        """The same, all in the loop of the caller."""
+        return await recovery.recover(self, recovery.bounds(jobs, timeout_s), on_wait)
 
     def pinned(self, plan: PlanLike) -> dict[str, object]:
         """The plan's document with everything pinned; a path is read, a mapping is taken as it is."""

@@ -1,12 +1,10 @@
-"""Start, resume and recover runs: each from where it stands to its end, or to where it has to stop."""
+"""Start and resume runs: each from where it stands to its end, or to where it has to stop."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from reenact.contracts.plan import Plan
 from reenact.contracts.records import UNFINISHED, RunStatus
-from reenact.errors import LockAcquireFailed, ReenactError, RunEnded, SecretError, StoreError, WaitingForPerson
+from reenact.errors import RunEnded, SecretError, WaitingForPerson
 from reenact.journal.run_fold import RunFold
 from reenact.record.result import RunResult
 from reenact.record.state import refuse_unsealed
@@ -25,8 +23,7 @@ from reenact.runtime.session.reopening import reopen_session
 from reenact.runtime.session.session import Session
 from reenact.store.base import RunRow
 
-LAPSED_S = 0.1
-"""After the end of a lease: clocks are not as fine as the records."""
+SETTLED = "the session's calls are settled"
 
 
 class LiveMode:
@@ -89,7 +86,7 @@ async def settle_session(engine: Engine, row: RunRow, accepted: Accepted) -> Run
     run_id, run = row.run_id, reopen_session(engine, row.run_id)
     run.plan.accepted = accepted
     status: RunStatus = "pending"
-    reason = f"the session's calls are settled; {row.how_to_go_on}"
+    reason = f"{SETTLED}; {row.how_to_go_on}"
     async with engine.held(run) as hold:
         hold.leave(status)
         if run.forbidden is not None:
@@ -101,35 +98,3 @@ async def settle_session(engine: Engine, row: RunRow, accepted: Accepted) -> Run
             status, reason = ("waiting" if waiting.status == "waiting" else "held"), str(waiting)
         hold.leave(status, reason)
     return RunResult(run_id, status, engine.store, reason=reason)
-
-
-async def recover(engine: Engine, on_wait: Callable[[float], None] | None = None) -> list[RunResult]:
-    """Go on with every run that nobody is working on, the oldest first; one that cannot go on has an `error`.
-
-    `on_wait` is told how many seconds it takes until leases of other hosts or containers have lapsed.
-    """
-    rows = engine.store.runs(status=UNFINISHED)
-    found, free_in_s = await recover_rows(engine, rows)
-    if free_in_s:  # a container that was started again cannot see that the one before it is gone
-        if on_wait is not None:
-            on_wait(max(free_in_s.values()))
-        await engine.clock.sleep(max(free_in_s.values()) + LAPSED_S)
-        again, _ = await recover_rows(engine, [row for row in rows if row.run_id in free_in_s])
-        found |= again
-    return list(found.values())
-
-
-async def recover_rows(engine: Engine, rows: list[RunRow]) -> tuple[dict[str, RunResult], dict[str, float]]:
-    """(results, the oldest first; the seconds after which those that nobody can see at work here may be free)."""
-    found: dict[str, RunResult] = {}
-    free_in_s: dict[str, float] = {}
-    for row in reversed(rows):
-        try:
-            found[row.run_id] = await resume(engine, row.run_id)
-        except StoreError:
-            raise
-        except ReenactError as error:  # one that is damaged or in other hands does not keep the others from it
-            found[row.run_id] = RunResult(row.run_id, row.status, engine.store, reason=str(error), error=error)
-            if isinstance(error, LockAcquireFailed) and error.free_in_s is not None:
-                free_in_s[row.run_id] = error.free_in_s
-    return found, free_in_s

@@ -28,6 +28,9 @@ from reenact.store.open import open_store
 from reenact.store.owner import owner_name
 from reenact.values.clock import Clock, SystemClock
 
+MAX_REDISPATCHES = 3
+"""After so many deaths in one call it is held, unless its skill or its host says otherwise."""
+
 
 class Engine:
     """Store, skills, secrets, clock, keys and listeners, as `reenact.Runtime` was given them."""
@@ -47,10 +50,13 @@ class Engine:
         unrecorded_reads: bool = False,
         tool_registries: Iterable[Mapping[str, object] | str | Path] = (),
         policy: PolicyLike = None,
+        max_redispatches: int = MAX_REDISPATCHES,
         clock: Clock | None = None,
     ) -> None:
         if not supervisor_timeout_s > 0:
             raise UsageError("supervisor_timeout_s is a number of seconds above 0")
+        if type(max_redispatches) is not int or max_redispatches < 1:
+            raise UsageError("max_redispatches is a whole number from 1 on")
         if supervisor is not None and not callable(supervisor):
             raise UsageError(
                 f"supervisor is a function, not {supervisor!r}; what a plan names, such as ask, stands in its context: "
@@ -75,6 +81,7 @@ class Engine:
         self.on_progress: dict[tuple[str, str], Callable[[str], None]] = {}
         """By run and step: who hears what the skill of a call says on its way, besides the listeners."""
         self.unrecorded_reads = unrecorded_reads
+        self.max_redispatches = max_redispatches
         self.tool_registries = registries
         self.owner = owner_name(self.clock.random_bytes(8).hex())
         self.mints = Mints(self.store.store_id)

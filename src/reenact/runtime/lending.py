@@ -30,7 +30,13 @@ def live_source(engine: Engine, plan: RunPlan) -> LiveSource:
         services=services,
         on_progress=partial(tell_progress, engine),
         keep_late=partial(keep_late, engine.store, redactor),
+        place=place_of(engine.store),
     )
+
+
+def place_of(store: Store) -> str:
+    """What tells a store from every other that this process has open; one in memory is its own."""
+    return f"{store.url} {id(store)}" if store.in_memory else store.url
 
 
 def keep_late(store: Store, redactor: Redactor, call: AttemptCall, result: AttemptResult) -> bool:

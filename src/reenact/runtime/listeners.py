@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -65,11 +67,17 @@ class Listeners:
 
 
 def tell_all(listeners: tuple[Listener, ...], notice: Notice) -> None:
-    """A listener that fails is the host's trouble, never the run's. A closed pipe is the way to stop a command."""
+    """A listener that fails is the host's trouble, never the run's, SystemExit and the like too.
+
+    A closed pipe is the way to stop a command. An interrupt of the main thread may be the user's, whoever was
+    at work: it is heard as Ctrl-C is heard everywhere else, between two steps.
+    """
     for listener in listeners:
         try:
             listener(notice)
         except BrokenPipeError:
             raise
-        except Exception as error:  # noqa: BLE001  # whatever a listener does
+        except BaseException as error:  # noqa: BLE001  # whatever a listener does
             log.warning("a listener failed on %s of run %s: %s", notice.kind, notice.run_id, type(error).__name__)
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                _thread.interrupt_main()

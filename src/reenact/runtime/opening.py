@@ -136,4 +136,5 @@ def assemble(
         mint=engine.mints[kid],
         original_run_id=original_run_id,
         unrecorded=Unrecorded(engine.unrecorded_reads),
+        max_redispatches=engine.max_redispatches,
     )

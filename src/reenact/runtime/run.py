@@ -63,6 +63,7 @@ class Run:
         mint: Mint,
         original_run_id: str,
         unrecorded: Unrecorded,
+        max_redispatches: int,
     ) -> None:
         self.run_id: str = journal.fold.run_id
         record = journal.fold.record
@@ -84,6 +85,8 @@ class Run:
         self.mint = mint
         self.outputs = Outputs(store, journal, plan)
         self.unrecorded = unrecorded
+        self.max_redispatches = max_redispatches
+        """In one call so many may die before a person is asked; its skill may say otherwise."""
         self.in_doubt = {trace.trace_id for trace in journal.fold.open.values() if trace.state == "EXECUTING"}
         """Traces whose last dispatch may or may not have taken effect."""
         self.found_open = frozenset(self.in_doubt)

@@ -25,6 +25,7 @@ from reenact.skills.skill import Reconcile, Skill
 
 CostModel = Literal["tokens"]
 MAX_TIMEOUT_MS = 86_400_000
+MOST_REDISPATCHES = 1_000_000
 _CODE = re.compile(r"[A-Z0-9_]{1,64}")
 _EFFECT = re.compile(r"[a-z0-9_.-]{1,64}")
 
@@ -39,6 +40,7 @@ def skill(
     honours_key: bool = False,
     in_doubt: InDoubt = "redispatch",
     reconcile: Reconcile | None = None,
+    max_redispatches: int | None = None,
     public: Iterable[str] = (),
     reads: Iterable[str] = (),
     writes: Iterable[str] = (),
@@ -66,8 +68,7 @@ def skill(
     `SkillDeclarationError` at import time, never a surprise in a run.
     """
     given = dict(locals())
-    frame = inspect.currentframe()
-    caller = frame.f_back if frame else None
+    caller = getattr(inspect.currentframe(), "f_back", None)
     scope = dict(caller.f_locals) if caller else {}
     module = str(caller.f_globals.get("__name__")) if caller else None
     where = f"skill {skill_id}"
@@ -95,8 +96,8 @@ _LISTS = (
     "failure_modes", "nondeterministic", "permissions", "public", "redact", "side_effects", "stable_fields", "tags",
 )  # fmt: skip
 _AS_GIVEN = (
-    "cost_estimate_cents", "cost_model", "high_risk", "honours_key", "idempotent", "in_doubt", "isolation", "owner",
-    "timeout_ms", "tool_class", "version",
+    "cost_estimate_cents", "cost_model", "high_risk", "honours_key", "idempotent", "in_doubt", "isolation",
+    "max_redispatches", "owner", "timeout_ms", "tool_class", "version",
 )  # fmt: skip
 
 
@@ -143,6 +144,8 @@ def check_values(declared: Mapping[str, Any], reconcile: Reconcile | None, where
     _one_of(declared["tool_class"], (*get_args(ToolClass), None), where, "tool_class")
     _one_of(declared["cost_model"], (*get_args(CostModel), None), where, "cost_model")
     _whole(declared["timeout_ms"], 1, MAX_TIMEOUT_MS, where, "timeout_ms")
+    if declared["max_redispatches"] is not None:
+        _whole(declared["max_redispatches"], 1, MOST_REDISPATCHES, where, "max_redispatches")
     _whole(declared["cost_estimate_cents"], 0, MOST_CENTS_PER_ATTEMPT, where, "cost_estimate_cents")
     if declared["in_doubt"] == "reconcile" and reconcile is None:
         raise SkillDeclarationError(f'{where}: in_doubt="reconcile" needs reconcile=, a function that reads back')

@@ -233,6 +233,8 @@ class OpenRun(NamedTuple):
     status: RunStatus
     owner: str | None
     expires_ms: int
+    token: int = 0
+    """How often somebody has taken the run up, its beginning counted."""
 
 
 @dataclass(frozen=True, slots=True)

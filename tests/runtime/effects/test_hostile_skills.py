@@ -34,6 +34,17 @@ class Odd(Exception):
     __module__ = None  # type: ignore[assignment]
 
 
+def raises_when_asked(name: str, what: type[BaseException], base: type[BaseException] = Exception) -> BaseException:
+    """An exception with an attribute that raises."""
+
+    def refuse(_self: object) -> object:
+        raise what
+
+    value: object = refuse if name in ("__str__", "__repr__") else property(refuse, lambda _self, _value: None)
+    kind: type[BaseException] = type("Vicious", (base,), {name: value})
+    return kind()
+
+
 def circular() -> list[Any]:
     value: list[Any] = []
     value.append(value)
@@ -54,6 +65,15 @@ def reporting(report: Callable[[SkillContext], object]) -> Callable[[SkillContex
     return body
 
 
+ASKED_FOR: tuple[tuple[str, type[BaseException]], ...] = (
+    *((name, Exception) for name in ("__cause__", "__context__", "__suppress_context__", "__traceback__", "__notes__")),
+    *((name, Exception) for name in ("__class__", "__str__", "__repr__", "response", "status_code", "args")),
+    ("details", SkillError),
+    ("code", SkillError),
+    ("errno", OSError),
+    ("__cause__", RuntimeError),
+)
+
 RAISED = {
     "nothing to say": (Exception(), "ERR_INTERNAL"),
     "half a surrogate pair": (ValueError(SURROGATE), None),
@@ -71,6 +91,11 @@ RAISED = {
     "MemoryError": (MemoryError(), None),
     "an errno beyond all bounds": (OSError(2**70, "x"), None),
     "a negative errno": (OSError(-5, "x"), None),
+    **{
+        f"{what.__name__} for the {name} of a {base.__name__}": (raises_when_asked(name, what, base), None)
+        for name, base in ASKED_FOR
+        for what in (RuntimeError, SystemExit)
+    },
 }
 
 RETURNED = {

@@ -15,6 +15,7 @@ from reenact.record.reader import steps_of
 from reenact.runtime.effects import live
 from reenact.runtime.people import decisions as people
 from reenact.store.checks.verification import verify_run
+from reenact.values.clock import FixedClock
 from tests.runtime.running import plan
 
 
@@ -134,3 +135,28 @@ def test_what_is_learnt_after_a_cancel_is_kept_beside_the_sealed_run(tmp_path: P
     assert b"sent to kim, 1" in late.body
     assert (store.find_run("order-42").commits, store.find_run("order-42").status) == (commits, "cancelled")
     world.sound("order-42")
+
+
+class SameIds(FixedClock):
+    """What it draws is the same everywhere; time passes."""
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+def test_a_call_of_another_store_with_the_same_ids_is_another_call(tmp_path: Path) -> None:
+    """Two stores under clocks that draw the same ids, as tests have them."""
+    worlds = [World(tmp_path / name, in_doubt="hold", timeout_ms=50) for name in ("one", "two")]
+    for world in worlds:
+        Path(world.path).parent.mkdir()
+    worlds[1].goes_on.set()
+    first, second = (Runtime(world.path, skills=[world.skill], clock=SameIds()) for world in worlds)
+    held, done = first.run(PLAN), second.run(PLAN)
+    assert held.run_id == done.run_id
+    assert (held.status, done.status) == ("held", "completed")
+    assert len(live.DISPATCHES) == 1, "that of the first"
+    again = first.resume(held.run_id)
+    assert "its thread still runs in this process" in str(again.reason)
+    worlds[0].is_left_alone()
+    assert first.resume(held.run_id).status == "completed"
+    assert [world.calls for world in worlds] == [1, 1]

@@ -153,9 +153,9 @@ class Story:
 def flip_one_byte(journal: Path) -> tuple[int, str, str]:
     """The order's effect gets another code: one bit of one byte. (line, before, after)"""
     data = bytearray(journal.read_bytes())
-    word = b"OK_HTTP_CALL"
+    before, word = b'"code":"', b"OK"
     effect = data.index(b'"document_hashes"', data.index(f'"step_id":"{ORDER_STEP}"'.encode()))
-    at = data.index(word, effect)
+    at = data.index(before + word + b'"', effect) + len(before)
     data[at] ^= 1
     journal.write_bytes(data)
     return data.count(b"\n", 0, at) + 1, word.decode(), bytes(data[at : at + len(word)]).decode()

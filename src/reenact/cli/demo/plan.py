@@ -24,11 +24,10 @@ def demo_plan(port: int) -> dict[str, Any]:
             },
             {
                 "step_id": ORDER_STEP,
-                "skill_id": "http_call",
+                "skill_id": "webhook_send",  # whoever receives one drops a second with the same key
                 "parameters": {
                     "url": f"http://{host}/orders",
-                    "method": "POST",
-                    "body": {"item": "{{quote.body.item}}", "price_cents": "{{quote.body.price_cents}}"},
+                    "payload": {"item": "{{quote.body.item}}", "price_cents": "{{quote.body.price_cents}}"},
                 },
             },
             {
@@ -39,7 +38,7 @@ def demo_plan(port: int) -> dict[str, Any]:
         ],
         "context": {
             "allow_hosts": [host],
-            "allowed_skills": ["http_call", "demo.write_receipt"],
+            "allowed_skills": ["http_call", "webhook_send", "demo.write_receipt"],
             "budget_cents": 50,
             "prices": {"version": "demo", "models": {"demo-model": {"input": "3000000", "output": "15000000"}}},
         },

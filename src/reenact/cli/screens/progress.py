@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 from reenact.cli.screens.printing import brief, one_line, say, terminal
@@ -14,11 +15,16 @@ if TYPE_CHECKING:
     from reenact.runtime.listeners import Notice
 
 
+ENDS = ("run_ended", "run_parked")
+
+
 class PlainProgress:
     """One line for each attempt that is made again and each step that ends."""
 
     def __init__(self) -> None:
         self.run_id: str | None = None
+        self._at_work: set[str] = set()
+        self._lock = threading.Lock()
 
     def __enter__(self) -> PlainProgress:
         return self
@@ -30,14 +36,24 @@ class PlainProgress:
         """Nothing is shown after this."""
 
     def __call__(self, notice: Notice) -> None:
-        if notice.run_id:
-            self.run_id = notice.run_id
-        self.show(notice)
+        with self._lock:  # runs that are recovered side by side tell of themselves from threads of their own
+            if notice.run_id:
+                self.run_id = notice.run_id
+                self._at_work.add(notice.run_id)
+            self.show(notice)
+            if notice.kind in ENDS:
+                self._at_work.discard(notice.run_id)
 
     def show(self, notice: Notice) -> None:
-        line = fact_line(notice)
+        line = self.line(notice)
         if line is not None:
             say(line, err=True)
+
+    def line(self, notice: Notice) -> str | None:
+        """A notice in one line; where several runs are at work, with the one that it is about."""
+        line = fact_line(notice)
+        names_run = notice.kind in ("run_started", "recovered")
+        return line if line is None or names_run or len(self._at_work) < 2 else f"run {notice.run_id}: {line}"
 
 
 class QuietProgress(PlainProgress):
@@ -53,6 +69,7 @@ class LiveProgress(PlainProgress):
     def __init__(self) -> None:
         super().__init__()
         self._bar: Any = None
+        self._shown = ""
         self._task: Any = None
         self._is_over = False
 
@@ -60,15 +77,23 @@ class LiveProgress(PlainProgress):
         if self._is_over:
             return
         if self._bar is None:
+            self._shown = notice.run_id
             self._start(notice.steps)
+        if notice.run_id != self._shown:  # beside the one that has the bar
+            if told_above(notice):
+                self._above(notice)
+            return
         if notice.kind == "step_started":
             self._bar.update(self._task, description=one_line(str(notice.step_id)))
         elif notice.kind == "step_ended":
             self._bar.update(self._task, completed=(notice.step_index or 0) + 1)
-        if notice.kind in ("run_ended", "run_parked"):
+        if notice.kind in ENDS:
             self._stop()  # another run gets a bar of its own
         elif told_above(notice):
-            self._bar.console.print(one_line(fact_line(notice) or ""), markup=False, highlight=False, soft_wrap=True)
+            self._above(notice)
+
+    def _above(self, notice: Notice) -> None:
+        self._bar.console.print(one_line(self.line(notice) or ""), markup=False, highlight=False, soft_wrap=True)
 
     def _start(self, steps: int | None) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn

@@ -70,7 +70,7 @@ async def known_result(call: Call, number: int, *, wait: bool = True) -> Attempt
         return None
     skill = call.step.skill
     mode = "redispatch" if skill is None else skill.metadata.in_doubt
-    if mode == "hold":
+    if mode == "hold" and not (call.tool_class == "read" and skill is not None and skill.metadata.read_when):
         raise held(call, "it may or may not have happened, and this skill is not sent twice")
     if mode == "reconcile":
         answer = await reconcile(call, number)
@@ -113,6 +113,8 @@ async def record_doubt(call: Call) -> Refusal | None:
     """
     run, trace = call.run, call.trace
     in_doubt = trace.trace_id in run.in_doubt
+    if in_doubt and call.is_live:
+        hold_crash_loop(call)
     for _ in range(run.source.redispatches(trace, in_doubt=in_doubt)):
         reach("before_redispatch_record")
         reserved = reserved_by(trace)
@@ -128,6 +130,28 @@ async def record_doubt(call: Call) -> Refusal | None:
             run.listeners.tell_now(call.notice("redispatch", attempt=trace.made, skill_id=call.step.skill_id))
     run.in_doubt.discard(trace.trace_id)
     return None
+
+
+def hold_crash_loop(call: Call) -> None:
+    """A call in which process after process died is not sent once more: a person looks, and says what becomes of it."""
+    run, skill = call.run, call.step.skill
+    own = None if skill is None else skill.metadata.max_redispatches
+    most, deaths = run.max_redispatches if own is None else own, deaths_in(call)
+    if deaths >= most and not released_by_person(call):
+        raise held(call, f"whoever sent it died in it, {deaths} times by now, and it is not sent again by itself")
+
+
+def deaths_in(call: Call) -> int:
+    """How often this call was sent by somebody who then ended without recording what came of it.
+
+    Its first dispatch has the tool_call on record, each further one a `redispatch`; those of this hold of the run have
+    its fence, and are no deaths.
+    """
+    run, trace = call.run, call.trace
+    fence = None if run.journal.lease is None else run.journal.lease.token
+    if trace.trace_id not in run.found_open:
+        return 0
+    return 1 + sum(record.kind == "redispatch" and record.fence != fence for record in trace.attempts)
 
 
 def ends_by_word(call: Call) -> bool:

@@ -111,7 +111,10 @@ def attempt(skill: Skill, ctx: SkillContext, parameters: dict[str, Any]) -> Answ
     try:
         output = skill.call_sync(ctx, parameters)
     except BaseException as error:  # noqa: BLE001  # whatever a skill raises is an outcome
-        return failure(error, ctx.close(), unsure=reports.is_unsure(error, skill.function))
+        try:
+            return failure(error, ctx.close(), unsure=reports.is_unsure(error, skill.function))
+        except BaseException:  # noqa: BLE001  # asked what it is, it raises
+            return failure(reports.Wordless(type(error).__name__), ctx.close(), unsure=True)
     return Answer(output=output, report=described(ctx.close()))
 
 

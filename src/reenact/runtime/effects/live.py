@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -54,12 +55,15 @@ class LiveSource(EffectSource):
         services: Mapping[str, object] | None = None,
         on_progress: Callable[[str, str, str], None] | None = None,
         keep_late: Callable[[AttemptCall, AttemptResult], bool] | None = None,
+        place: str = "",
     ) -> None:
         self._clock = clock
         self._secrets = secrets
         self._services = dict(services or {})
         self._on_progress = on_progress
         self._threads = THREADS
+        self._place = place
+        """The store that its runs are in: ids are one store's own."""
         self._keep_late = keep_late
         """Makes durable what a thread gives that nobody waits for any more; whether that worked."""
 
@@ -109,7 +113,7 @@ class LiveSource(EffectSource):
 
     async def left_behind(self, call: AttemptCall, wait: bool, /) -> AttemptResult | bool:  # noqa: FBT001
         """What came in the end of a call whose thread was left; `wait` no longer than the step may take."""
-        live = DISPATCHES.get(call.trace_id)
+        live = DISPATCHES.get((self._place, call.trace_id))
         if live is None:
             return False
         until = self._clock.monotonic() + (call.step.timeout_ms / 1000 if wait else LOOK_S)
@@ -118,10 +122,22 @@ class LiveSource(EffectSource):
             if left <= 0:
                 return True
             await asyncio.sleep(min(left, POLL_S))
-        DISPATCHES.pop(call.trace_id, None)
+        DISPATCHES.pop((self._place, call.trace_id), None)
         return live.result if live.result is not None else False
 
     def _result(
+        self, call: AttemptCall, begun: Begun, output: object, error: BaseException | None, *, still_running: bool
+    ) -> AttemptResult:
+        """What an attempt came to. An exception that raises when it is asked what it is ends as one without a word."""
+        try:
+            return self._described(call, begun, output, error, still_running=still_running)
+        except BaseException as raised:
+            if error is None or (isinstance(raised, KeyboardInterrupt) and in_main_thread()):
+                raise
+            wordless = reports.Wordless(type(error).__name__)
+            return self._described(call, begun, output, wordless, still_running=still_running)
+
+    def _described(
         self, call: AttemptCall, begun: Begun, output: object, error: BaseException | None, *, still_running: bool
     ) -> AttemptResult:
         ended_at, latency_ms = self._clock.timestamp(), max(0, int((self._clock.monotonic() - begun.at) * 1000))
@@ -219,7 +235,7 @@ class LiveSource(EffectSource):
             return await call_in_process(skill, ctx, parameters, limit_s), False
         if skill.is_async:
             return await within(skill.call_async(ctx, parameters), limit_s, skill.metadata.reference), False
-        live = DISPATCHES[call.trace_id] = Dispatch()
+        live = DISPATCHES[self._place, call.trace_id] = Dispatch()
         work = partial(self._work, live, skill, call, begun, parameters)
         future = self._threads.run(work)
         try:
@@ -228,12 +244,12 @@ class LiveSource(EffectSource):
             self._leave(live, call, begun)
             raise
         if not done and skill.metadata.in_doubt == "redispatch":
-            del DISPATCHES[call.trace_id]  # it has failed: what its thread may still say is nobody's
+            del DISPATCHES[self._place, call.trace_id]  # it has failed: what its thread may still say is nobody's
             future.cancel()
         elif not done:
             self._leave(live, call, begun)
         else:
-            del DISPATCHES[call.trace_id]
+            del DISPATCHES[self._place, call.trace_id]
             return future.result(), False
         return None, True
 
@@ -252,7 +268,7 @@ class LiveSource(EffectSource):
         if not live.is_over:
             result = live.result = self._left_result(live, call, begun)
             if self._keep_late is not None and self._keep_late(call, result):
-                DISPATCHES.pop(call.trace_id, None)
+                DISPATCHES.pop((self._place, call.trace_id), None)
             live.is_over = True
         if live.error is not None:
             raise live.error
@@ -285,19 +301,27 @@ class Dispatch:
         """Of one that was left, and is over."""
 
 
-DISPATCHES: dict[str, Dispatch] = {}
-"""By trace, the calls that threads of this process make: their run may be left, and opened again here."""
+DISPATCHES: dict[tuple[str, str], Dispatch] = {}
+"""By store and trace, the calls that threads of this process make: their run may be left, and opened again here."""
 os.register_at_fork(after_in_child=DISPATCHES.clear)
 
 
 def detach(error: BaseException | None, ambient: BaseException | None) -> None:
     """What our caller was handling when it called us is no cause of a skill's failure."""
+    if ambient is None:
+        return
     seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        if ambient is not None and error.__context__ is ambient:
-            error.__context__ = None
-        error = error.__cause__ or error.__context__
+    with suppress(Exception):  # one that raises when it is asked for its cause
+        while error is not None and id(error) not in seen:
+            seen.add(id(error))
+            if error.__context__ is ambient:
+                error.__context__ = None
+            error = error.__cause__ or error.__context__
+
+
+def in_main_thread() -> bool:
+    """The only one in which an interrupt may be the user's."""
+    return threading.current_thread() is threading.main_thread()
 
 
 def being_cancelled() -> bool:

@@ -51,6 +51,13 @@ class ChildDied(RuntimeError):
     """A skill's own process ended after it had begun, and before it answered: what it did is not known."""
 
 
+class Wordless(RuntimeError):
+    """Stands for an exception that raises when it is asked what it is; its name is all that is known."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name}, which raises when it is asked what it says")
+
+
 def facts(report: Remarks, error: BaseException | None, *, still_running: bool) -> Facts:
     found = Facts() if error is None else error.facts if isinstance(error, ChildFailure) else facts_of(error)
     exceptions = recordable(found)
@@ -78,6 +85,8 @@ def is_unsure(error: BaseException | None, function: Callable[..., object]) -> b
         return False
     if isinstance(error, ChildFailure):
         return error.unsure
+    if isinstance(error, Wordless):
+        return True
     own, links = own_file(function), list(cause_chain(error))
     if own is not None and not any(has_passed(link, own) for link in links):
         return False  # it had not begun
@@ -187,7 +196,7 @@ def text(value: object) -> str:
     """A text from outside: Unicode, and not endless."""
     try:
         found = value if isinstance(value, str) else str(value)
-    except Exception:  # noqa: BLE001  # a foreign object that cannot even be printed
+    except BaseException:  # noqa: BLE001  # a foreign object that cannot even be printed
         found = type(value).__name__
     clean = found.encode("utf-8", "replace").decode()
     return clean if len(clean) <= LONGEST_TEXT else clean[: LONGEST_TEXT - 1] + "…"
@@ -196,7 +205,7 @@ def text(value: object) -> str:
 def describe(error: BaseException, timeout_ms: int, latency_ms: int) -> str:
     """What an error says; its type where it says nothing, and the step's limit where that is what passed."""
     said = text(error)
-    if isinstance(error, TimeoutError) and not said and latency_ms + 1 >= timeout_ms:
+    if issubclass(type(error), TimeoutError) and not said and latency_ms + 1 >= timeout_ms:
         return f"no answer within {timeout_ms} ms"
     return said or type(error).__name__
 

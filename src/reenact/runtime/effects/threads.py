@@ -92,7 +92,7 @@ def tell(
 
 def as_exception(error: BaseException) -> BaseException:
     """asyncio treats these as its own business; for us they are a skill's failure like any other."""
-    if isinstance(error, SystemExit | KeyboardInterrupt | StopIteration | GeneratorExit):
+    if issubclass(type(error), SystemExit | KeyboardInterrupt | StopIteration | GeneratorExit):
         wrapped = RuntimeError(f"the skill raised {type(error).__name__}")
         wrapped.__cause__ = error
         return wrapped

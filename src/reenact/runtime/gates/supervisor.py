@@ -226,7 +226,7 @@ async def awaited(answer: Awaitable[object]) -> object:
 
 
 def failed(who: str, error: BaseException) -> Refusal:
-    of_thread = isinstance(error, RuntimeError) and isinstance(error.__cause__, SystemExit | KeyboardInterrupt)
+    of_thread = type(error) is RuntimeError and isinstance(error.__cause__, SystemExit | KeyboardInterrupt)
     name = type(error.__cause__ if of_thread else error).__name__
     return refused(f"{who} failed with {name}", {"supervisor_error": name})
 

@@ -16,7 +16,7 @@ from reenact.store.owner import is_out_of_sight, owner_is_gone
 from reenact.store.sqlite.connection import Connection
 from reenact.values.clock import Clock
 
-OPEN_RUN = f"run_id, kind, status, owner, expires_ms FROM runs WHERE status NOT IN {ENDED}"
+OPEN_RUN = f"run_id, kind, status, owner, expires_ms, token FROM runs WHERE status NOT IN {ENDED}"
 
 
 CheckHead = Callable[[str, int, str, object], str]

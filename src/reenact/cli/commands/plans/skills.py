@@ -128,6 +128,7 @@ def facts(found: Skill, versions: list[str]) -> list[tuple[str, str]]:
         ("public", ", ".join(meta.public)),
         ("secret fields", ", ".join(meta.redact)),
         ("stable fields", ", ".join(meta.stable_fields)),
+        ("deaths in one call", "" if meta.max_redispatches is None else f"held after {meta.max_redispatches}"),
         ("may differ", ", ".join(meta.nondeterministic)),
         ("may fail with", ", ".join(meta.failure_modes)),
         ("owner", meta.owner or ""),

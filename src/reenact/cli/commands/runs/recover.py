@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 def recover(
     store: StoreOption = None,
     skills: SkillsOption = None,
+    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="So many runs at once.")] = 8,
+    timeout: Annotated[
+        float,
+        typer.Option(min=0.1, metavar="SECONDS", help="A run that has not ended by then gives its place to the next."),
+    ] = 60.0,
     unrecorded_reads: UnrecordedReadsOption = False,
     host_policy: HostPolicyOption = None,
     trust_plan: TrustOption = False,
@@ -31,7 +36,8 @@ def recover(
 ) -> None:
     """Go on with every run that has not ended and that nobody is working on, the oldest first.
 
-    One that cannot go on does not keep the others from it.
+    One that cannot go on, takes its time or raises does not keep the others from it; one whose process died in it the
+    last time comes last.
 
     Exit codes: 0 nothing is left to do here, 1 a run failed or is damaged, 3 the store cannot be used, 4 a run waits
     for a person or is held, 130 interrupted.
@@ -53,7 +59,9 @@ def recover(
     else:
         progress = choose_progress(as_json=as_json)
         runtime = open_runtime(store, skills, (progress,), unrecorded_reads=unrecorded_reads, policy=policy)
-        recovered = conduct(lambda: runtime.recover(on_wait=say_how_long), progress, advice)
+        recovered = conduct(
+            lambda: runtime.recover(jobs=jobs, timeout_s=timeout, on_wait=say_how_long), progress, advice
+        )
     show(recovered, advice, as_json=as_json)
     raise typer.Exit(worst(result_code(result) for result in recovered))
 
