@@ -72,7 +72,7 @@ def test_one_of_before_says_what_to_do(bundle: Path) -> None:
     shutil.rmtree(bundle / "parents")
     remade(bundle, lambda files: {name: sha for name, sha in files.items() if not name.startswith("parents/")})
     assert verify_bundle(bundle).exit_code == 0
-    with pytest.raises(EvidenceError, match="continues one that it needs.*export it again"):
+    with pytest.raises(EvidenceError, match=r"continues one that it needs.*export it again"):
         replayed(bundle, paying(1, 3, 5))
 
 
