@@ -145,7 +145,7 @@ class Scene:
         return answer
 
 
-BEFORE: dict[str, tuple[str, ...]] = {"the first start": (), "the next start": ("before_dispatch:3",)}
+BEFORE: dict[str, tuple[str, ...]] = {"the first start": (), "the next start": ("before_dispatch:2",)}
 """Where it was killed already: nowhere, or once its caller had gone on and that was on record."""
 
 
