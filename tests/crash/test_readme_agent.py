@@ -79,6 +79,7 @@ def finish(folder: Path) -> None:
         assert start(folder) == 0
         runtime = Runtime(f"sqlite:///{folder / 'agents.db'}")
         if runtime.store.find_run("order-42").status == "completed":
+            assert runtime.recover() == [], "nothing is left to recover"
             return
         word = "succeeded" if charges(folder) else "redispatch"
         asyncio.run(resolve(runtime, "order-42", "main:2", word, reason="the books say so", who="kim"))  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ import pytest
 from reenact import Policy, Runtime, skill
 from reenact.contracts.plan import plan_hash
 from reenact.errors import BeyondPolicy, PlanError, PolicyError, WaitingForPerson
+from reenact.record.outcomes import said
 from reenact.record.reader import RunReader
 from reenact.runtime.host_policy import find_policy
 from reenact.runtime.people.decisions import cancel, vote
@@ -156,3 +157,50 @@ def test_folders_are_beneath_the_file_and_secrets_do_not_stand_in_what_is_told(
             bench.run(put, workspace=folder)
         assert isinstance(refused.value, BeyondPolicy) is (folder == str(tmp_path))
         assert token not in str(refused.value)
+
+
+# -- calls that the policy refuses -------------------------------------------------------------------------------------
+
+
+@skill("reach", version="1.0.0", tool_class="write", side_effects=["post"], cost_estimate_cents=5)
+def reach(url: str = "https://b.example/") -> str:
+    """Reaches out."""
+    return url
+
+
+REFUSES = [
+    ('denied_skills = ["reach"]', "denied_skills", "ERR_PERMISSION_DENIED"),
+    ('skills = ["write"]', "skills", "ERR_PERMISSION_DENIED"),
+    ('hosts = ["a.example"]', "hosts", "ERR_BLOCKED_HOST"),
+    ('disallowed_side_effects = ["post"]', "disallowed_side_effects", "ERR_PERMISSION_DENIED"),
+    ("max_external_calls = 0", "max_external_calls", "ERR_QUOTA_EXCEEDED"),
+    ("[money]\nbudget_cents = 3", "money.budget_cents", "ERR_BUDGET_EXCEEDED"),
+    ("[money]\nper_step_cents = 3", "money.per_step_cents", "ERR_BUDGET_EXCEEDED"),
+    ("[money]\nper_day_cents = 3", "money.per_day_cents", "ERR_BUDGET_EXCEEDED"),
+]
+
+
+@pytest.mark.parametrize(("text", "key", "code"), REFUSES, ids=lambda value: str(value).replace("\n", " "))
+def test_a_refusal_names_the_key_and_the_line_that_decide(tmp_path: Path, text: str, key: str, code: str) -> None:
+    file = tmp_path / "reenact.toml"
+    file.write_text(f"# of this host\n{text}\n")
+    line = 2 + text.count("\n")
+    bench = Bench(tmp_path, write, reach, policy=file)
+    parameters = {"url": "https://b.example/"}
+    result = bench.run(step(reach, parameters))
+    with bench.runtime.session() as session:
+        outcome = session.call("reach", parameters)
+    for refused in (*result.outcomes, outcome):
+        assert refused.code == code
+        assert f"; {key} in the host's policy decides ({file}:{line})" in said(refused)
+    replayed = bench.runtime.replay(result.run_id)
+    assert (replayed.verdict, replayed.content) == ("matched", ())
+    in_code = Bench(tmp_path, write, reach, policy={"denied_skills": ["reach"]}).run(step(reach, parameters))
+    assert "denied_skills in the host's policy decides (Runtime(policy=…))" in said(in_code.outcomes[0])
+
+
+def test_what_a_plan_itself_refuses_is_not_said_to_be_the_policys(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, write, reach, policy={"denied_skills": ["other"], "money": {"budget_cents": 900}})
+    profile = bench.run(step(reach), profile={"denied_skills": ["reach"]})
+    budget = bench.run(step(reach), budget_cents=1)
+    assert all("policy" not in said(each) for each in (*profile.outcomes, *budget.outcomes))

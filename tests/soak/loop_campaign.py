@@ -209,4 +209,7 @@ if __name__ == "__main__":
     print(result)
     for each in result.wrong:
         print(each)
+    if result.between_send_and_record * 5 < result.kills:
+        result.wrong.append("")
+        print("fewer than a fifth of the kills fell between send and record")
     sys.exit(bool(result.wrong))

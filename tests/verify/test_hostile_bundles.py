@@ -177,7 +177,7 @@ def test_a_hostile_file_name_cannot_forge_a_line(tmp_path: Path) -> None:
 
 def test_the_folder_stays_the_one_that_was_opened(tmp_path: Path) -> None:
     folder = bundle(tmp_path)
-    opened = Folder(folder)
+    opened = Folder.at(folder)
     try:
         folder.rename(tmp_path / "moved")
         write_folder(folder, {"journal.jsonl": SECRET})

@@ -9,6 +9,7 @@ from pathlib import Path
 from reenact.contracts.records import RunRecord
 from reenact.errors import EvidenceError, UnsealedRecording, UsageError
 from reenact.journal.lines import decode_line, split_body
+from reenact.journal.run_fold import RunFold
 from reenact.record.recording import Recording, read_recording, refuse_broken
 from reenact.store.base import NewPayload, NewRun, NewTrace, Store, Unit
 from reenact.store.naming import named_by, read_lines
@@ -40,8 +41,30 @@ def read_bundle(folder: Path, *, wish: str = "replayed") -> tuple[Store, Report]
     refuse_broken(report, str(folder), wish=wish)
     store = in_memory()
     assert report.run_id is not None
+    for parent in reversed(parents(folder, report.run_id)):
+        fill(store, parent.name, parent)
     fill(store, report.run_id, folder)
     return store, report
+
+
+def parents(folder: Path, run_id: str) -> list[Path]:
+    """Of a verified bundle: the folders in it of the runs that this one continues, the nearest first."""
+    inner, found, at = folder / "parents", [], folder
+    while inner.is_dir():
+        record = first_record(at, run_id)
+        at = inner / str(record.parent_run)
+        if record.parent_run is None or not at.is_dir():
+            break
+        run_id = record.parent_run
+        found.append(at)
+    return found
+
+
+def first_record(folder: Path, run_id: str) -> RunRecord:
+    head = RunFold(run_id)
+    head.apply_body(next(commit_bodies(folder)))
+    assert head.record is not None, "the verifier saw it"
+    return head.record
 
 
 def fill(store: Store, run_id: str, folder: Path) -> None:

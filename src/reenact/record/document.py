@@ -89,6 +89,7 @@ def run_document(reader: RunReader, row: RunRow, steps: list[StepDocument], even
         "kind": record.kind,
         "mode": record.mode,
         "parent_run": record.parent_run,
+        "continued_by": continued_by(reader.store, row),
         "plan_id": row.plan_id,
         "agent_id": row.agent_id,
         "session": row.session,
@@ -107,6 +108,16 @@ def run_document(reader: RunReader, row: RunRow, steps: list[StepDocument], even
         "interrupted": False,
         "next": None,
     }
+
+
+def continued_by(store: Store, row: RunRow) -> str | None:
+    """The run that a session went on as, where its host let it fork."""
+    found = store.find_session(row.agent_id, row.session) if row.session is not None else None
+    while found is not None and found.run_id != row.run_id and found.parent_run is not None:
+        if found.parent_run == row.run_id:
+            return found.run_id
+        found = store.find_run(found.parent_run)
+    return None
 
 
 def step_document(step: RecordedStep, *, values: bool) -> StepDocument:

@@ -22,6 +22,8 @@ class RunDocument(TypedDict):
     """`live`, `full_replay`, `mock_replay`, `dry_run` or `fork`."""
     parent_run: str | None
     """The run that this one replays, forks, or goes on from."""
+    continued_by: str | None
+    """The run that goes on from this one, of a session with an id whose program diverged."""
     plan_id: str
     agent_id: str
     session: str | None

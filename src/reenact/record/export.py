@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -39,6 +39,8 @@ class Exported:
     payloads: int
     erased: int
     lost: int
+    parents: tuple[str, ...] = ()
+    """Runs that this one continues, and that came along, the nearest first."""
 
 
 def export_run(url: str | None, run: str, folder: Path, *, payloads: PayloadMode = "full") -> Exported:
@@ -98,9 +100,11 @@ class _Bundle:
         self.is_session = False
         self.seal: Mapping[str, Any] | None = None
         self.votes: list[str] = []
+        self.continues: str | None = None
+        """The run that a session goes on from: what it carried over is read there."""
         self.commits = 0
 
-    def write(self, target: Path) -> Exported:
+    def write(self, target: Path, *, with_parents: bool = True) -> Exported:
         self.write_journal()
         erased = self.write_erasures()
         missing = [commitment for commitment in self.named if commitment not in self.envelopes.places]
@@ -110,6 +114,7 @@ class _Bundle:
             self.put("seal.json", canonicalize(self.seal) + b"\n")
         self.put("keys.json", canonicalize(self.evidence.keys()) + b"\n")
         self.write_notes()
+        parents = tuple(self.write_parents()) if with_parents else ()
         manifest: dict[str, object] = {
             "schema": "reenact.bundle.v1",
             "run_id": self.run_id,
@@ -128,7 +133,22 @@ class _Bundle:
             payloads=len(self.named) - len(missing) if self.mode == "full" else 0,
             erased=sum(commitment in erased for commitment in missing),
             lost=sum(commitment not in erased for commitment in missing),
+            parents=parents,
         )
+
+    def write_parents(self) -> Iterator[str]:
+        """Beside it, each as a bundle of its own: the runs that it continues, and those that they do."""
+        wanted = self.continues
+        while wanted is not None:
+            found, run_id = find_run(self.evidence, wanted)
+            folder = self.folder / "parents" / run_id
+            folder.mkdir(parents=True, mode=0o700)
+            parent = _Bundle(self.evidence, found, run_id, folder, self.mode)
+            parent.write(folder, with_parents=False)
+            name = f"parents/{run_id}/manifest.json"
+            self.files[name] = sha256((self.folder / name).read_bytes()).hexdigest()
+            yield run_id
+            wanted = parent.continues
 
     def put(self, name: str, data: bytes) -> None:
         with new_private(self.folder / name) as file:
@@ -157,6 +177,11 @@ class _Bundle:
                     self.plan = commitment
             if line.get("kind") == "seal":
                 self.seal = part(line, "seal")
+            elif line.get("kind") == "run":
+                run = part(line, "run")
+                parent = run.get("parent_run")
+                is_on = run.get("kind") == "session" and run.get("mode") == "live" and isinstance(parent, str)
+                self.continues = str(parent) if is_on else None
             elif line.get("kind") == "vote":
                 self.votes.append(str(part(line, "vote").get("digest")))
             event = part(line, "event")

@@ -12,8 +12,8 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final, TypeVar
@@ -50,6 +50,8 @@ class HostPolicy:
     origin: str = DEFAULT
     by_command: bool = False
     """No program of the host is at work, but the command line."""
+    lines: Mapping[str, str] = field(default_factory=dict)
+    """By key, the file and the line that say it."""
     trusts_plans: bool = False
     """The user has said that what a plan names may be loaded; a policy that lists supervisors still holds."""
 
@@ -106,10 +108,16 @@ class HostPolicy:
         return {**document, "context": written}
 
     def refusal(self, beyond: Beyond, source: str) -> BeyondPolicy:
-        decides = f"{beyond.key} in the host's policy decides ({self.origin})"
+        decides = f"{beyond.key} in the host's policy decides ({self.lines.get(beyond.key, self.origin)})"
         if not self.is_stated:
             decides += f"; say more in a file that --host-policy or {VARIABLE} names"
         return BeyondPolicy(f"{source}: {beyond}; {decides}", key=beyond.key)
+
+    def decided_by(self, key: str, refuses: Callable[[Ceiling], bool], *, is_session: bool) -> str:
+        """Of a call that a limit refused: which key says so, and where; nothing where the policy does not."""
+        if not self.is_stated or not refuses(self.for_sessions if is_session else self.for_plans):
+            return ""
+        return f"; {key} in the host's policy decides ({self.lines.get(key, self.origin)})"
 
     # -- sessions --------------------------------------------------------------------------------------------------
 
@@ -213,7 +221,8 @@ def narrowed_by(base: HostPolicy, inner: HostPolicy) -> HostPolicy:
         )
     shell, money = over(base.said.shell, inner.said.shell), over(base.said.money, inner.said.money)
     both = msgspec.structs.replace(over(base.said, inner.said), shell=shell, money=money)
-    return HostPolicy(both, f"{inner.origin}, within {base.origin}" if base.is_stated else inner.origin)
+    origin = f"{inner.origin}, within {base.origin}" if base.is_stated else inner.origin
+    return HostPolicy(both, origin, lines={**base.lines, **inner.lines})
 
 
 def over(outer: Part, inner: Part) -> Part:
@@ -252,7 +261,7 @@ def read_file(path: Path, origin: str) -> HostPolicy:
         line = line_of(error.key, text)
         at = str(error) if line is None else str(error).replace(f"{path}:", f"{path}:{line}:", 1)
         raise PolicyError(at, key=error.key) from None
-    return HostPolicy(with_whole_paths(said, path.resolve().parent), origin)
+    return HostPolicy(with_whole_paths(said, path.resolve().parent), origin, lines=dict(lines_of(said, text, origin)))
 
 
 def refuse_writable(found: os.stat_result, path: Path) -> None:
@@ -262,6 +271,14 @@ def refuse_writable(found: os.stat_result, path: Path) -> None:
         raise PolicyError(f"{path}: the policy belongs to another user; it is not used")
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PolicyError(f"{path}: others can write the policy; take that away: chmod go-w {path}")
+
+
+def lines_of(said: Policy, text: str, origin: str) -> Iterator[tuple[str, str]]:
+    for prefix, table in (("", said), ("shell.", said.shell), ("money.", said.money)):
+        for name in table.__struct_fields__:
+            line = None if getattr(table, name) is UNSET else line_of(f"{prefix}{name}", text)
+            if line is not None:
+                yield f"{prefix}{name}", f"{origin}:{line}"
 
 
 def line_of(key: str, text: str) -> int | None:

@@ -131,7 +131,7 @@ def assemble(
         plan=plan,
         source=source,
         money=Money(plan, journal, engine.store, engine.clock),
-        gates=gates_of(plan, journal, source, engine.supervisor, engine.supervisor_timeout_s),
+        gates=gates_of(plan, journal, source, engine.supervisor, engine.supervisor_timeout_s, engine.policy),
         listeners=Listeners(engine.listeners, journal.after_commit, "live" if record is None else record.mode),
         mint=engine.mints[kid],
         original_run_id=original_run_id,

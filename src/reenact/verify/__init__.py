@@ -24,7 +24,9 @@ The steps, as the code repeats them and as `docs/spec/bundle.md` prints them:
        records that name them.
 5. The seal recomputes, covers the lines before it, and its counts and roots are those of the traces and attempts.
 6. The copies beside the journal, of seal and plan, are the journal's.
-7. The folder holds the files of the manifest and no others, with their digests, and no payload that nobody names.
+7. The runs that this one continues, in `parents`, verify by the same steps; each is the one that the run before it
+   names, and has the same `keys.json`. What is found in them counts as found here; they need no seal.
+8. The folder holds the files of the manifest and no others, with their digests, and no payload that nobody names.
 """
 
 from __future__ import annotations

@@ -14,23 +14,40 @@ from reenact.verify.report import Findings, Problem, Where
 
 MAX_FILE_BYTES: Final = MAX_ENVELOPE_BYTES
 PAYLOADS: Final = "payloads"
+PARENTS: Final = "parents"
 _CHUNK: Final = 1 << 20
 
 # O_NONBLOCK: opening a FIFO that nobody writes to must not wait. O_NOFOLLOW: a link is not a file.
 _FILE: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _DIRECTORY: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+_INNER: Final = _DIRECTORY | getattr(os, "O_NOFOLLOW", 0)
 
 
 class Folder:
     """A bundle's folder, held open, so that its name cannot be turned to another place while it is read."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, top: int) -> None:
+        self._top = top
+        self._payloads: int | None = None
+
+    @classmethod
+    def at(cls, path: Path) -> Folder:
         try:
-            self._top = os.open(path, _DIRECTORY)
+            return cls(os.open(path, _DIRECTORY))
         except OSError as error:
             reason = error.strerror or "it cannot be opened"
             raise StoreUnavailable(f"{path}: {reason}; name the folder that `reenact export` wrote") from None
-        self._payloads: int | None = None
+
+    def parent(self, run_id: str) -> Folder | None:
+        """The bundle in here of a run that this one continues; None where there is no such folder."""
+        try:
+            around = os.open(PARENTS, _INNER, dir_fd=self._top)
+            try:
+                return Folder(os.open(run_id, _INNER, dir_fd=around))
+            finally:
+                os.close(around)
+        except OSError:
+            return None
 
     def close(self) -> None:
         os.close(self._top)
@@ -54,8 +71,7 @@ class Folder:
 
     def _payload_folder(self) -> int:
         if self._payloads is None:
-            flags = _DIRECTORY | getattr(os, "O_NOFOLLOW", 0)
-            self._payloads = os.open(PAYLOADS, flags, dir_fd=self._top)
+            self._payloads = os.open(PAYLOADS, _INNER, dir_fd=self._top)
         return self._payloads
 
     def read(self, name: str) -> bytes | Problem | None:
@@ -85,13 +101,26 @@ class Folder:
         return True
 
     def names(self) -> Iterator[tuple[str, bool]]:
-        """Every name in the folder and in `payloads`, with whether it is a plain file."""
+        """Every name in the folder, in `payloads` and in `parents`, with whether it is a plain file.
+
+        A folder in `parents` stands there as its manifest: what is beside that is a bundle of its own.
+        """
         for name, is_file, is_folder in _listing(self._top):
             if name == PAYLOADS and is_folder:
                 for inner, inner_is_file, _ in _listing(self._payload_folder()):
                     yield f"{PAYLOADS}/{inner}", inner_is_file
+            elif name == PARENTS and is_folder:
+                yield from self._parents()
             else:
                 yield name, is_file
+
+    def _parents(self) -> Iterator[tuple[str, bool]]:
+        around = os.open(PARENTS, _INNER, dir_fd=self._top)
+        try:
+            for name, is_file, is_folder in _listing(around):
+                yield f"{PARENTS}/{name}/manifest.json" if is_folder else f"{PARENTS}/{name}", is_file or is_folder
+        finally:
+            os.close(around)
 
 
 def _listing(directory: int) -> Iterator[tuple[str, bool, bool]]:

@@ -220,6 +220,15 @@ class Findings:
                 )
             )
 
+    def take(self, report: Report, place: str) -> None:
+        """What was found in a part of the evidence, whose files lie at `place`."""
+        room = KEPT_FINDINGS - len(self.kept)
+        self.total += report.broken_in_total
+        self.broken.update(finding.breaks for finding in report.findings)
+        for each in report.findings[:room]:
+            where = msgspec.structs.replace(each.where, file=f"{place}{each.where.file or ''}")
+            self.kept.append(msgspec.structs.replace(each, where=where))
+
     def note(self, text: str) -> None:
         """Say something that breaks nothing."""
         if text not in self.notes:

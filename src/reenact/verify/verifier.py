@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from msgspec import structs
+
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import digest
 from reenact.verify.capability import KeyRing
-from reenact.verify.folder import PAYLOADS, Folder, FolderPayloads
+from reenact.verify.folder import PARENTS, PAYLOADS, Folder, FolderPayloads
 from reenact.verify.journal import GIVE_UP_AFTER, JournalCheck
 from reenact.verify.lines import MAX_LINE_BYTES, fit, lines_of, read_canonical
 from reenact.verify.payloads import PayloadCheck, PayloadSource, check_erasures
@@ -82,7 +85,7 @@ def verify_bundle(path: Path, *, keys: Mapping[str, str] | None = None) -> Repor
     `keys` are public keys that you trust; without them the bundle's own are used. Raises
     StoreUnavailable only when `path` is no folder that can be opened. Nothing outside of it is read.
     """
-    folder = Folder(path)
+    folder = Folder.at(path)
     try:
         return _Bundle(folder, keys).verify()
     finally:
@@ -90,13 +93,16 @@ def verify_bundle(path: Path, *, keys: Mapping[str, str] | None = None) -> Repor
 
 
 class _Bundle:
-    """Steps 1 to 7, over one folder."""
+    """Steps 1 to 8, over one folder, or over one that lies in it: of a run that is continued."""
 
-    def __init__(self, folder: Folder, trusted: Mapping[str, str] | None) -> None:
+    def __init__(self, folder: Folder, trusted: Mapping[str, str] | None, *, is_parent: bool = False) -> None:
         self.folder = folder
         self.trusted = trusted
+        self.is_parent = is_parent
         self.findings = Findings()
         self.manifest: Manifest | None = None
+        self.continues: str | None = None
+        """The parent that its run record names."""
         self.digests: dict[str, str] = {}  # of the files that were read whole
         self.unread: set[str] = set()  # told already
 
@@ -116,12 +122,51 @@ class _Bundle:
         # Step 6: the copies beside the journal.
         self._seal_copy(check)
         self._plan_copy(check, payloads)
-        # Step 7: the folder against the manifest.
+        # Step 7: the runs that this one continues.
+        self.continues = None if check.run is None else check.run.parent_run
+        are_signed = self._parents()
+        # Step 8: the folder against the manifest.
         self._folder(payloads)
         if self.manifest is not None and check.run_id not in (None, self.manifest.run_id):
             problem = Problem("RUN_MISMATCH", "the manifest's run_id", check.run_id, self.manifest.run_id)
             self.findings.add(problem, Where(file="manifest.json"))
-        return _conclude(check, self.findings, signed)
+        report = _conclude(check, self.findings, signed)
+        if report.authenticity == "holds" and not are_signed:
+            return structs.replace(report, authenticity="absent")
+        return report
+
+    def _parents(self) -> bool:
+        """Each is a bundle of its own, from the same store; whether all that came along are authentic."""
+        files = {} if self.manifest is None else self.manifest.files
+        named = {name.split("/")[1]: name for name in files if name.startswith(PARENTS)}
+        self.unread.update(named.values())
+        run_id, are_signed = None if self.is_parent else self.continues, True
+        while run_id in named and (folder := self.folder.parent(run_id)) is not None:
+            with closing(folder):
+                parent = _Bundle(folder, self.trusted, is_parent=True)
+                report = parent.verify()
+            self._take(parent, report, run_id, named.pop(run_id))
+            are_signed = are_signed and report.authenticity != "absent"
+            run_id = parent.continues
+        for run_id, name in named.items():
+            problem = Problem("FILE_EXTRA", f"run {run_id} is not there, or none that this one continues")
+            self.findings.add(problem, Where(file=name))
+        return are_signed
+
+    def _take(self, parent: _Bundle, report: Report, run_id: str, name: str) -> None:
+        """What was found in the bundle of a parent counts as found here."""
+        where, place = Where(file=name), name.removesuffix("manifest.json")
+        assert self.manifest is not None
+        got = parent.digests.get("manifest.json")
+        if got != self.manifest.files[name]:
+            self.findings.add(Problem("FILE_CHANGED", f"the digest of {name}", self.manifest.files[name], got), where)
+        if report.run_id != run_id:
+            self.findings.add(Problem("RUN_MISMATCH", "the run that is continued", run_id, report.run_id), where)
+        if parent.digests.get("keys.json") != self.digests.get("keys.json"):
+            problem = Problem("KEY_HISTORY", "the keys of a run that is continued are not those of this bundle")
+            self.findings.add(problem, Where(file=f"{place}keys.json"))
+        self.findings.take(report, place)
+        self.findings.note(f"run {run_id}, which it continues, came along: {report.counts.commits} commits")
 
     def _read(self, name: str) -> bytes | None:
         data = self.folder.read(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import sqlite3
 from pathlib import Path
@@ -77,15 +78,27 @@ def test_the_command_to_go_on_with_names_the_store_and_the_skills_that_were_give
     done = reenact("run", plan, "--skills", SKILLS, "--store", "a store.db")
     run_id = done.out.split()[1]
     assert f"see  reenact show {run_id} --store 'a store.db'\n" in done.out
-    assert f"say  reenact approve {run_id} --store 'a store.db' --reason …  (or deny)\n" in done.out
+    approve = f"reenact approve {run_id} --store 'a store.db' --skills {SKILLS}"
+    assert f"say  {approve} --reason …  (or deny)\n" in done.out
     assert done.out.endswith(f"then reenact resume {run_id} --store 'a store.db' --skills {SKILLS}\n")
-    voted = reenact("approve", "last", "--reason", "it may", "--store", "a store.db")
-    assert voted.out.endswith(f"go on with: reenact resume {run_id} --store 'a store.db'\n")
+    voted = reenact(*shlex.split(approve)[1:], "--reason", "it may")
+    resume = f"reenact resume {run_id} --store 'a store.db' --skills {SKILLS}"
+    assert voted.out.endswith(f"go on with: {resume}\n")
     bare = reenact("resume", run_id, "--store", "a store.db")
     assert bare.code == 4
     assert "counts@1.0.0" in bare.out
-    assert reenact("resume", run_id, "--store", "a store.db", "--skills", SKILLS).code == 0
+    assert reenact(*shlex.split(resume)[1:]).code == 0
     assert (reenact.folder / "f").exists()
+
+
+def test_where_nobody_names_the_skills_and_the_policy_a_vote_says_which_are_needed(reenact: Command) -> None:
+    plan = reenact.plan({"skill_id": "counts", "parameters": {"file": "f"}}, supervisor="ask")
+    policy = reenact.folder / "policy.toml"
+    policy.write_text("max_external_calls = 7\n")
+    run_id = reenact("run", plan, "--skills", SKILLS, "--host-policy", policy).out.split()[1]
+    voted = reenact("approve", "last", "--reason", "it may")
+    needed = "with the --skills that have counts and the --host-policy that it was begun under"
+    assert voted.out.endswith(f"go on with: reenact resume {run_id} {needed}\n")
 
 
 def test_a_killed_run_is_recovered_without_repeating_what_is_recorded(reenact: Command) -> None:
@@ -153,3 +166,13 @@ def test_a_long_run_lists_what_did_not_go_well_at_once(reenact: Command) -> None
     assert lines[0].split() == ["s17", "OK", "2", "attempts"]
     assert lines[1] == "  and 59 steps that went well at once"
     assert "completed  60 steps" in lines[2]
+
+
+def test_a_step_that_was_sent_again_is_not_said_to_be_when_it_is_skipped(reenact: Command) -> None:
+    plan = reenact.plan({"skill_id": "counts", "parameters": {"file": "f"}})
+    reenact("run", plan, "--skills", SKILLS, REENACT_CRASH_AT="after_dispatch")
+    assert "s0: attempt 1 was in doubt, sent again\n" in reenact("recover", "--skills", SKILLS).err
+    replayed = reenact("replay", "last", "--mode", "full_replay", "--skills", SKILLS)
+    assert "skipped" in replayed.out
+    assert "sent again" not in replayed.out + replayed.err
+    assert len((reenact.folder / "f").read_text().splitlines()) == 2

@@ -19,6 +19,7 @@ from reenact.record.tga.state_store import TgaStateStore
 from reenact.store.base import LEASE_MS
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedClock
+from tests.cli.harness import Command
 from tests.record.tga.traces import ZERO, Linked, linked
 from tests.runtime.running import Bench, step
 from tests.runtime.writing.test_checkpoints import tick
@@ -258,6 +259,9 @@ def test_a_trace_from_elsewhere_does_not_disturb_the_recovery_of_runs(tmp_path: 
     wait(view.release_trace_lock(links[0].entry.trace_id))
     waiting = bench.runtime.run({"plan_id": "p", "agent_id": "a", "steps": []})
     assert waiting.status == "completed"
+    recovered = Command(tmp_path)("recover")
+    assert (recovered.code, recovered.err) == (0, "")
+    assert f"run {links[0].entry.trace_id} running" in recovered.out
     (foreign,) = Runtime(bench.store, skills=[tick]).recover()
     assert (foreign.run_id, foreign.status) == (links[0].entry.trace_id, "running")
     assert foreign.reason

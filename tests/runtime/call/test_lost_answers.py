@@ -15,7 +15,7 @@ import pytest
 
 from reenact import StructuredOutcome
 from reenact.errors import LockAcquireFailed, UnsealedRecording, WaitingForPerson
-from reenact.record.reader import RecordedStep, RunReader
+from reenact.record.reader import RecordedStep, RunReader, steps_of
 from reenact.runtime.people import decisions as people
 from tests.crash.harness import in_child
 from tests.runtime.call.lossy_bank import SKILLS, Bank, bank_on_loopback
@@ -118,10 +118,14 @@ def test_a_person_who_says_that_it_failed_frees_its_key(bench: Bench, bank: Bank
     with bench.runtime.session() as session:
         session.call("hold", {"url": bank.url, "how": "cut"}, idempotency_key="order-1")
     resolve(bench, session.run_id, "failed")
+    given_up = steps_of(bench.store, session.run_id)["c1"].outcome()
+    assert (given_up.code, given_up.status, given_up.retryable) == ("ERR_CANCELLED", "failure", False)
+    assert "may have happened" not in str(given_up.as_message("1")["content"]), "a person knows: nobody is in doubt"
     with bench.runtime.session(resume=session.run_id) as session:
         assert session.call("hold", {"url": bank.url, "how": "ok"}, idempotency_key="order-1").ok
     assert len(bank.paid) == 2
     bench.check(session.run_id)
+    assert bench.runtime.replay(session.run_id).matches
 
 
 def test_a_person_who_says_to_send_it_again_is_heard_once(bench: Bench, bank: Bank) -> None:

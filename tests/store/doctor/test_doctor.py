@@ -99,6 +99,30 @@ def test_a_key_of_another_store_is_told_with_the_name_of_the_right_one(ill: Comm
     assert kid in finding["says"] + finding["do"]
 
 
+def test_a_key_that_is_gone_after_a_rotation_is_named_with_the_runs_that_need_it(ill: Command) -> None:
+    run_id = dangling(ill)
+    rotated = ill("keys", "rotate", "--json").json
+    assert ill("doctor", "--json").json[-1]["verdict"] == "ok"
+    Path(f"{ill.store}.key").rename(ill.folder / "away")
+    finding = said(ill("doctor", "--json"), "warning", "key")
+    assert finding["says"] == f"{rotated['old_kid']} is not here, and 1 open run began with it: {run_id}"
+    assert "replace --lost" in finding["do"]
+    ill("recover", "--skills", SKILLS)
+    assert ill("keys", "replace", "--lost", "--reason", "the disk died").code == 0  # as it says
+    assert ill("doctor", "--json").json[-1]["verdict"] == "ok"
+    assert ill("recover", "--skills", SKILLS).code == 0
+    Path(f"{ill.store}.key.{rotated['new_kid']}").rename(ill.folder / "also away")
+    Path(ill.folder / "away").rename(f"{ill.store}.key")
+    assert "was lost and" in said(ill("doctor", "--json"), "trouble", "key")["says"]
+
+
+def test_a_key_that_signs_and_is_gone_is_named_although_an_older_one_is_there(ill: Command) -> None:
+    kid = ill("keys", "rotate", "--json").json["new_kid"]
+    Path(f"{ill.store}.key.{kid}").rename(ill.folder / "away")
+    finding = said(ill("doctor", "--json"), "warning", "key")
+    assert finding["says"] == f"{kid} is not here, and it signs for new runs"
+
+
 def test_a_key_that_may_not_be_read_is_trouble(ill: Command) -> None:
     Path(f"{ill.store}.key").chmod(0)
     done = ill("doctor", "--json", powerless=True)

@@ -54,7 +54,12 @@ def heading(run: RunDocument) -> list[list[Segment]]:
     if run["plan_hash"] is not None:
         lines.append([("hash  ", DIM), (run["plan_hash"], "")])
     if run["mode"] != "live":
-        lines.append([("mode  ", DIM), (f"{run['mode']} of {run['parent_run']}", "")])
+        of = "" if run["parent_run"] is None else f" of {run['parent_run']}"
+        lines.append([("mode  ", DIM), (f"{run['mode']}{of}", "")])
+    elif run["parent_run"] is not None:
+        lines.append([("after ", DIM), (f"{run['parent_run']}, which it continues", "")])
+    if run["continued_by"] is not None:
+        lines.append([("then  ", DIM), (f"{run['continued_by']}, which continues it", "")])
     if run["replay"] is not None:
         wrong = [one_line(aspect) for aspect, matched in run["replay"]["behavior_match"].items() if not matched]
         where = f", in {', '.join(wrong)}" if wrong else ""

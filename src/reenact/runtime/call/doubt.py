@@ -126,7 +126,7 @@ async def record_doubt(call: Call) -> Refusal | None:
             return refusal
         await run.journal.flush()
         reach("after_redispatch_record")
-        if run.listeners.any:
+        if run.listeners.any and call.is_live:  # where it is served, nothing is sent
             run.listeners.tell_now(call.notice("redispatch", attempt=trace.made, skill_id=call.step.skill_id))
     run.in_doubt.discard(trace.trace_id)
     return None

@@ -24,6 +24,8 @@ Kept = tuple[str, int]
 """(commitment, size) of a payload."""
 NOTHING = object()
 """A call that failed returned nothing, which is not None."""
+GIVEN_UP = "ERR_CANCELLED"
+"""Of a call that did not happen and is not made any more, as a person says: nobody is in doubt about that."""
 
 
 def deny(call: Call, refusal: Refusal) -> StructuredOutcome:
@@ -134,7 +136,8 @@ def end_as_told(call: Call, said: PersonSaid) -> StructuredOutcome:
 def end_by_person(call: Call, *, succeeded: bool, output: object) -> StructuredOutcome:
     """The end that a person tells of a call in doubt; nothing was dispatched for it."""
     message = "a person says that it succeeded" if succeeded else "a person says that it failed"
-    return end_by_word(call, message, {"resolved_by": "person"}, succeeded=succeeded, output=output)
+    told: dict[str, object] = {"resolved_by": "person"}
+    return end_by_word(call, message, told, succeeded=succeeded, output=output, code=GIVEN_UP)
 
 
 def end_by_word(
@@ -144,7 +147,7 @@ def end_by_word(
     *,
     succeeded: bool,
     output: object,
-    code: str = "ERR_IN_DOUBT",
+    code: str,
 ) -> StructuredOutcome:
     """Somebody tells how a call ended; `code` where it failed."""
     value = escape_encrypted_marks(as_recorded(output)) if succeeded else None

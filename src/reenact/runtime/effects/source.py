@@ -83,7 +83,7 @@ class PersonSaid:
 
     succeeded: bool
     output: object
-    code: str = "ERR_IN_DOUBT"
+    code: str
     """Where it did not succeed."""
     in_turn: Callable[[str], Awaitable[None]] | None = None
     """Where calls overlapped: given the step's id, waits until the time of that end has come."""

@@ -71,7 +71,20 @@ def check(
     if decision:
         return decision, None
     details: dict[str, object] = {"refused_by": decision.refused_by, "reason": decision.reason}
-    return decision, Refusal("budget", "ERR_BUDGET_EXCEEDED", decision.reason, details, exact=decision.meta())
+    message = f"{decision.reason}{decided_by(call, str(decision.refused_by))}"
+    return decision, Refusal("budget", "ERR_BUDGET_EXCEEDED", message, details, exact=decision.meta())
+
+
+def decided_by(call: Call, limit: str) -> str:
+    """Where the amount is the one that the host's policy says."""
+    key, policy = (
+        {"run": "budget_cents", "step": "per_step_cents", "day": "per_day_cents"}.get(limit),
+        call.run.money.policy,
+    )
+    if key is None:
+        return ""
+    most = {"run": policy.per_run_cents, "step": policy.per_step_cents, "day": policy.per_day_cents}[limit]
+    return call.run.gates.decided_by(f"money.{key}", lambda ceiling: getattr(ceiling, key) == most)
 
 
 def warn(call: Call, decision: LedgerDecision) -> None:

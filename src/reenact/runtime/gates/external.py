@@ -42,7 +42,10 @@ class ExternalCalls:
             return None
         while self.made() + len(self._claims) >= self.most:
             if self.made() >= self.most:
-                return one_too_many(self.most)
+                by = call.run.gates.decided_by(
+                    "max_external_calls", lambda ceiling: ceiling.max_external_calls == self.most
+                )
+                return one_too_many(self.most, by)
             await asyncio.shield(next(iter(self._claims.values())))
         self._claims[call.trace_id] = asyncio.get_running_loop().create_future()
         return None
@@ -69,10 +72,10 @@ def is_external(plan: RunPlan, step: PlannedStep, risk_level: RiskLevel) -> bool
     return risk_level != "READ" or plan.has_side_effects(step.reference, step.skill)
 
 
-def one_too_many(most: int) -> Refusal:
+def one_too_many(most: int, decided_by: str) -> Refusal:
     return Refusal(
         "permission",
         "ERR_QUOTA_EXCEEDED",
-        f"this agent may make {most} external calls in a run",
+        f"this agent may make {most} external calls in a run{decided_by}",
         {"max_external_calls": most},
     )

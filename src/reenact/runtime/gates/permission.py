@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from reenact.contracts.plan import Context
 from reenact.contracts.references import is_encrypted, is_secret
 from reenact.contracts.tool_registry import read_tool_registry
 from reenact.errors import SkillError
+from reenact.policy.ceiling import names
 from reenact.policy.hosts import HostList, Target, named_targets
 from reenact.policy.tool_class import ToolClassCode, check_tool_class
 from reenact.runtime.gates.answer import Refusal
@@ -36,17 +38,26 @@ def check(call: Call) -> Refusal | None:
     profile = context.profile
     if profile is None:
         return None
+    decided_by = call.run.gates.decided_by
     if named(step, profile.denied_skills):
-        return refuse(f"{step.skill_id} is denied to this agent")
+        by = decided_by("denied_skills", lambda ceiling: named(step, ceiling.denied_skills))
+        return refuse(f"{step.skill_id} is denied to this agent{by}")
     if profile.allowed_skills is not None and not named(step, profile.allowed_skills):
-        return refuse(f"{step.skill_id} is not among the skills of this agent", {"allowed": profile.allowed_skills})
+        by = decided_by("skills", lambda ceiling: not names(ceiling.skills, step.reference))
+        message = f"{step.skill_id} is not among the skills of this agent{by}"
+        return refuse(message, {"allowed": profile.allowed_skills})
     refusal = by_host(call.parameters, profile.hosts)
     if refusal is not None:
-        return refusal
+        by = decided_by("hosts", lambda ceiling: by_host(call.parameters, ceiling.hosts) is not None)
+        return replace(refusal, message=refusal.message + by)
     declared = step.skill.metadata.side_effects if step.skill is not None else ()
     forbidden = sorted(set(declared) & set(profile.disallowed_side_effects))
     if forbidden:
-        return refuse(f"{step.skill_id} has side effects that this agent may not have", {"side_effects": forbidden})
+        by = decided_by(
+            "disallowed_side_effects", lambda ceiling: bool({*forbidden} & {*ceiling.disallowed_side_effects})
+        )
+        message = f"{step.skill_id} has side effects that this agent may not have{by}"
+        return refuse(message, {"side_effects": forbidden})
     return None
 
 
@@ -86,7 +97,7 @@ def unregistered(step: PlannedStep, code: ToolClassCode, declared: str | None, c
     return Refusal("permission", code, message, {"declared": declared, "called_as": called_as})
 
 
-def by_host(parameters: Mapping[str, object], hosts: list[str] | None) -> Refusal | None:
+def by_host(parameters: Mapping[str, object], hosts: Sequence[str] | None) -> Refusal | None:
     """An agent with a list of hosts names no other one in its arguments.
 
     What is a secret is looked at when it is known, right before the call is sent; where our own skills really go, when
@@ -97,7 +108,7 @@ def by_host(parameters: Mapping[str, object], hosts: list[str] | None) -> Refusa
     allowed = HostList(hosts)
     for field, value, target in named_targets(parameters, parameters.get):
         if not (is_secret(value) or is_encrypted(value)) and (target is None or not allowed.may_allow(target)):
-            return Refusal("permission", "ERR_BLOCKED_HOST", not_among(field, target), {"hosts": hosts})
+            return Refusal("permission", "ERR_BLOCKED_HOST", not_among(field, target), {"hosts": list(hosts)})
     return None
 
 
@@ -112,7 +123,7 @@ def not_among(field: str, target: Target | None) -> str:
     return f"{f'what {field} names' if target is None else target} is not among the hosts of this agent"
 
 
-def named(step: PlannedStep, skills: list[str]) -> bool:
+def named(step: PlannedStep, skills: Sequence[str]) -> bool:
     """A list may name a skill in all its versions, or one of them."""
     return step.skill_id in skills or step.reference in skills
 

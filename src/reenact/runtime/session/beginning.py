@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from reenact.contracts.records import ENDED, Event
-from reenact.errors import UsageError
+from reenact.errors import EvidenceError, RunNotFound, UsageError
 from reenact.record.bundle import load_bundle
 from reenact.record.recording import verify_recording
 from reenact.record.state import refuse_unsealed
@@ -129,14 +129,21 @@ def resumed(engine: Engine, wanted: Wanted, resume: str) -> tuple[Run, Answers |
 
 def replayed(engine: Engine, wanted: Wanted, run: str | Path) -> tuple[Ended, Answers]:
     """A recorded session, of this store or in an exported folder, verified before it answers anything."""
-    store = load_bundle(Path(run)).store if Path(run).is_dir() else engine.store
-    row = store.find_run("last" if store is not engine.store else str(run))
+    recording = load_bundle(Path(run)) if Path(run).is_dir() else None
+    store = engine.store if recording is None else recording.store
+    row = store.find_run(str(run) if recording is None else recording.run_id)
     if row.kind != "session":
         raise UsageError(f"run {row.run_id} is a plan; replay it with `reenact replay`, or the fixture `recorded`")
     if store is engine.store:
         verify_recording(store, row)
     refuse_another(engine, wanted, row.run_id, store)
-    ended, answers = only_answered(engine, row, store=store, in_test=True)
+    try:
+        ended, answers = only_answered(engine, row, store=store, in_test=True)
+    except RunNotFound as missing:
+        raise EvidenceError(
+            f"run {row.run_id} continues one that it needs and that is not here ({missing}); export it again, of the "
+            "store that it was made in"
+        ) from None
     tools = ToolsToday(ended.plan, live_source(engine, ended.plan), ended.redactor, wanted.execute)
     return replace(ended, check=tools.check), answers
 

@@ -174,7 +174,7 @@ class SessionOpening:
         self._hold = await self._engine.held(run).__aenter__()
         session.go_on_in(run)
         try:
-            await forking.end_parent(old, str(diverged))
+            await forking.end_parent(old, run.run_id, forking.why(diverged, answers))
             hold.leave("cancelled")
         finally:
             await hold.__aexit__(None, None, None)

@@ -60,11 +60,14 @@ def show(exported: Exported, mode: Payloads, *, as_json: bool) -> None:
                 "payloads_written": exported.payloads,
                 "erased": exported.erased,
                 "lost": exported.lost,
+                "parents": list(exported.parents),
             }
         )
         return
     values = plural(exported.payloads, "payload") if mode is Payloads.full else "no payloads"
     say(f"{exported.folder}: run {exported.run_id}, {plural(exported.commits, 'commit')}, {values}")
+    if exported.parents:
+        say(f"with {plural(len(exported.parents), 'run')} that it continues: {', '.join(exported.parents)}")
     if not exported.sealed:
         say("the run has no seal yet: a verifier will call it open", err=True)
     if exported.lost:

@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from reenact.cli.options import JsonOption, ReasonOption, RunArgument, SkillsOption, StoreOption, WhoOption
+from reenact.cli.options import (
+    HostPolicyOption,
+    JsonOption,
+    ReasonOption,
+    RunArgument,
+    SkillsOption,
+    StoreOption,
+    WhoOption,
+)
 from reenact.cli.screens.printing import say
 
 
@@ -21,6 +29,7 @@ def resolve(
     who: WhoOption = None,
     store: StoreOption = None,
     skills: SkillsOption = None,
+    host_policy: HostPolicyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Decide a call in doubt after looking what really happened; recorded with who and why."""
@@ -54,6 +63,6 @@ def resolve(
     elif not recorded:
         say(f"step {step} of run {run_id}: left for whoever has the session open, who hears it when the block ends")
     else:
-        go_on = Advice(store, skills or ()).after_a_word(row)
+        go_on = Advice(store, skills or (), host_policy).after_a_word(runtime, row)
         output_is = ", its output is null" if succeeded and output is None else ""
         say(f"step {step} of run {run_id} is resolved ({chosen[0]}){output_is}; {go_on}")

@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from reenact.cli.options import JsonOption, ReasonOption, RunArgument, StoreOption, WhoOption
+from reenact.cli.advice import Advice
+from reenact.cli.options import (
+    HostPolicyOption,
+    JsonOption,
+    ReasonOption,
+    RunArgument,
+    SkillsOption,
+    StoreOption,
+    TrustOption,
+    WhoOption,
+)
 from reenact.cli.screens.printing import say
 
 StepArgument = Annotated[str | None, typer.Argument(help="Which step, when the run waits about several.")]
@@ -18,10 +28,14 @@ def approve(
     reason: ReasonOption = "",
     who: WhoOption = None,
     store: StoreOption = None,
+    skills: SkillsOption = None,
+    host_policy: HostPolicyOption = None,
+    trust_plan: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Approve a call that waits. `reenact resume` then goes on with the run."""
-    vote(run, step, approved=True, reason=reason, who=who, store=store, as_json=as_json)
+    """Approve a call that waits. `reenact resume` then goes on with the run, with the same skills and policy."""
+    advice = Advice(store, skills or (), host_policy, trust_plan)
+    vote(run, step, advice, approved=True, reason=reason, who=who, as_json=as_json)
 
 
 def deny(
@@ -30,31 +44,33 @@ def deny(
     reason: ReasonOption = "",
     who: WhoOption = None,
     store: StoreOption = None,
+    skills: SkillsOption = None,
+    host_policy: HostPolicyOption = None,
+    trust_plan: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Deny a call that waits. `reenact resume` then goes on with the run: the step ends with ERR_POLICY_VIOLATION."""
-    vote(run, step, approved=False, reason=reason, who=who, store=store, as_json=as_json)
+    advice = Advice(store, skills or (), host_policy, trust_plan)
+    vote(run, step, advice, approved=False, reason=reason, who=who, as_json=as_json)
 
 
 def vote(
-    run: str, step: str | None, *, approved: bool, reason: str, who: str | None, store: str | None, as_json: bool
+    run: str, step: str | None, advice: Advice, *, approved: bool, reason: str, who: str | None, as_json: bool
 ) -> None:
     """Record the vote, and say who goes on with the run."""
     import asyncio
 
-    from reenact.cli.advice import Advice
     from reenact.cli.options import existing_store, open_runtime, require_reason
     from reenact.cli.screens.printing import print_json
     from reenact.runtime.people.decisions import vote as record_vote
 
     require_reason(reason)
-    existing_store(store).close()
-    runtime = open_runtime(store, None)
+    existing_store(advice.store).close()
+    runtime = open_runtime(advice.store, None)
     row = runtime.store.find_run(run)
     step_id = asyncio.run(record_vote(runtime, row.run_id, step, approve=approved, reason=reason, who=who))
     decision = "approved" if approved else "denied"
     if as_json:
         print_json({"run_id": row.run_id, "step_id": step_id, "decision": decision})
     else:
-        go_on = Advice(store).after_a_word(row)
-        say(f"step {step_id} of run {row.run_id} is {decision}; {go_on}")
+        say(f"step {step_id} of run {row.run_id} is {decision}; {advice.after_a_word(runtime, row)}")

@@ -87,10 +87,16 @@ def table(rows: list[RunRow], interrupted: frozenset[str]) -> list[list[Segment]
 
     if not rows:
         return [[("no runs", "")]]
+    continued = {row.parent_run: row.run_id for row in rows if row.kind == "session" and row.mode == "live"}
     lines: list[list[Segment]] = [[(f"{'RUN':<36}  {'STATUS':<11}  {'STARTED':<24}  PLAN", "bold")]]
     for row in rows:
         status = "interrupted" if row.run_id in interrupted else row.status
-        mode = "" if row.mode == "live" else f" ({row.mode})"
+        of = "" if row.parent_run is None else f" of {row.parent_run}"
+        mode = "" if row.mode == "live" else f" ({row.mode}{of})"
+        if row.mode == "live" and row.parent_run is not None:
+            mode = f", continues {row.parent_run}"
+        if row.run_id in continued:
+            mode += f", continued by {continued[row.run_id]}"
         name = row.plan_id if row.kind == "plan" else f"session {row.session or ''}".rstrip() + f" of {row.agent_id}"
         name = "a trace of another runtime" if row.kind == "trace" else name
         lines.append(

@@ -37,7 +37,7 @@ def recover(
     """Go on with every run that has not ended and that nobody is working on, the oldest first.
 
     One that cannot go on, takes its time or raises does not keep the others from it; one whose process died in it the
-    last time comes last.
+    last time comes last. Traces that another runtime writes are named and left.
 
     Exit codes: 0 nothing is left to do here, 1 a run failed or is damaged, 3 the store cannot be used, 4 a run waits
     for a person or is held, 130 interrupted.
@@ -71,12 +71,13 @@ def say_how_long(seconds: float) -> None:
 
 
 def result_code(result: RunResult) -> int:
-    """A run that somebody else works on is none of ours."""
+    """A run that somebody else works on is none of ours, nor is a trace that another runtime writes."""
     from reenact.cli.exits import DONE, exit_code
     from reenact.errors import LockAcquireFailed
 
     if result.error is None:
-        return exit_code(result.status)
+        is_ours = result.store.find_run(result.run_id).kind != "trace"
+        return exit_code(result.status) if is_ours else DONE
     return DONE if isinstance(result.error, LockAcquireFailed) else result.error.exit_code
 
 

@@ -58,7 +58,7 @@ async def continued(engine: Engine, old: Run, answers: Answers, accepted: list[s
         "carried": answers.asked_names(),
         "told": answers.told_so_far(),
         "accepted": accepted,
-        "reason": str(diverged),
+        "reason": why(diverged, answers),
         "spent_exact": str(old.money.spent().total),
     }
     document = {**began, "plan_id": run_id, "session": {"id": own["id"], "continues": continues}}
@@ -68,9 +68,14 @@ async def continued(engine: Engine, old: Run, answers: Answers, accepted: list[s
     return run
 
 
-async def end_parent(run: Run, reason: str) -> None:
+def why(diverged: Diverged, answers: Answers) -> str:
+    """In what it diverged; not what a program that is stopped for it may do."""
+    return str(diverged).removesuffix(f" {answers.advice}").removesuffix(" Nothing was sent.")
+
+
+async def end_parent(run: Run, child: str, reason: str) -> None:
     """Seal the run that is not gone on with; a call that is open stays so, and its key in doubt."""
-    run.note_cancel(reason, None)
+    run.note_cancel(f"continued by run {child}: {reason}", None)
     await run.journal.flush()  # the plan is assembled from what is durable
     ending.leave_keys_in_doubt(run)
     closing.seal(run, "cancelled")
@@ -88,5 +93,5 @@ async def end_parent_left_open(engine: Engine, run_id: str) -> None:
     if row.status not in ENDED:
         parent = reopen_session(engine, row.run_id)
         async with engine.held(parent) as hold:
-            await end_parent(parent, str(continues["reason"]))
+            await end_parent(parent, run_id, str(continues["reason"]))
             hold.leave("cancelled")

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Self
 
 from reenact.contracts.records import ENDED
-from reenact.errors import StoreUnavailable
+from reenact.errors import NotAuthentic, ReenactError, StoreUnavailable
 from reenact.store.base import OpenRun
 from reenact.store.doctor.examination import LatestTimes
 from reenact.store.doctor.findings import Finding, flat
 from reenact.store.evidence import DamagedCells
+from reenact.store.keys.here import KeysHere
 from reenact.store.sqlite.connection import DATABASE_ERRORS, Connection, refuse_lone_log, translate
 from reenact.store.sqlite.doctor.schema import look_at_schema
 from reenact.store.sqlite.doctor.surroundings import LOG, MEGABYTE, log_was_taken, look_around, size_of
@@ -20,7 +21,9 @@ from reenact.store.sqlite.evidence.run_evidence import SqliteRunEvidence
 from reenact.store.sqlite.leases import OPEN_RUN
 from reenact.store.sqlite.migrations import latest, refuse_ancient, refuse_foreign, version_of
 from reenact.store.sqlite.read_only import open_read_only
-from reenact.store.sqlite.reader import ENCRYPTED_WITH
+from reenact.store.sqlite.reader import ENCRYPTED_WITH, IDENTITY
+from reenact.store.sqlite.signed.key_history import KeyTable
+from reenact.values.clock import SystemClock
 
 FORGOTTEN_RUNS = """
 WITH RECURSIVE number(n) AS (
@@ -108,7 +111,27 @@ class SqliteExamination:
         keys = self._asked("SELECT kid, public_key FROM keys")
         used = self._asked("SELECT key, value FROM store WHERE key GLOB ?", f"{ENCRYPTED_WITH}*")
         names = [name.removeprefix(ENCRYPTED_WITH) for name in used or ()]
-        return look_around(self._file, keys, names)
+        lost: dict[str, list[str]] = {}
+        try:
+            lost = self._lost_keys()
+        except NotAuthentic as error:
+            yield Finding("key", "trouble", flat(str(error)))
+        except (ReenactError, *DATABASE_ERRORS):
+            pass  # what is wrong with the rows is told elsewhere
+        yield from look_around(self._file, keys, names, lost)
+
+    def _lost_keys(self) -> dict[str, list[str]]:
+        """Signing keys that new runs or open ones need and that are not here, with those runs."""
+        if self._connection is None or not self.is_readable:
+            return {}
+        store_id, _ = self._connection.query(IDENTITY)[0]
+        table = KeyTable(self._connection, store_id, KeysHere(self._file), SystemClock())
+        history, needed = table.history(), dict[str, list[str]]()
+        if history.current is not None:
+            needed[history.current] = []
+        for run in table.needing(history):
+            needed.setdefault(run.kid, []).append(run.run_id)
+        return {kid: runs for kid, runs in needed.items() if table.here.usable(kid) is None}
 
     def _asked(self, sql: str, *parameters: str) -> dict[str, str] | None:
         """Pairs that the store knows, None where it cannot be asked."""

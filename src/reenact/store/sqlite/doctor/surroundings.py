@@ -6,11 +6,12 @@ import os
 import shlex
 import shutil
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from reenact.errors import StoreUnavailable
-from reenact.store.doctor.findings import Finding
+from reenact.store.doctor.findings import NAMED, Finding, counted
 from reenact.store.encryption import SUFFIX, key_name, read_keys
 from reenact.store.keys.here import VARIABLE, files_beside, given_places
 from reenact.store.signing import read_key
@@ -23,17 +24,23 @@ LOG = ("-wal", "-shm")
 NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "fuse.sshfs", "fuse.glusterfs"}
 
 
-def look_around(file: Path, keys: Mapping[str, str] | None, used: Collection[str] = ()) -> Iterator[Finding]:
+def look_around(
+    file: Path,
+    keys: Mapping[str, str] | None,
+    used: Collection[str] = (),
+    lost: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Iterator[Finding]:
     """`keys` are the public keys that the store knows, None where it could not be asked.
 
-    `used` names the encryption keys that its values are encrypted with.
+    `used` names the encryption keys that its values are encrypted with, `lost` the signing keys that are needed and not
+    here, each with the open runs that began with it.
     """
     yield disk(file.parent)
     yield from network(file)
     yield from permissions(file)
     yield from long_log(Path(f"{file}-wal"))
     yield encryption(Path(f"{file}{SUFFIX}"), used)
-    yield signing(file, keys)
+    yield from signing(file, keys, lost)
 
 
 def disk(folder: Path) -> Finding:
@@ -122,10 +129,27 @@ def long_log(log: Path) -> Iterator[Finding]:
 LOST = "put it back from a backup; where there is none, `reenact keys replace --lost` lets its runs go on"
 
 
-def signing(database: Path, keys: Mapping[str, str] | None) -> Finding:
+def signing(database: Path, keys: Mapping[str, str] | None, lost: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
     """The signing keys: where the host says, else beside the store."""
-    if given_places():
-        return Finding("key", "ok", f"{VARIABLE} names the keys that sign; `reenact keys list` shows them")
+    found = given() if given_places() else beside(database, keys)
+    if found.verdict != "ok" or not lost:
+        yield found
+    if found.verdict != "trouble":
+        yield from (lost_key(kid, runs) for kid, runs in lost.items() if runs or found.verdict == "ok")
+
+
+def lost_key(kid: str, runs: Sequence[str]) -> Finding:
+    more = f" and {len(runs) - NAMED} more" if len(runs) > NAMED else ""
+    needed = f"{counted(len(runs), 'open run')} began with it: {', '.join(runs[:NAMED])}{more}"
+    says = f"{kid} is not here, and {needed if runs else 'it signs for new runs'}"
+    return Finding("key", "warning", says, LOST if not given_places() else f"{LOST}; name it in {VARIABLE}")
+
+
+def given() -> Finding:
+    return Finding("key", "ok", f"{VARIABLE} names the keys that sign; `reenact keys list` shows them")
+
+
+def beside(database: Path, keys: Mapping[str, str] | None) -> Finding:
     first, *later = files_beside(database)
     there = [file for file in (first, *later) if os.path.lexists(file)]
     if not there and keys:
