@@ -8,10 +8,12 @@ holds nothing, and looked after while reading.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from reenact.errors import ChecksumMismatch, StoreUnavailable, StoreVersionError
+from reenact.store.naming import part, read_lines
 from reenact.store.sqlite.connection import (
     BUSY_TIMEOUT_S,
     DATABASE_ERRORS,
@@ -142,6 +144,37 @@ def probed(path: str, mode: str) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+def unkept_steps(writer: Connection, run_id: str, traces: Collection[str]) -> list[str]:
+    """Steps of a run that were sent, and whose attempts stand in commits that only this process still reads."""
+    rows = writer.query("SELECT run_no FROM runs WHERE run_id = ?", (run_id,))
+    low = rows[0][0] << 24 if rows else 0
+    behind = (low + kept_commits(writer, run_id), low + (1 << 24))
+    sent = dict.fromkeys(
+        part(line, "attempt").get("trace_id")
+        for (packed,) in writer.query("SELECT body FROM commits WHERE id > ? AND id < ? ORDER BY id", behind)
+        for line in read_lines(writer.unpack(packed))
+        if line.get("kind") == "attempt"
+    )
+    named = dict(writer.query("SELECT trace_id, step_id FROM traces WHERE id >= ? AND id < ?", (low, low + (1 << 24))))
+    return list(dict.fromkeys(str(named.get(trace, trace)) for trace in (*sent, *traces)))
+
+
+def kept_commits(writer: Connection, run_id: str) -> int:
+    """The number of the last commit of a run that lies where the store was opened."""
+    gone = writer.files.gone(("", "-wal"))
+    try:
+        db = writer.db if gone is None else probed(writer.path, "mode=ro&immutable=1")
+        row = db.execute(
+            "SELECT max(id) & 16777215 FROM commits WHERE id >> 24 = (SELECT run_no FROM runs WHERE run_id = ?)",
+            (run_id,),
+        ).fetchone()
+        if gone is not None:
+            db.close()
+    except DATABASE_ERRORS:
+        return 0  # no store, or none that could be read
+    return int(row[0] or 0)
 
 
 def refuse_unreadable(db: sqlite3.Connection, path: str) -> int:

@@ -34,8 +34,12 @@ class SqliteStore(SqliteReader):
             self._prepare_key()
         if lease is None:
             self.authenticate(unit.run_id)
+        self.watch()
         with self._writer:
-            return self._appender.append(unit, lease, owner)
+            appended = self._appender.append(unit, lease, owner)
+        if unit.seal is not None:
+            self._writer.check_files()
+        return appended
 
     def append_many(self, units: list[tuple[Unit, Lease | None, str]]) -> list[Appended | Exception]:
         """Several runs in one transaction. A unit that is refused is taken out; the others are not rolled back."""
@@ -45,6 +49,7 @@ class SqliteStore(SqliteReader):
         for unit, lease, _ in units:
             if lease is None:
                 self.authenticate(unit.run_id)
+        self.watch()
         db = self._writer.cursor
         with self._writer:
             for unit, lease, owner in units:
@@ -58,6 +63,8 @@ class SqliteStore(SqliteReader):
                     db.execute("ROLLBACK TO unit")
                     results.append(translate(refused, self.path))
                 db.execute("RELEASE unit")
+        if any(unit.seal is not None for unit, _, _ in units):
+            self._writer.check_files()
         return results
 
     def _prepare_key(self) -> None:
