@@ -53,6 +53,7 @@ SkillError.<CODE>                what a skill raises to name its failure; become
 
 from __future__ import annotations
 
+import errno
 import re
 from typing import ClassVar
 
@@ -216,6 +217,8 @@ class StoreGone(StoreUnavailable):
 
 class TooManyFiles(StoreUnavailable):
     code = "STORE_TOO_MANY_FILES"
+    numbers = (errno.EMFILE, errno.ENFILE)
+    """What the system says then."""
 
     def __init__(self, place: str) -> None:
         super().__init__(

@@ -9,7 +9,6 @@ itself.
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import signal
 import threading
@@ -156,7 +155,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
     try:
         return asyncio.new_event_loop()
     except OSError as error:
-        if error.errno not in (errno.EMFILE, errno.ENFILE):
+        if error.errno not in TooManyFiles.numbers:
             raise
         raise TooManyFiles("no event loop can be made") from None
 

@@ -249,6 +249,8 @@ def opened(path: str, name: str, prepare: Callable[[sqlite3.Connection, str], No
         db.close()
         if isinstance(error, DATABASE_ERRORS):
             raise translate(error, path) from error
+        if isinstance(error, OSError) and error.errno in TooManyFiles.numbers:
+            raise TooManyFiles(path) from error
         raise
     return db
 

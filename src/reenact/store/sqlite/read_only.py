@@ -147,18 +147,20 @@ def probed(path: str, mode: str) -> sqlite3.Connection:
 
 
 def unkept_steps(writer: Connection, run_id: str, traces: Collection[str]) -> list[str]:
-    """Steps of a run that were sent, and whose attempts stand in commits that only this process still reads."""
+    """Steps of a run that were sent, and of whose effects no commit tells that others could read."""
     rows = writer.query("SELECT run_no FROM runs WHERE run_id = ?", (run_id,))
     low = rows[0][0] << 24 if rows else 0
-    behind = (low + kept_commits(writer, run_id), low + (1 << 24))
-    sent = dict.fromkeys(
-        part(line, "attempt").get("trace_id")
-        for (packed,) in writer.query("SELECT body FROM commits WHERE id > ? AND id < ? ORDER BY id", behind)
-        for line in read_lines(writer.unpack(packed))
-        if line.get("kind") == "attempt"
-    )
-    named = dict(writer.query("SELECT trace_id, step_id FROM traces WHERE id >= ? AND id < ?", (low, low + (1 << 24))))
-    return list(dict.fromkeys(str(named.get(trace, trace)) for trace in (*sent, *traces)))
+    kept, place = low + kept_commits(writer, run_id), (low, low + (1 << 24))
+    sent: dict[object, None] = {}
+    ended: set[object] = set()
+    for row_id, packed in writer.query("SELECT id, body FROM commits WHERE id > ? AND id < ? ORDER BY id", place):
+        for line in read_lines(writer.unpack(packed)):
+            if row_id <= kept and part(line, "artifact").get("schema_id") == "talos.tga.tool_effect":
+                ended.add(line["artifact"].get("trace_id"))
+            elif row_id > kept and line.get("kind") == "attempt":
+                sent[part(line, "attempt").get("trace_id")] = None
+    named = dict(writer.query("SELECT trace_id, step_id FROM traces WHERE id >= ? AND id < ?", place))
+    return [str(named.get(trace, trace)) for trace in dict.fromkeys((*sent, *traces)) if trace not in ended]
 
 
 def kept_commits(writer: Connection, run_id: str) -> int:
