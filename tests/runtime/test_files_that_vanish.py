@@ -20,8 +20,7 @@ from reenact.record.result import RunResult
 from reenact.runtime import crash_points
 from reenact.runtime.people import decisions as people
 from reenact.store.checks.verification import verify_run
-from reenact.store.sqlite.reader import WATCH_S
-from reenact.store.sqlite.store import SqliteStore
+from reenact.store.sqlite.store import WATCH_S, SqliteStore
 from tests.crash.harness import in_child
 
 STEPS = 40

@@ -11,7 +11,7 @@ import os
 import shlex
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from shutil import rmtree
@@ -125,13 +125,17 @@ def draft_folder(parent: Path) -> Iterator[Path]:
     Those that processes left which were killed go first.
     """
     remove_unlocked(parent.glob(f"{EXPORT_DRAFT}*"), os.O_RDONLY | os.O_DIRECTORY, rmtree)
-    draft = Path(mkdtemp(prefix=EXPORT_DRAFT, dir=parent))
-    try:
-        with locked(draft):
+    with ExitStack() as held:
+        draft = parent / EXPORT_DRAFT
+        while not draft.is_dir():  # again, where somebody took it for a leftover before it was locked
+            draft = Path(mkdtemp(prefix=EXPORT_DRAFT, dir=parent))
+            with suppress(FileNotFoundError):
+                held.enter_context(locked(draft))
+        try:
             yield draft
-    except BaseException:
-        rmtree(draft, ignore_errors=True)
-        raise
+        except BaseException:
+            rmtree(draft, ignore_errors=True)
+            raise
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -37,9 +36,6 @@ IDENTITY = "SELECT (SELECT value FROM store WHERE key = 'store_id'), (SELECT sec
 
 ENCRYPTED_WITH = "encrypted_with:"
 
-WATCH_S = 0.25
-"""How long the files of a store may be gone before nothing more is sent on their word."""
-
 
 class SqliteReader:
     """One store file, opened: its connections, its identity and key, and all that is only read."""
@@ -55,8 +51,6 @@ class SqliteReader:
         self._to_read = to_read
         self._writer = open_to_read(path) if to_read else Connection(path)
         self._readers = Readers(self._writer, open_to_read if to_read else None)
-        self._look_at = math.inf if self.in_memory or to_read else -math.inf
-        """From when on, on the monotonic clock, its files are looked after again."""
         self.store_id, self.key_secret = self._identify()
         here = KeysHere(None if self.in_memory else Path(path))
         self.key_table: KeyKeeper = KeyTable(self._writer, self.store_id, here, self.clock)
@@ -158,16 +152,6 @@ class SqliteReader:
     def _reader(self) -> Reads:
         """So that reading never waits for a writer."""
         return self._writer if self.in_memory else self._readers
-
-    def watch(self) -> None:
-        """StoreGone where the files of the store are there no more: asked before all that is sent, and all too often.
-
-        So they are looked after only now and then. Whatever ends or gives back a run looks at once.
-        """
-        now = self.clock.monotonic()
-        if now >= self._look_at:
-            self._writer.check_files()
-            self._look_at = now + WATCH_S
 
     def unkept(self, run_id: str, traces: Collection[str]) -> list[str]:
         """Ids of steps that were sent, and whose record lies nowhere that anybody could read: see `StoreGone`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 
 from reenact.contracts.records import RunStatus
@@ -15,6 +16,9 @@ from reenact.store.sqlite.erasing import empty_log, erase
 from reenact.store.sqlite.reader import SqliteReader
 from reenact.values.clock import Clock
 
+WATCH_S = 0.25
+"""How long the files of a store may be gone before nothing more is sent on their word."""
+
 
 class SqliteStore(SqliteReader):
     """`reenact.store.base.Store` on one file. Safe to use from several threads and processes.
@@ -24,7 +28,19 @@ class SqliteStore(SqliteReader):
 
     def __init__(self, url: str | None = None, *, clock: Clock | None = None, to_read: bool = False) -> None:
         super().__init__(url, clock=clock, to_read=to_read)
+        self._look_at = math.inf if self.in_memory or to_read else -math.inf
+        """From when on, on the monotonic clock, its files are looked after again."""
         self._appender = Appender(self._writer, self.clock, self.store_id, lambda: self.signing_key, self.key_of)
+
+    def watch(self) -> None:
+        """StoreGone where the files of the store are there no more: asked before all that is sent, and all too often.
+
+        So they are looked after only now and then. Whatever ends or gives back a run looks at once.
+        """
+        now = self.clock.monotonic()
+        if now >= self._look_at:
+            self._writer.check_files()
+            self._look_at = now + WATCH_S
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
