@@ -38,9 +38,10 @@ bench: setup     ## speed and size guards, as ratios within one run
 soak: setup      ## random plans and sessions under kill -9; SOAK_KILLS, SOAK_SEED
 	$(BIN)/python -m tests.soak
 
-torture: setup   ## random agent loops, killed and started again; planted secrets; forgeries; TORTURE_KILLS, TORTURE_SEED
+torture: setup   ## random agent loops, killed and started again; many sessions; planted secrets; forgeries; TORTURE_KILLS, TORTURE_SEED
 	$(BIN)/python -m tests.soak.loop_campaign $(or $(TORTURE_KILLS),1000) $(TORTURE_SEED)
 	$(BIN)/python -m tests.soak.histories $(or $(HISTORIES),10000) $(TORTURE_SEED)
+	ulimit -n 256 && $(BIN)/python -m tests.soak.many_sessions $(or $(TORTURE_SESSIONS),10000) $(or $(TORTURE_SESSIONS),10000)
 	$(BIN)/python -m tests.attacks.planted_secrets $(or $(TORTURE_SECRETS),200) $(TORTURE_SEED)
 	$(BIN)/python -m tests.attacks.forgeries $(or $(FORGERIES),1500) $(TORTURE_SEED)
 

@@ -20,6 +20,7 @@ from reenact.store.sqlite.connection import (
     Connection,
     refuse_folder,
     refuse_lone_log,
+    refuse_taken_log,
     size_of,
     translate,
 )
@@ -71,6 +72,7 @@ def open_untouched(path: str) -> tuple[Connection, tuple[Alteration, ...]]:
     """
     refuse_folder(path)
     refuse_lone_log(path)
+    refuse_taken_log(path)
     db, is_still = open_read_only(path)
     try:
         db.execute("PRAGMA query_only = ON")
