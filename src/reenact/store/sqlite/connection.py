@@ -192,13 +192,15 @@ class Files:
 
     def __init__(self, path: str) -> None:
         place = Path(path).absolute()  # wherever the process goes
-        self.places = {} if path == ":memory:" else {name: Path(f"{place}{name}") for name in WATCHED}
+        self.places = {} if path == ":memory:" else {name: f"{place}{name}" for name in WATCHED}
         self._seen = {name: seen for name, place in self.places.items() if (seen := file_of(place)) is not None}
 
     def gone(self, names: Sequence[str] = WATCHED) -> str | None:
         """The first that is not what it was, by how its name ends; None while all of them are."""
-        seen = self._seen
-        return next((name for name in names if name in seen and file_of(self.places[name]) != seen[name]), None)
+        for name in names:
+            if name in self._seen and file_of(self.places[name]) != self._seen[name]:
+                return name
+        return None
 
     def are_those_of(self, other: Files) -> bool:
         return self._seen == other._seen
@@ -284,10 +286,10 @@ def size_of(path: str) -> int:
         return 0
 
 
-def file_of(path: Path) -> tuple[int, int] | None:
+def file_of(path: str) -> tuple[int, int] | None:
     """By which a file is known whatever it is called; None where there is none."""
     try:
-        status = path.stat()
+        status = os.stat(path)  # noqa: PTH116  # asked four times a second
     except OSError:
         return None
     return status.st_dev, status.st_ino
