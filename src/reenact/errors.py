@@ -22,6 +22,8 @@ ReenactError                     has .code (stable) and .exit_code (the CLI's)
 │       └── SidecarVersionError  written for a newer schema version
 ├── StoreError                   the store cannot be used                                 exit 3
 │   ├── StoreUnavailable         missing, unreadable, full, read-only, not a database
+│   │   ├── StoreGone            its files were moved, replaced or deleted while it was in use
+│   │   └── TooManyFiles         this process has as many files open as it may
 │   ├── StoreBusy                somebody else is writing; try again
 │   └── StoreVersionError        written by a newer version
 ├── StateError                   the log's stable codes (STATE_…)                         exit 1
@@ -52,6 +54,7 @@ SkillError.<CODE>                what a skill raises to name its failure; become
 
 from __future__ import annotations
 
+import errno
 import re
 from typing import ClassVar
 
@@ -207,6 +210,22 @@ class StoreError(ReenactError):
 
 class StoreUnavailable(StoreError):
     code = "STORE_UNAVAILABLE"
+
+
+class StoreGone(StoreUnavailable):
+    code = "STORE_GONE"
+
+
+class TooManyFiles(StoreUnavailable):
+    code = "STORE_TOO_MANY_FILES"
+    numbers = (errno.EMFILE, errno.ENFILE)
+    """What the system says then."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(
+            f"{place}: this process has as many files open as it may: raise its limit (`ulimit -n`), or close sessions "
+            "and runtimes that are not needed any more"
+        )
 
 
 class StoreBusy(StoreError):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
+import os
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from reenact.store.envelopes import StoredEnvelopes
 from reenact.store.evidence import Evidence, RunEvidence, find_run
 from reenact.store.naming import named_by, part, read_lines
 from reenact.store.open import open_evidence
-from reenact.store.private_file import new_private
+from reenact.store.private_file import draft_folder, new_private, sync_folder
 from reenact.values.canonical import canonicalize, parse_canonical
 from reenact.values.digest import digest
 from reenact.verify.folder import MAX_FILE_BYTES
@@ -59,16 +58,22 @@ def export_evidence(evidence: Evidence, run: str, folder: Path, *, payloads: Pay
     found, run_id = find_run(evidence, run)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-        try:
+        with draft_folder(folder.parent) as draft:
             exported = _Bundle(evidence, found, run_id, draft, payloads).write(folder)
+            sync_tree(draft)
             draft.replace(folder)  # its owner's alone, as mkdtemp makes folders: it holds what tools said
-        except BaseException:
-            shutil.rmtree(draft, ignore_errors=True)
-            raise
+        sync_folder(folder.parent)
     except OSError as error:
         raise StoreUnavailable(f"{folder}: cannot be written: {error.strerror}") from None
     return exported
+
+
+def sync_tree(folder: Path) -> None:
+    """Files before the folders that name them."""
+    for place, _, names in os.walk(folder, topdown=False):
+        for name in names:
+            sync_folder(Path(place, name))
+        sync_folder(Path(place))
 
 
 def check_target(folder: Path) -> None:

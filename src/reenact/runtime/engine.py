@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from reenact.contracts.records import RunMode
-from reenact.errors import KeyUnavailable, NotAuthentic, UsageError
+from reenact.errors import KeyUnavailable, NotAuthentic, TooManyFiles, UsageError
 from reenact.journal.run_fold import RunFold
 from reenact.runtime.call.capability import Mint, Mints
 from reenact.runtime.effects.secrets import Secrets
@@ -66,7 +66,7 @@ class Engine:
         self.policy = find_policy(policy)
         self.clock: Clock = clock or SystemClock()
         self.store: Store = chosen_store(store, self.clock)
-        self.registry = skills if isinstance(skills, Registry) else default_registry()
+        self.registry = skills if isinstance(skills, Registry) else found_skills()
         if not isinstance(skills, Registry):
             register_all(self.registry, skills)
         bound, sessions, plans = Secrets(secrets), self.policy.for_sessions, self.policy.for_plans
@@ -116,6 +116,15 @@ class Engine:
     def close(self) -> None:
         self.committer.close()
         self.store.close()
+
+
+def found_skills() -> Registry:
+    try:
+        return default_registry()
+    except OSError as error:
+        if error.errno not in TooManyFiles.numbers:
+            raise
+        raise TooManyFiles("skills cannot be looked for") from None
 
 
 def chosen_store(store: Store | str | Path | None, clock: Clock) -> Store:

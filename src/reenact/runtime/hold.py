@@ -5,12 +5,15 @@ from __future__ import annotations
 from types import TracebackType
 
 from reenact.contracts.records import RunStatus
-from reenact.errors import ConcurrentExecution
+from reenact.errors import ConcurrentExecution, StoreError, StoreGone
 from reenact.runtime.call.doubt import keep_late
 from reenact.runtime.listeners import Notice
 from reenact.runtime.run import Run
 from reenact.runtime.writing.committer import Committer
+from reenact.store.base import Lease
 from reenact.store.heartbeat import Heartbeat
+
+MOST_NAMES = 50
 
 
 class Hold:
@@ -46,8 +49,26 @@ class Hold:
             self._committer.driven.discard(run.run_id)
             self._heartbeat.drop(run.run_id)
             if run.journal.lease is not None:
-                await self._committer.release(run.journal.lease, self.status)
+                await self._give_back(run, run.journal.lease)
         if self.reason is not None and self.status in ("waiting", "held"):
             run.listeners.tell_now(
                 Notice(kind="run_parked", run_id=run.run_id, status=self.status, message=self.reason)
             )
+
+    async def _give_back(self, run: Run, lease: Lease) -> None:
+        try:
+            await self._committer.release(lease, self.status)
+        except StoreGone as gone:
+            raise StoreGone(f"{gone}. {what_is_lost(run)}") from gone
+
+
+def what_is_lost(run: Run) -> str:
+    """Of a run whose store is gone: what was done, and is not on record."""
+    try:
+        steps = run.store.unkept(run.run_id, list(run.unrecorded.results))
+    except StoreError as error:
+        return f"Run {run.run_id}: what is on record of it cannot be told ({error})"
+    if not steps:
+        return f"Run {run.run_id}: all that was done is on record"
+    more = f" and {len(steps) - MOST_NAMES} more" if len(steps) > MOST_NAMES else ""
+    return f"Run {run.run_id}: done, and not on record: {', '.join(steps[:MOST_NAMES])}{more}"

@@ -102,7 +102,11 @@ class Run:
             raise Parked("held", self.forbidden)
 
     def keep_lease(self) -> None:
-        """Right before a dispatch: the lease must hold. Heartbeats renew it; one that was missed is made up for."""
+        """Right before a dispatch: the store is there, and the lease must hold.
+
+        Heartbeats renew it; one that was missed is made up for.
+        """
+        self.store.watch()
         lease = self.journal.lease
         if lease is None or self.clock.now_ms() < lease.expires_ms - LEASE_MARGIN_MS:
             return

@@ -10,11 +10,12 @@ import errno
 import os
 import shlex
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from pathlib import Path
-from tempfile import mkstemp
+from shutil import rmtree
+from tempfile import mkdtemp, mkstemp
 from typing import BinaryIO
 
 from reenact.errors import StoreUnavailable
@@ -25,6 +26,7 @@ except ImportError:  # pragma: no cover  # only where the system has no such loc
     fcntl = None  # type: ignore[assignment]
 
 DRAFT = ".draft-"
+EXPORT_DRAFT = ".reenact-export-"
 LARGEST = 1 << 16
 """A key has some hundred bytes."""
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -102,14 +104,38 @@ def new_private(path: Path) -> BinaryIO:
 
 def sweep(path: Path) -> None:
     """Drafts of this file that nobody is making any more."""
-    for draft in path.parent.glob(f"{escape(path.name)}{DRAFT}*") if fcntl is not None else ():
+    remove_unlocked(path.parent.glob(f"{escape(path.name)}{DRAFT}*"), os.O_RDWR, Path.unlink)
+
+
+def remove_unlocked(drafts: Iterable[Path], flags: int, remove: Callable[[Path], object]) -> None:
+    for draft in drafts if fcntl is not None else ():
         with suppress(OSError):
-            descriptor = os.open(draft, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = os.open(draft, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                draft.unlink()
+                remove(draft)
             finally:
                 os.close(descriptor)
+
+
+@contextmanager
+def draft_folder(parent: Path) -> Iterator[Path]:
+    """A new folder to fill, its owner's alone, and then to be put in its place; gone where that did not come about.
+
+    Those that processes left which were killed go first.
+    """
+    remove_unlocked(parent.glob(f"{EXPORT_DRAFT}*"), os.O_RDONLY | os.O_DIRECTORY, rmtree)
+    with ExitStack() as held:
+        draft = parent / EXPORT_DRAFT
+        while not draft.is_dir():  # again, where somebody took it for a leftover before it was locked
+            draft = Path(mkdtemp(prefix=EXPORT_DRAFT, dir=parent))
+            with suppress(FileNotFoundError):
+                held.enter_context(locked(draft))
+        try:
+            yield draft
+        except BaseException:
+            rmtree(draft, ignore_errors=True)
+            raise
 
 
 @contextmanager
@@ -164,7 +190,7 @@ def refuse_open_to_others(path: Path, status: os.stat_result, what: str) -> None
 
 
 def sync_folder(folder: Path) -> None:
-    """What is written with a key must not outlive it: its name is durable before anything uses it."""
+    """What is written with a key must not outlive it: its name is durable before anything uses it. Also of a file."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

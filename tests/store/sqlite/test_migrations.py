@@ -231,3 +231,23 @@ def test_an_older_schema_is_not_read_where_it_cannot_be_brought_up_to_date(tmp_p
         pytest.raises(StoreVersionError, match=f"cannot be brought to {version + 1} where nothing can be written"),
     ):
         refuse_other_schema(db, str(path))
+
+
+def test_what_a_killed_migration_left_goes_with_the_next_one_and_nothing_else(tmp_path: Path, newer: None) -> None:
+    path = tmp_path / "store.db"
+    version = older(path)
+    of_others = {tmp_path / f"store.db.schema-{version}.backup.mine", tmp_path / f"other.db.schema-{version}.backup.7"}
+    for file in of_others:
+        file.write_text("")
+
+    def die_while_copying() -> None:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Path, "replace", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+            SqliteStore(str(path))
+
+    assert in_child(die_while_copying) == signal.SIGKILL
+    left = {*tmp_path.glob("store.db.schema-*.backup.*")} - of_others
+    assert left, "it was killed too early"
+    SqliteStore(str(path)).close()
+    assert {*tmp_path.glob("*.backup.*")} == of_others
+    assert (tmp_path / f"store.db.schema-{version}.backup").exists()

@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from reenact.errors import UsageError
+from reenact.errors import TooManyFiles, UsageError
 
 log = logging.getLogger("reenact.skills")
 
@@ -150,6 +150,16 @@ class Rest:
         raise TimeoutError(f"it went on for {GRACE_S:g} s after it had cancelled itself")
 
 
+def new_loop() -> asyncio.AbstractEventLoop:
+    """It takes three descriptors."""
+    try:
+        return asyncio.new_event_loop()
+    except OSError as error:
+        if error.errno not in TooManyFiles.numbers:
+            raise
+        raise TooManyFiles("no event loop can be made") from None
+
+
 def run_to_its_end(work: Coroutine[Any, Any, T]) -> T:
     """What `work` gives, in a loop of its own. A skill that stops the loop does not stop the run."""
     begun: list[asyncio.Task[T]] = []
@@ -160,7 +170,7 @@ def run_to_its_end(work: Coroutine[Any, Any, T]) -> T:
         begun.append(task)
         return await to_its_end(work)
 
-    with asyncio.Runner() as runner, Interrupts(runner.get_loop(), begun):
+    with asyncio.Runner(loop_factory=new_loop) as runner, Interrupts(runner.get_loop(), begun):
         OUR_LOOPS.add(runner.get_loop())
         try:
             return runner.run(whole())

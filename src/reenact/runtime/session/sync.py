@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.errors import UsageError
-from reenact.runtime.effects.coroutines import GRACE_S, OUR_LOOPS, leave_none_behind
+from reenact.runtime.effects.coroutines import GRACE_S, OUR_LOOPS, leave_none_behind, new_loop
 from reenact.runtime.session.plan import Document
 from reenact.runtime.session.session import Session
 from reenact.skills.skill import Skill
@@ -23,7 +23,7 @@ class LoopThread:
     """A loop of its own for a synchronous session."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_loop()
         OUR_LOOPS.add(self._loop)  # signals come to the main thread
         self._ends = False
         self._thread = threading.Thread(target=self._run, daemon=True, name="reenact-session")

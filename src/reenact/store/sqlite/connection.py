@@ -1,4 +1,4 @@
-"""One SQLite file: how it is opened, written and read, and how its errors are told."""
+"""One SQLite file: how it is opened, written, read and watched, and how its errors are told."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from sys import byteorder
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
 
-from reenact.errors import DamagedRecord, StoreBusy, StoreError, StoreUnavailable
+from reenact.errors import DamagedRecord, StoreBusy, StoreError, StoreGone, StoreUnavailable, TooManyFiles
 from reenact.store.compression import Codec
 from reenact.store.damage import NO_BLOB, blob
 from reenact.store.deltas import put_together
@@ -41,6 +43,14 @@ AGING_S = 0.05
 """After waiting this long a process asks twice as often."""
 
 
+class Reads(Protocol):
+    """Whatever a store is read through: a connection, or those of a pool."""
+
+    def query(self, sql: str, parameters: tuple[object, ...] = ()) -> list[Any]: ...
+    def unpack(self, stored: bytes) -> bytes: ...
+    def envelope(self, stored: bytes) -> bytes: ...
+
+
 class Connection:
     """A connection with what it needs for packing; used by one thread at a time."""
 
@@ -52,12 +62,13 @@ class Connection:
         self.codec = Codec()
         self.lock = threading.RLock()
         self._pid = os.getpid()
-        self._place = Path(path).absolute()  # wherever the process goes
-        self._file = None if path == ":memory:" else file_of(self._place)
+        self.files = Files(path)
         self._turnstile = Turnstile(path)
+        OPEN.add(self)
 
     def transaction(self) -> Connection:
-        """BEGIN IMMEDIATE … COMMIT, as the context that a connection is."""
+        """BEGIN IMMEDIATE … COMMIT, as the context that a connection is; StoreGone where its file is not there."""
+        self.check_files()
         return self
 
     def __enter__(self) -> sqlite3.Connection:
@@ -100,24 +111,40 @@ class Connection:
             wait_for(lambda: self.cursor.execute("BEGIN IMMEDIATE"))
 
     def close(self) -> None:
-        if self._pid != os.getpid():  # whoever held the lock is not in this process
-            self.lock = threading.RLock()
+        if self._pid != os.getpid():
+            return  # it is the parent's
         with self.lock:  # not in the middle of somebody's transaction
             self.db.close()
             self._turnstile.close()
+
+    def leave_to_the_parent(self) -> None:
+        """In a forked child."""
+        INHERITED.append(self.db)
+        self._turnstile.close()
 
     def check_process(self) -> None:
         """What SQLite remembers of its locks is wrong in a forked child, and to act on it damages the file."""
         if self._pid != os.getpid():
             raise StoreUnavailable(f"{self.path} was opened before this process was forked; open it again here")
 
-    def check_place(self) -> None:
-        """A file that was moved or replaced is written to no more: its log stays behind, and nobody else sees it."""
-        if self._file is not None and file_of(self._place) != self._file:
-            raise StoreUnavailable(
-                f"{self.path} was moved, replaced or deleted while it was in use; put the file back beside its log "
-                f"{self.path}-wal, which has the last commits"
-            )
+    def check_files(self) -> None:
+        """StoreGone where the store that was opened lies at its place no more: what is written there, nobody sees."""
+        gone = self.files.gone()
+        if gone is not None:
+            self.check_process()
+            raise StoreGone(self._save_log() if gone == "-wal" else self.files.lost(gone))
+
+    def _save_log(self) -> str:
+        """A log that was deleted is still open here: where nobody began another, its commits go into the database."""
+        if file_of(self.files.places["-wal"]) is None and self.files.gone(("",)) is None:
+            with suppress(*DATABASE_ERRORS), self.lock:
+                (busy, pages, moved) = self.db.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
+                if not busy and pages == moved:
+                    return (
+                        f"{self.path}-wal was moved or deleted while it was in use; the commits in it were saved into "
+                        f"{self.path}: end this process, then run `reenact recover`"
+                    )
+        return self.files.lost("-wal")
 
     def query(self, sql: str, parameters: tuple[object, ...] = ()) -> list[Any]:
         self.check_process()
@@ -127,46 +154,128 @@ class Connection:
             except DATABASE_ERRORS as error:
                 raise no_text(error, self.path) or translate(error, self.path) from error
 
+    def unpack(self, stored: bytes) -> bytes:
+        with self.lock:
+            return self.codec.unpack(stored)
+
     def envelope(self, stored: bytes) -> bytes:
         """An envelope as it was given, whatever rows it has to be put together from."""
-        return put_together(self.codec, blob(stored, "payloads"), self._stored)
+        with self.lock:
+            return put_together(self.codec, blob(stored, "payloads"), self._stored)
 
     def _stored(self, payload_id: int) -> bytes | None:
         rows = self.query("SELECT body FROM payloads WHERE id = ?", (payload_id,))
         return blob(rows[0][0], "payloads") if rows else None
 
 
+OPEN: WeakSet[Connection] = WeakSet()
+INHERITED: list[sqlite3.Connection] = []
+"""Of the parent of a forked child, never to be closed there: SQLite would act on locks that the child does not have."""
+
+
+def leave_all_to_the_parent() -> None:
+    for connection in list(OPEN):
+        connection.leave_to_the_parent()
+
+
+os.register_at_fork(after_in_child=leave_all_to_the_parent)
+
+WATCHED = ("", "-wal", "-shm")
+
+
+class Files:
+    """Database, log and index of an open store, each known by device and inode.
+
+    While a connection is open none of them is ever replaced: SQLite writes in place, and takes log and index away with
+    its last connection. So what is there no more, or is another file, was taken by somebody else.
+    """
+
+    def __init__(self, path: str) -> None:
+        place = Path(path).absolute()  # wherever the process goes
+        self.places = {} if path == ":memory:" else {name: f"{place}{name}" for name in WATCHED}
+        self._seen = {name: seen for name, place in self.places.items() if (seen := file_of(place)) is not None}
+
+    def gone(self, names: Sequence[str] = WATCHED) -> str | None:
+        """The first that is not what it was, by how its name ends; None while all of them are."""
+        for name in names:
+            if name in self._seen and file_of(self.places[name]) != self._seen[name]:
+                return name
+        return None
+
+    def are_those_of(self, other: Files) -> bool:
+        return self._seen == other._seen
+
+    def lost(self, name: str) -> str:
+        """What to say, and what to do next."""
+        path = self.places[""]
+        if not name:
+            return (
+                f"{path} was moved, replaced or deleted while it was in use; put the file back beside its log "
+                f"{path}-wal, which has the last commits, or restore a backup; then run `reenact recover`"
+            )
+        what = "has commits that the database does not have yet" if name == "-wal" else "keeps its writers apart"
+        return (
+            f"{path}{name} was moved, replaced or deleted while it was in use, and {what}: end the processes that use "
+            f"{path}, put the file back where it was moved, then run `reenact recover`"
+        )
+
+
 def open_database(path: str) -> sqlite3.Connection:
+    """To write, made if it is not there."""
     if path != ":memory:":
         prepare_folder(path)
         refuse_lone_log(path)
+        refuse_taken_log(path)
         make_private(path)
+    return opened(path, path, set_up)
+
+
+def open_beside(path: str) -> sqlite3.Connection:
+    """To read what another connection of this process has open, and keeps open; nothing is made."""
+    return opened(path, f"{Path(path).absolute().as_uri()}?mode=rw", set_up_to_read)
+
+
+def opened(path: str, name: str, prepare: Callable[[sqlite3.Connection, str], None]) -> sqlite3.Connection:
     try:
         db = sqlite3.connect(
-            path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=64
-        )
+            name, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=64,
+            uri=name != path,
+        )  # fmt: skip
     except sqlite3.Error as error:
         raise translate(error, path) from error
     try:
         # SQLite waits for most of it, but not for somebody who waits for us: where two turn on the log of a new file,
         # one of them has to begin again.
-        wait_for(lambda: set_up(db, path))
+        wait_for(lambda: prepare(db, path))
     except BaseException as error:
         db.close()
         if isinstance(error, DATABASE_ERRORS):
             raise translate(error, path) from error
+        if isinstance(error, OSError) and error.errno in TooManyFiles.numbers:
+            raise TooManyFiles(path) from error
         raise
     return db
 
 
 def set_up(db: sqlite3.Connection, path: str) -> None:
     refuse_foreign(db, path)
-    db.execute("PRAGMA journal_mode = WAL")
+    (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal" and path != ":memory:":  # also one that somebody switched off by hand is on again
+        raise StoreUnavailable(
+            f"{path} cannot keep a write-ahead log (journal_mode stays {mode}), without which nothing is durable in "
+            "order: keep it on a local disk, and end what else has it open"
+        )
     db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA secure_delete = ON")  # an erased value leaves no bytes behind in free pages
     db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     migrate(db, path)
     db.execute("PRAGMA busy_timeout = 0")  # from here on we wait ourselves
+
+
+def set_up_to_read(db: sqlite3.Connection, _path: str) -> None:
+    db.execute("PRAGMA query_only = ON")
+    db.execute("PRAGMA user_version").fetchone()  # SQLite opens a file only when it is asked for something in it
+    db.execute("PRAGMA busy_timeout = 0")
 
 
 def size_of(path: str) -> int:
@@ -177,10 +286,10 @@ def size_of(path: str) -> int:
         return 0
 
 
-def file_of(path: Path) -> tuple[int, int] | None:
+def file_of(path: str) -> tuple[int, int] | None:
     """By which a file is known whatever it is called; None where there is none."""
     try:
-        status = path.stat()
+        status = os.stat(path)  # noqa: PTH116  # asked four times a second
     except OSError:
         return None
     return status.st_dev, status.st_ino
@@ -194,6 +303,26 @@ def refuse_lone_log(path: str) -> None:
             f"{path} is gone, and {log}, which has its last commits, is still there: put the file back beside it, or "
             "move the log away to begin a new store"
         )
+
+
+def refuse_taken_log(path: str) -> None:
+    """An index without its log says whether commits lay there that the database does not have.
+
+    SQLite takes the index away before the log, so the two that were left by a crash are both there.
+    """
+    log, index = Path(f"{path}-wal"), Path(f"{path}-shm")
+    for _ in range(2):  # a process may be opening it
+        if log.exists() or size_of(str(index)) == 0:
+            return
+        time.sleep(LONGEST_PAUSE_S)
+    with suppress(OSError):
+        header = index.read_bytes()[:100]
+        is_filled, in_log, in_database = header[12:13], *(header[at : at + 4] for at in (16, 96))
+        if is_filled == b"\1" and int.from_bytes(in_log, byteorder) > int.from_bytes(in_database, byteorder):
+            raise StoreUnavailable(
+                f"{log} was taken away, and with it the last commits of {path}: put it back, or restore a backup; "
+                f"where neither can be had, move {index} away, and runs may send again what they had sent"
+            )
 
 
 def make_private(path: str) -> None:
@@ -257,6 +386,19 @@ def is_only_readable(path: str) -> bool:
     return os.access(path, os.R_OK) and not os.access(Path(path).absolute().parent, os.W_OK)
 
 
+def no_file_can_be_opened() -> bool:
+    """Of the three that SQLite opens one after the other."""
+    opened: list[int] = []
+    try:
+        opened.extend(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) for _ in range(3))
+    except OSError:
+        return True
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    return False
+
+
 def is_on_a_full_disk(path: str) -> bool:
     try:
         return shutil.disk_usage(Path(path).absolute().parent).free < LEAST_ROOM
@@ -277,6 +419,8 @@ def translate(error: sqlite3.Error | UnicodeDecodeError, path: str) -> StoreErro
         name = "SQLITE_CORRUPT"
     elif is_busy(error):
         return StoreBusy(f"{path} was busy for {BUSY_TIMEOUT_S:.0f} s; another process holds it; try again")
+    if name.startswith(("SQLITE_CANTOPEN", "SQLITE_IOERR")) and no_file_can_be_opened():
+        return TooManyFiles(path)
     if name.startswith("SQLITE_CANTOPEN") and is_only_readable(path):
         name = "SQLITE_READONLY"
     if name.startswith("SQLITE_IOERR") and is_on_a_full_disk(path):

@@ -13,7 +13,7 @@ from reenact.store.base import LEASE_MS, PAYLOAD_BITS, Lease, OpenRun
 from reenact.store.compression import Codec
 from reenact.store.damage import refuse_cut_tail, refuse_other_body
 from reenact.store.owner import is_out_of_sight, owner_is_gone
-from reenact.store.sqlite.connection import Connection
+from reenact.store.sqlite.connection import Connection, Reads
 from reenact.values.clock import Clock
 
 OPEN_RUN = f"run_id, kind, status, owner, expires_ms, token FROM runs WHERE status NOT IN {ENDED}"
@@ -52,7 +52,6 @@ def acquire(writer: Connection, run_id: str, owner: str, clock: Clock, check_hea
 def renew(writer: Connection, leases: list[Lease], clock: Clock) -> list[Lease]:
     """Those that still hold, with their new ends."""
     kept = []
-    writer.check_place()
     with writer.transaction() as db:
         expires = clock.now_ms() + LEASE_MS
         for lease in leases:
@@ -75,7 +74,7 @@ def release(writer: Connection, lease: Lease, status: RunStatus | None) -> None:
         )
 
 
-def unattended(reader: Connection, now_ms: int) -> frozenset[str]:
+def unattended(reader: Reads, now_ms: int) -> frozenset[str]:
     """Ids of runs in status `running` whose lease was given back or has lapsed, or whose owner is gone."""
     rows = reader.query("SELECT run_id, owner, expires_ms FROM runs WHERE status = 'running'")
     return frozenset(
@@ -83,7 +82,7 @@ def unattended(reader: Connection, now_ms: int) -> frozenset[str]:
     )
 
 
-def open_run(reader: Connection, run_id: str) -> OpenRun | None:
+def open_run(reader: Reads, run_id: str) -> OpenRun | None:
     rows = reader.query(f"SELECT {OPEN_RUN} AND run_id = ?", (run_id,))
     return OpenRun(*rows[0]) if rows else None
 

@@ -6,18 +6,25 @@ A store of a newer schema is refused, and so is a database of something else.
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import stat
 from contextlib import closing
+from functools import cache
+from glob import escape
 from importlib.resources import files
 from pathlib import Path
 
 from reenact.errors import StoreUnavailable, StoreVersionError
+from reenact.store.private_file import sync_folder
 
 APPLICATION_ID = 0x5265656E
 """By which a file says that it is a store."""
+DRAFT = re.compile(r"\.schema-\d+\.backup\.\d+(-journal|-wal|-shm)?")
+"""How the name of a backup in the making goes on behind that of the store."""
 
 
+@cache
 def migrations() -> list[tuple[int, str]]:
     """(number, SQL), in order."""
     found = [
@@ -106,15 +113,25 @@ def statements(script: str) -> list[str]:
     return found
 
 
+def sweep_drafts(path: str) -> None:
+    """Copies that processes left which were killed: whoever migrates does so alone."""
+    place = Path(path)
+    for file in place.parent.glob(f"{escape(place.name)}.schema-*"):
+        if DRAFT.fullmatch(file.name.removeprefix(place.name)):
+            file.unlink(missing_ok=True)
+
+
 def back_up(path: str, target: Path) -> None:
-    """A whole copy, readable by whoever may read the store, or none at all."""
+    """A whole copy, durable, readable by whoever may read the store, or none at all. Inside the one migration."""
     fresh = target.with_name(f"{target.name}.{os.getpid()}")
     try:
-        fresh.unlink(missing_ok=True)
+        sweep_drafts(path)
         os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL, stat.S_IMODE(Path(path).stat().st_mode)))
         with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(fresh)) as copy:
             source.backup(copy)
+        sync_folder(fresh)
         fresh.replace(target)
+        sync_folder(target.parent)
     except OSError as error:
         raise StoreUnavailable(f"the backup {target} cannot be written: {error.strerror}") from None
     finally:

@@ -8,16 +8,19 @@ holds nothing, and looked after while reading.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from reenact.errors import ChecksumMismatch, StoreUnavailable, StoreVersionError
+from reenact.store.naming import part, read_lines
 from reenact.store.sqlite.connection import (
     BUSY_TIMEOUT_S,
     DATABASE_ERRORS,
     Connection,
     refuse_folder,
     refuse_lone_log,
+    refuse_taken_log,
     size_of,
     translate,
 )
@@ -69,6 +72,7 @@ def open_untouched(path: str) -> tuple[Connection, tuple[Alteration, ...]]:
     """
     refuse_folder(path)
     refuse_lone_log(path)
+    refuse_taken_log(path)
     db, is_still = open_read_only(path)
     try:
         db.execute("PRAGMA query_only = ON")
@@ -142,6 +146,39 @@ def probed(path: str, mode: str) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+def unkept_steps(writer: Connection, run_id: str, traces: Collection[str]) -> list[str]:
+    """Steps of a run that were sent, and of whose effects no commit tells that others could read."""
+    rows = writer.query("SELECT run_no FROM runs WHERE run_id = ?", (run_id,))
+    low = rows[0][0] << 24 if rows else 0
+    kept, place = low + kept_commits(writer, run_id), (low, low + (1 << 24))
+    sent: dict[object, None] = {}
+    ended: set[object] = set()
+    for row_id, packed in writer.query("SELECT id, body FROM commits WHERE id > ? AND id < ? ORDER BY id", place):
+        for line in read_lines(writer.unpack(packed)):
+            if row_id <= kept and part(line, "artifact").get("schema_id") == "talos.tga.tool_effect":
+                ended.add(line["artifact"].get("trace_id"))
+            elif row_id > kept and line.get("kind") == "attempt":
+                sent[part(line, "attempt").get("trace_id")] = None
+    named = dict(writer.query("SELECT trace_id, step_id FROM traces WHERE id >= ? AND id < ?", place))
+    return [str(named.get(trace, trace)) for trace in dict.fromkeys((*sent, *traces)) if trace not in ended]
+
+
+def kept_commits(writer: Connection, run_id: str) -> int:
+    """The number of the last commit of a run that lies where the store was opened."""
+    gone = writer.files.gone(("", "-wal"))
+    try:
+        db = writer.db if gone is None else probed(writer.path, "mode=ro&immutable=1")
+        row = db.execute(
+            "SELECT max(id) & 16777215 FROM commits WHERE id >> 24 = (SELECT run_no FROM runs WHERE run_id = ?)",
+            (run_id,),
+        ).fetchone()
+        if gone is not None:
+            db.close()
+    except DATABASE_ERRORS:
+        return 0  # no store, or none that could be read
+    return int(row[0] or 0)
 
 
 def refuse_unreadable(db: sqlite3.Connection, path: str) -> int:

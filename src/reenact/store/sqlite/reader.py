@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -17,10 +16,11 @@ from reenact.store.keys.here import KeysHere
 from reenact.store.location import OwnFiles, sqlite_path
 from reenact.store.signing import SigningKey, check_head, checked_frontier
 from reenact.store.sqlite import leases, money, votes
-from reenact.store.sqlite.connection import Connection
+from reenact.store.sqlite.connection import Connection, Reads
 from reenact.store.sqlite.evidence.evidence import NAMED, SqliteEvidence, copy_of, open_evidence
 from reenact.store.sqlite.key_values import KeyValues
-from reenact.store.sqlite.read_only import open_to_read
+from reenact.store.sqlite.pool import Readers
+from reenact.store.sqlite.read_only import open_to_read, unkept_steps
 from reenact.store.sqlite.signed import heads
 from reenact.store.sqlite.signed.key_history import KeyTable
 from reenact.values.clock import Clock, SystemClock
@@ -48,11 +48,9 @@ class SqliteReader:
         self.url = "sqlite:///" + path
         self.in_memory = path == ":memory:"
         self.clock: Clock = clock or SystemClock()
-        self._connect = open_to_read if to_read else Connection
         self._to_read = to_read
-        self._writer = self._connect(path)
-        self._local = threading.local()
-        self._readers: list[Connection] = []
+        self._writer = open_to_read(path) if to_read else Connection(path)
+        self._readers = Readers(self._writer, open_to_read if to_read else None)
         self.store_id, self.key_secret = self._identify()
         here = KeysHere(None if self.in_memory else Path(path))
         self.key_table: KeyKeeper = KeyTable(self._writer, self.store_id, here, self.clock)
@@ -123,13 +121,13 @@ class SqliteReader:
             kid = mac[:8].hex() if isinstance(mac, bytes) else ""
             if (mac is None and row_id >> 24 < self._strict_from) or (kid and self.key_of(kid) is None):
                 continue  # of before, or of a key that is not here: `verify` tells of both
-            body = self._reader().codec.unpack(blob(packed, f"run {run_id}, commit {row_id - low}"))
+            body = self._reader().unpack(blob(packed, f"run {run_id}, commit {row_id - low}"))
             self.check_head(run_id, row_id - low, sha256(body).hexdigest(), mac)
 
     def _checked(self, run_id: str, row_id: int, packed: object, mac: object) -> bytes:
         """The body of a commit, as it was written."""
         n = row_id & 0xFFFFFF
-        body = self._reader().codec.unpack(blob(packed, f"run {run_id}, commit {n}"))
+        body = self._reader().unpack(blob(packed, f"run {run_id}, commit {n}"))
         if run_id in self._authenticated:
             self.check_head(run_id, n, sha256(body).hexdigest(), mac)
         return body
@@ -151,16 +149,16 @@ class SqliteReader:
         """The canonical records of what was erased, in the order of their chain."""
         return [bytes(row[0]) for row in self._reader().query("SELECT body FROM erasures ORDER BY id")]
 
-    def _reader(self) -> Connection:
-        """A connection of this thread, so that reading never waits for a writer."""
-        if self.path == ":memory:":
-            return self._writer
-        reader: Connection | None = getattr(self._local, "reader", None)
-        if reader is None:
-            reader = self._connect(self.path)
-            self._local.reader = reader
-            self._readers.append(reader)
-        return reader
+    def _reader(self) -> Reads:
+        """So that reading never waits for a writer."""
+        return self._writer if self.in_memory else self._readers
+
+    def unkept(self, run_id: str, traces: Collection[str]) -> list[str]:
+        """Ids of steps that were sent, and whose record lies nowhere that anybody could read: see `StoreGone`.
+
+        Those of commits that are gone with their file, and `traces`, which were not committed.
+        """
+        return unkept_steps(self._writer, run_id, traces)
 
     # -- runs and their journals -----------------------------------------------------------------------------------
 
@@ -234,7 +232,7 @@ class SqliteReader:
         ):
             for row_id, body, mac in rows:
                 if unchecked:
-                    yield reader.codec.unpack(blob(body, f"run {run_id}, commit {row_id - base}"))
+                    yield reader.unpack(blob(body, f"run {run_id}, commit {row_id - base}"))
                 else:
                     yield self._checked(run_id, row_id, body, mac)
                 last = row_id
@@ -362,6 +360,5 @@ class SqliteReader:
             return copy_of(self._writer.db, self.key_of)
 
     def close(self) -> None:
-        for connection in (self._writer, *self._readers):
-            connection.close()
-        self._readers.clear()
+        self._readers.close()
+        self._writer.close()

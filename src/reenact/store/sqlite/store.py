@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 
 from reenact.contracts.records import RunStatus
@@ -15,6 +16,9 @@ from reenact.store.sqlite.erasing import empty_log, erase
 from reenact.store.sqlite.reader import SqliteReader
 from reenact.values.clock import Clock
 
+WATCH_S = 0.25
+"""How long the files of a store may be gone before nothing more is sent on their word."""
+
 
 class SqliteStore(SqliteReader):
     """`reenact.store.base.Store` on one file. Safe to use from several threads and processes.
@@ -24,7 +28,19 @@ class SqliteStore(SqliteReader):
 
     def __init__(self, url: str | None = None, *, clock: Clock | None = None, to_read: bool = False) -> None:
         super().__init__(url, clock=clock, to_read=to_read)
+        self._look_at = math.inf if self.in_memory or to_read else -math.inf
+        """From when on, on the monotonic clock, its files are looked after again."""
         self._appender = Appender(self._writer, self.clock, self.store_id, lambda: self.signing_key, self.key_of)
+
+    def watch(self) -> None:
+        """StoreGone where the files of the store are there no more: asked before all that is sent, and all too often.
+
+        So they are looked after only now and then. Whatever ends or gives back a run looks at once.
+        """
+        now = self.clock.monotonic()
+        if now >= self._look_at:
+            self._writer.check_files()
+            self._look_at = now + WATCH_S
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -34,8 +50,12 @@ class SqliteStore(SqliteReader):
             self._prepare_key()
         if lease is None:
             self.authenticate(unit.run_id)
+        self.watch()
         with self._writer:
-            return self._appender.append(unit, lease, owner)
+            appended = self._appender.append(unit, lease, owner)
+        if unit.seal is not None:
+            self._writer.check_files()
+        return appended
 
     def append_many(self, units: list[tuple[Unit, Lease | None, str]]) -> list[Appended | Exception]:
         """Several runs in one transaction. A unit that is refused is taken out; the others are not rolled back."""
@@ -45,6 +65,7 @@ class SqliteStore(SqliteReader):
         for unit, lease, _ in units:
             if lease is None:
                 self.authenticate(unit.run_id)
+        self.watch()
         db = self._writer.cursor
         with self._writer:
             for unit, lease, owner in units:
@@ -58,6 +79,8 @@ class SqliteStore(SqliteReader):
                     db.execute("ROLLBACK TO unit")
                     results.append(translate(refused, self.path))
                 db.execute("RELEASE unit")
+        if any(unit.seal is not None for unit, _, _ in units):
+            self._writer.check_files()
         return results
 
     def _prepare_key(self) -> None:

@@ -10,7 +10,7 @@ from reenact.contracts.records import ENDED
 from reenact.errors import RunNotFound
 from reenact.store.keys import ballots
 from reenact.store.signing import SigningKey
-from reenact.store.sqlite.connection import Connection
+from reenact.store.sqlite.connection import Connection, Reads
 
 
 def put_in(
@@ -34,7 +34,7 @@ def put_in(
         return cursor.rowcount == 1
 
 
-def of_run(reader: Connection, run_id: str) -> dict[str, bytes]:
+def of_run(reader: Reads, run_id: str) -> dict[str, bytes]:
     """By trace id."""
     rows = reader.query(
         "SELECT CAST(b.trace_id AS BLOB), CAST(b.body AS BLOB) FROM ballots b JOIN runs r ON r.run_no = b.run_no "
