@@ -61,7 +61,7 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
     "UTF-16 read as bytes": lambda text: text.encode("utf-16-le").decode("latin-1"),
     "Python's repr of bytes": lambda text: repr(text.encode()),
     "base64, seven columns": lambda text: folded(base64.b64encode(text.encode()).decode(), 7),
-    "base64, seven columns, indented": lambda text: folded(base64.b64encode(b"x" + text.encode()).decode(), 7, "\r\n    "),
+    "base64, indented": lambda text: folded(base64.b64encode(b"x" + text.encode()).decode(), 7, "\r\n    "),
     "base64, soft breaks": lambda text: folded(base64.urlsafe_b64encode(text.encode()).decode(), 9, "=\r\n"),
     "base64, folded, in JSON": lambda text: json.dumps(folded(base64.b64encode(text.encode()).decode(), 5)),
     "base64 of gzip": lambda text: base64.b64encode(gzip.compress(b"found: " + text.encode(), mtime=0)).decode(),
