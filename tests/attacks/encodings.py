@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import html
 import json
 import re
+import unicodedata
 from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
@@ -58,4 +60,25 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
     "quoted-printable": quoted_printable,
     "UTF-16 read as bytes": lambda text: text.encode("utf-16-le").decode("latin-1"),
     "Python's repr of bytes": lambda text: repr(text.encode()),
+    "base64, seven columns": lambda text: folded(base64.b64encode(text.encode()).decode(), 7),
+    "base64, indented": lambda text: folded(base64.b64encode(b"x" + text.encode()).decode(), 7, "\r\n    "),
+    "base64, soft breaks": lambda text: folded(base64.urlsafe_b64encode(text.encode()).decode(), 9, "=\r\n"),
+    "base64, folded, in JSON": lambda text: json.dumps(folded(base64.b64encode(text.encode()).decode(), 5)),
+    "base64 of gzip": lambda text: base64.b64encode(gzip.compress(b"found: " + text.encode(), mtime=0)).decode(),
+    "base64 of latin-1": lambda text: base64.b64encode(text.encode("latin-1")).decode(),
+    "base32": lambda text: base64.b32encode(text.encode()).decode(),
+    "base32, small, two bytes in": lambda text: base64.b32encode(b"xx" + text.encode()).decode().rstrip("=").lower(),
+    "base32, folded": lambda text: folded(base64.b32encode(text.encode()).decode(), 11),
+    "octal": lambda text: "".join(f"\\{byte:03o}" for byte in text.encode()),
+    "octal, a zero first": lambda text: "".join(f"\\0{byte:03o}" for byte in text.encode()),
+    "braces": lambda text: "".join(f"\\u{{{ord(char):x}}}" for char in text),
+    "Python's long escapes": lambda text: "".join(f"\\U{ord(char):08x}" for char in text),
+    "the old escape()": lambda text: "".join(f"%u{ord(char):04x}" for char in text),
+    "percent, latin-1": lambda text: quote(text, safe="", encoding="latin-1"),
+    "a list of bytes": lambda text: json.dumps(list(text.encode())),
+    "a list of bytes, spread": lambda text: json.dumps(list(text.encode()), indent=4),
+    "a list of bytes in hex": lambda text: ", ".join(f"0x{byte:02X}" for byte in text.encode()),
+    "accents apart": lambda text: unicodedata.normalize("NFD", text),
+    "bytes shown as characters": lambda text: text.encode().decode("latin-1"),
+    "folded": lambda text: folded(text, 5, "\r\n "),
 }  # fmt: skip

@@ -10,16 +10,19 @@ from contextlib import closing
 from hashlib import blake2b, sha256
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from reenact import Runtime, SkillContext, skill
+from reenact.cli.commands.evidence.erase import KEYS_STAY
 from reenact.errors import ReenactError
 from reenact.record.erase import erase
 from reenact.record.export import export_run
 from reenact.store.checks.verification import verify_run
 from reenact.store.compression import Codec
 from reenact.values.canonical import canonicalize
+from tests.cli.harness import Command
 
 PIN = "4711"
 CARD = "card-of-ada"
@@ -63,7 +66,8 @@ class Loot:
 
     def tells(self, pin: str) -> bool:
         """Whether anything in the files confirms a guess."""
-        if any(pin.encode() in part and CARD.encode() in part for part in self.raw):
+        beside = re.compile(rb"%b.{1,20}%b" % (CARD.encode(), pin.encode()), re.DOTALL)
+        if any(beside.search(part) for part in self.raw):
             return True
         arguments = {"card": CARD, "pin": pin}
         texts = [canonicalize(f"{CARD}: {pin} is {word}") for word in ("right", "set")]
@@ -85,6 +89,11 @@ class Loot:
             or blake2b(text, key=salt, digest_size=16).hexdigest().encode() in self.digests
             for salt in self.salts
         )
+
+    def has_caller_key(self, key: str) -> bool:
+        """A caller's is made of the store's secret alone."""
+        said = (canonicalize(["caller", "local", skill_id, key]) for skill_id in SKILL_IDS)
+        return any(hmac.digest(self.secret, text, "sha256").hex().encode() in self.digests for text in said)
 
     def has_step_key(self, content: bytes) -> bool:
         """A step's own key is made of the store's secret, which is there, and of the run's salt."""
@@ -176,3 +185,73 @@ def test_the_digest_beside_a_key_goes_with_its_call(tmp_path: Path) -> None:
     erase(runtime.store, run_id, "keyed", who="ada", reason="asked to")
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT count(request_digest) FROM idempotency").fetchone() == (0,)
+
+
+# -- a PIN in each of the places that one may stand in -----------------------------------------------------------------
+
+
+@skill("refuse_pin", version="1.0.0", tool_class="read")
+def refuse_pin(card: str) -> str:
+    raise ValueError(f"{card}: {PIN} is wrong")
+
+
+@skill("tell_pin", version="1.0.0", tool_class="read")
+def tell_pin(card: str) -> str:
+    return f"{card}: {PIN} is right"
+
+
+def by_arguments(session: Any) -> None:
+    session.call("check_pin", {"card": CARD, "pin": PIN}, step_id="check")
+
+
+def by_output(session: Any) -> None:
+    session.call("tell_pin", {"card": CARD}, step_id="check")
+
+
+def by_error(session: Any) -> None:
+    session.call("refuse_pin", {"card": CARD}, step_id="check")
+
+
+def by_key(session: Any) -> None:
+    session.call("set_pin", {"card": CARD, "pin": "none"}, step_id="check", idempotency_key=f"{CARD}: {PIN}")
+
+
+STAYS_AS_THE_PAGE_SAYS = {
+    by_arguments: (["step"], []),
+    by_output: (["step"], []),
+    by_error: (["step"], []),
+    by_key: (["caller"], ["caller"]),
+}
+"""What is said of the keys after the erasure of the step, and of the run."""
+CONFIRMED = {by_arguments: (True, False), by_output: (False, False), by_error: (False, False), by_key: (True, True)}
+"""Whether the right guess is confirmed by anything then."""
+
+
+@pytest.mark.parametrize("place", CONFIRMED)
+def test_what_is_confirmed_after_an_erasure_is_what_the_command_and_the_page_say(
+    tmp_path: Path, place: Callable[[Any], None]
+) -> None:
+    path = tmp_path / "store.db"
+    runtime = Runtime(str(path), skills=(*SKILLS, refuse_pin, tell_pin))
+    with runtime.session(agent_id="a", id="pins") as session:
+        place(session)
+    run_id = session.run_id
+    runtime.close()
+    assert tells(Loot(path)), "the control: what is there can be found"
+    command = Command(tmp_path)
+    for step_id, said, confirmed in zip((["check"], []), STAYS_AS_THE_PAGE_SAYS[place], CONFIRMED[place], strict=True):
+        done = command("erase", run_id, *step_id, "--reason", "asked to", "--yes", "--json")
+        assert done.json["keys_stay"] == said
+        assert tells(Loot(path)) == confirmed
+        again = command("erase", run_id, *step_id, "--reason", "asked to", "--yes")
+        assert [line for line in again.out.splitlines() if "test guesses" in line] == [KEYS_STAY[each] for each in said]
+
+
+def tells(loot: Loot) -> bool:
+    """The right guess is confirmed, and a wrong one is not."""
+    assert not any(one_tells(loot, pin) for pin in ("0815", "4712"))
+    return one_tells(loot, PIN)
+
+
+def one_tells(loot: Loot, pin: str) -> bool:
+    return loot.tells(pin) or loot.has_caller_key(f"{CARD}: {pin}")

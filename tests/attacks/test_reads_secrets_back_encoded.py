@@ -12,6 +12,7 @@ from reenact import skill
 from reenact.errors import PlanError
 from reenact.policy.redaction import REDACTED, SecretRules
 from reenact.policy.secrets.parts import parts_of
+from reenact.runtime.effects.reports import LONGEST_HEARD, LONGEST_TEXT
 from reenact.values.canonical import canonicalize
 from tests.attacks.encodings import ENCODINGS
 from tests.runtime.running import Bench, outcome_of, step
@@ -186,3 +187,20 @@ def test_one_that_is_written_wrongly_starts_no_run(tmp_path: Path, mark: dict[st
     with pytest.raises(PlanError, match=r"plan: \$\.steps\[0\]\.parameters.*headers.*authorization"):
         bench.run(step(send, {"headers": {"authorization": mark}}))
     assert bench.store.runs() == []
+
+
+# -- a message that ends inside a secret -------------------------------------------------------------------------------
+
+
+@skill("fail", version="1.0.0", tool_class="read")
+def fail(token: str, before: int) -> None:
+    raise ValueError("x " * (before // 2) + token + " and more" * 9)
+
+
+@pytest.mark.parametrize("before", [LONGEST_TEXT - 10, LONGEST_HEARD - 10])
+def test_a_message_is_cut_after_secrets_are_taken_out_of_it(tmp_path: Path, before: int) -> None:
+    """Where it is cut in the middle of one, what is left of it would not be known."""
+    bench = Bench(tmp_path, fail, secrets={"SHOP": "tok-4f9a-very-secret"})
+    result = bench.run(step(fail, {"token": {"$secret": "SHOP"}, "before": before}))
+    assert "tok-4f" not in str(result.outcomes)
+    assert len(outcome_of(result).message) <= LONGEST_TEXT

@@ -25,7 +25,10 @@ WORST = [
     "Bearer ", "bearer a", "token", "token=", "token: \\", 'token\\\\\\"', "password='", "api_", "cookie:", "cookie : ",
     "authorization: a ", "\\", "\\u", "\\u00", "\\x4", "%", "%4", "%41", "&", "&#", "&#x4", "&amp", "=", "=4", "=41",
     "=\r", "=\r\n", "\0", "QUJD", "QUJDQUJD\n", "QUJDQUJD\r\n\t", "4a", "4a:", "4a \n", "0x4a", "A_",
-    "A", "a", " ", "\n", '"', "é",
+    "\\163", "\\01", "\\u{7", "\\u{73}", "\\x{73}", "\\U0000", "%u00", "%u0073", "115, ", "115,\n    ", "1;",
+    "0x4a, ", "4a4a4a, x", "MFRGGZDF\n", "MFRGGZDFMZTWQ2LKNNWG23TPOBYXE43U ", "\\%41&amp;=41\0",
+    "%2541&amp;amp;\\\\u0041",
+    "=\r\n  =4", "H4sIAAAAAAAC/0tMSgYAwkEkNQMAAAA ", "eJwDAAAAAAE ", '"a","b",', "A", "a", " ", "\n", '"', "é",
 ]  # fmt: skip
 
 

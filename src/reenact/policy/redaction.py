@@ -13,8 +13,8 @@ from typing import Final
 
 from reenact.contracts.references import SCALARS, is_encrypted, is_secret
 from reenact.errors import UsageError
-from reenact.policy.secrets import decoding, patterns
-from reenact.policy.secrets.decoding import MARKS, Needles, forms
+from reenact.policy.secrets import decoding, patterns, runs
+from reenact.policy.secrets.decoding import LONG_WORD, ODD, WORDS, Needles, is_marked
 from reenact.policy.secrets.parts import SHORTEST_KNOWN, parts_of
 from reenact.policy.secrets.patterns import (
     GIVEN,
@@ -30,6 +30,7 @@ from reenact.policy.secrets.patterns import (
     search,
     secret_spans,
 )
+from reenact.policy.secrets.runs import forms, spellings
 from reenact.values.canonical import canonicalize
 
 REDACTED: Final = "[redacted]"
@@ -38,7 +39,7 @@ SHORTEST_WHOLE: Final = 4
 
 PLAIN_TEXT: Final = re.compile(r"[ !#-\[\]-~]*+")
 """What JSON writes as it is."""
-PATTERNS: Final = (*patterns.PATTERNS, *decoding.PATTERNS, PLAIN_TEXT)
+PATTERNS: Final = (*patterns.PATTERNS, *decoding.PATTERNS, *runs.PATTERNS, PLAIN_TEXT)
 """Every pattern that redaction puts to foreign text."""
 JSON_TYPES: Final = ("string", "number", "integer", "boolean", "array", "object", "null")
 TYPE_KEYWORDS: Final = frozenset(
@@ -63,11 +64,10 @@ class SecretRules:
         self._pointers = frozenset(field for field in fields if field.startswith("/"))
         parts = frozenset(part for secret in known for part in parts_of(secret))
         self._whole = parts | {secret for secret in known if len(secret) >= SHORTEST_WHOLE}
-        self._forms = tuple(sorted({form for part in parts for form in forms(part)}, key=longest_first))
-        known_bytes = {text_bytes(text) for text in (*self._whole, *self._forms)}
-        self._known_bytes = tuple(
-            form for form in sorted(known_bytes) if MARKS.search(form) is None
-        )  # the others are marked
+        written = {spelling for part in parts for spelling in spellings(part)}
+        known_bytes = {text_bytes(text) for text in (*self._whole, *(form for text in written for form in forms(text)))}
+        self._known_bytes = tuple(form for form in sorted(known_bytes) if not is_marked(form))
+        """What a quick look has to look for; all else is marked."""
         self._needles = Needles(parts) if parts else None
         self._judged: dict[tuple[str, ...], bool] = {}
 
@@ -81,7 +81,12 @@ class SecretRules:
             return self._passes_long(value, content)
         if self._pointers or (RARE.search(content) is not None and SUSPECT.search(content) is not None):
             return False
-        if self._whole and (MARKS.search(content) is not None or any(known in content for known in self._known_bytes)):
+        if self._whole and (
+            b"\\" in content
+            or LONG_WORD in content.translate(WORDS)
+            or ODD.search(content) is not None
+            or any(known in content for known in self._known_bytes)
+        ):
             return False
         may_be_given = b"=" in content or b"\\" in content or content.count(b":") != content.count(b'":')
         if may_be_given and GIVEN.search(content) is not None and NAMED.search(content) is not None:
@@ -96,7 +101,7 @@ class SecretRules:
             pause()
             if known in content:
                 return False
-        if self._whole and search(MARKS, content):
+        if self._whole and (b"\\" in content or LONG_WORD in content.translate(WORDS) or search(ODD, content)):
             return False
         return type(value) is str or not self._has_secret_name(value)
 
@@ -135,6 +140,8 @@ class SecretRules:
         if isinstance(value, dict):
             return self._apply_dict(value, replace, path, whole=whole)
         if isinstance(value, list | tuple):
+            if self._is_spelt(value):
+                return replace(value)
             items = [self.apply(item, replace, f"{path}/{index}", whole=whole) for index, item in enumerate(value)]
             pause()
             return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
@@ -168,21 +175,16 @@ class SecretRules:
         left = self.take_out_shapes(self.take_out_known(text))
         return replace(text) if whole and left is not text else left
 
+    def _is_spelt(self, items: list[object] | tuple[object, ...]) -> bool:
+        """Whether a list is a secret, byte by byte or character by character."""
+        return self._needles is not None and self._needles.are_spelt(items)
+
     def take_out_known(self, text: str) -> str:
         """The text without the secrets that were handed out, in any of their forms and encodings."""
         if self._needles is None or len(text) < SHORTEST_KNOWN:
             return text
         # All of them in the text as it came: one that is taken out first would leave what is left of a longer one.
-        is_long = len(text) > PIECE
-        spans: list[tuple[int, int]] = []
-        for form in self._forms:
-            if is_long:
-                pause()
-            at = text.find(form)
-            while at >= 0:
-                spans.append((at, at + len(form)))
-                at = text.find(form, at + len(form))
-        spans += self._needles.spans(text)
+        spans = self._needles.spans(text)
         return without(text, spans) if spans else text
 
     def take_out_shapes(self, text: str) -> str:
@@ -203,6 +205,8 @@ class SecretRules:
             same = all(pairs.get(key, pairs) is item for key, item in value.items())
             return value if same else pairs
         if isinstance(value, list | tuple):
+            if self._is_spelt(value):
+                return REDACTED
             items = [self.without_known(item) for item in value]
             return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
         return REDACTED if type(value) is int and str(value) in self._whole else value
@@ -230,6 +234,8 @@ class SecretRules:
             elif self.apply(value, as_mark) is not value:
                 yield path or "/"
         elif isinstance(value, list | tuple):
+            if self._is_spelt(value):
+                yield path or "/"
             for index, item in enumerate(value):
                 yield from self._find(item, f"{path}/{index}")
         elif self.apply(value, as_mark) is not value or (isinstance(value, str) and REDACTED in value):
@@ -311,10 +317,6 @@ def describes_type(value: object) -> bool:
         return False
     choice = value.get("anyOf")
     return all(map(describes_type, choice)) if isinstance(choice, list) else value.get("type") in JSON_TYPES
-
-
-def longest_first(form: str) -> tuple[int, str]:
-    return -len(form), form
 
 
 def text_bytes(text: str) -> bytes:

@@ -25,6 +25,8 @@ class Named:
         self.by_run: set[str] = set()
         self.step_of: dict[str, str] = {}
         self.open: set[str] = set()
+        self.key_sources: dict[str, str] = {}
+        """What the key of a call was made of, by trace: `caller`, `step` or, in older runs, `trace`."""
         self._about: dict[str, set[str]] = {}
         fold = RunFold(run_id)
         fold.on_finish = self._finished
@@ -40,6 +42,7 @@ class Named:
     def _finished(self, trace: TraceFold) -> None:
         self.by_trace[trace.trace_id] = set(named_by(trace))
         self.step_of[trace.trace_id] = trace.step_id
+        self.key_sources[trace.trace_id] = str(trace.meta("idempotency_source"))
 
     def _of_run(self, line: Line) -> None:
         if line.run is not None and line.run.plan is not None:
@@ -121,6 +124,17 @@ def erase(store: Store, run_id: str, step_id: str | None, *, who: str, reason: s
             store.release(lease)
     store.scrub()
     return count
+
+
+def keys_that_stay(store: Store, run_id: str, step_id: str | None) -> list[str]:
+    """What the keys are made of that whoever holds the database can test guesses against after this erasure.
+
+    `step`: its arguments, until the salt goes with the whole run. `caller`: the caller's own key, as long as the store
+    has its secret; the arguments of that call are not in it.
+    """
+    named = Named(store, run_id)
+    found = {named.key_sources[trace] for trace, name in named.step_of.items() if step_id in (None, name)}
+    return sorted(found & ({"caller"} if step_id is None else {"caller", "step"}))
 
 
 def plan_repeats(store: Store, run_id: str) -> bool:

@@ -41,6 +41,9 @@ def backend(name: str) -> backends.Backend | None:
 
 
 FOUND = [name for name in NAMES if backend(name) is not None]
+PROBED = FOUND if os.environ.get("SANDBOXES") == "all" else FOUND[:1]
+"""What a probe is tried in: all of them in `make torture`, else the one that `shell` would choose. What a command
+reaches (`test_escapes.py`) and reads (`test_reads_the_store_from_a_command.py`) is always tried in all."""
 
 
 def run(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from reenact.builtin.sandbox import seccomp
-from tests.attacks.sandbox.probes import FOUND, UNCONFINED, run
+from tests.attacks.sandbox.probes import PROBED, UNCONFINED, run
 
 TABLES = (seccomp.ALWAYS, seccomp.OF_ATTRIBUTES, seccomp.OF_OTHERS, seccomp.OF_SOCKETS, seccomp.SPECIAL)
 HEADERS = (Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"), Path("/usr/include/asm-generic/unistd.h"))
@@ -39,7 +39,7 @@ int main(void) {  /* listxattrat, of Linux 6.13: known to the kernel, not to the
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="a door of x86_64")
-@pytest.mark.parametrize("sandbox", FOUND)
+@pytest.mark.parametrize("sandbox", PROBED)
 @pytest.mark.parametrize("program", [I386, NEWER], ids=["i386", "newer"])
 def test_calls_through_another_door(sandbox: str, program: str, tmp_path: Path) -> None:
     compiler = shutil.which("cc") or shutil.which("gcc")

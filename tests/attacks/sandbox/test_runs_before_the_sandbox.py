@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reenact.builtin.sandbox import environment, launch
-from tests.attacks.sandbox.probes import FOUND, UNCONFINED, run
+from tests.attacks.sandbox.probes import PROBED, UNCONFINED, run
 
 EVIL = """
 #include <fcntl.h>
@@ -39,7 +39,7 @@ def stolen(tmp_path: Path) -> Path:
     return tmp_path / "work" / "stolen"
 
 
-@pytest.mark.parametrize("sandbox", FOUND)
+@pytest.mark.parametrize("sandbox", PROBED)
 def test_a_preloaded_library_reads_the_hosts_secrets(
     sandbox: str, stolen: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,7 +78,7 @@ def test_an_ordinary_variable_is_given(tmp_path: Path, name: str) -> None:
     assert outcome.output["stdout"] == "/usr/bin:/bin\n"  # type: ignore[index]
 
 
-@pytest.mark.parametrize("sandbox", FOUND)
+@pytest.mark.parametrize("sandbox", PROBED)
 def test_the_command_has_its_environment_and_nothing_else(
     sandbox: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,30 +1,42 @@
 """Decode, then match: the ways in which a secret may be written, and where in a text one stands that is written so.
 
-Two kinds. Escapes (`%3C`, `&lt;`, `=3C`, those of JSON) stand among plain characters: the text is read without them,
-and what is found is traced back to where it came from. Base64 and hex are runs of characters: a run is decoded,
-wherever in it the secret begins and however its lines are folded, and goes as a whole. What was decoded may be encoded
-once more.
+Two kinds. Escapes (`%3C`, `&lt;`, `=3C`, `\\163`, those of JSON, the folds of lines) stand among plain characters: the
+text is read without them, and what is found is traced back to where it came from. Base64, base32, hex and lists of
+bytes are runs of characters (`runs.py`): a run is decoded, wherever in it the secret begins, and goes as a whole. What
+was decoded may be encoded once more.
 """
 
 from __future__ import annotations
 
 import html
 import re
-from base64 import b64decode, b64encode
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
-from urllib.parse import quote, quote_plus
 
 from reenact.policy.secrets.patterns import pause
+from reenact.policy.secrets.runs import (
+    BASE64_RUN,
+    HEX_RUN,
+    NUMBERS_RUN,
+    byte_needles,
+    hex_readings,
+    number_readings,
+    spellings,
+    unpacked,
+    word_readings,
+)
 
 Span = tuple[int, int]
+SHORTEST: Final = 6
 DEEPEST: Final = 3
 """So many encodings one inside the other are looked through."""
-CHARSETS: Final = ("utf-8", "utf-16-le", "utf-16-be")
-URL_ALPHABET: Final = str.maketrans("+/", "-_")
-STANDARD_ALPHABET: Final = str.maketrans("-_", "+/")
-SIMPLE: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "0": "\0"}
+MOST_UNPACKED: Final = 16 << 20
+"""Bytes that all that is compressed in one text may unpack to; what comes behind them counts as a secret."""
+DEEP_UNPACKED: Final = 1 << 16
+"""Of so much that was unpacked the encodings are looked through as well."""
+SIMPLE: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "0": "\0", "\n": ""}
+LARGEST_CHARACTER: Final = 0x10FFFF
 
 
 class Escape(NamedTuple):
@@ -36,137 +48,218 @@ class Escape(NamedTuple):
 
 
 def read_backslashes(match: re.Match[str]) -> str:
-    if match[1]:
-        return read_bytes(match[1].replace("\\u", ""), "utf-16-be")
-    if match[2]:
-        return read_bytes(match[2].replace("\\x", ""), "utf-8")
-    return SIMPLE.get(match[3], match[3])
+    found, kind = match[0], match[0][1]
+    if kind in "uUx" and found[2:3] == "{":
+        return "".join(character(digits) for digits in found.replace("}", "").split(found[:3])[1:])
+    if kind == "u" and len(found) > 2:
+        return bytes.fromhex(found.replace("\\u", "")).decode("utf-16-be", "replace")
+    if kind == "U" and len(found) > 2:
+        return character(found[2:])
+    if kind == "x" and len(found) > 2:
+        return read_bytes(bytes.fromhex(found.replace("\\x", "")))
+    if kind in "0123" and len(found) > 2:
+        return read_bytes(bytes(int(digits, 8) for digits in found.split("\\")[1:]))
+    return SIMPLE.get(kind, kind)
 
 
-def read_bytes(digits: str, charset: str) -> str:
-    return bytes.fromhex(digits).decode(charset, "replace")
+def read_percent(match: re.Match[str]) -> str:
+    if match[0][1] in "uU":
+        return bytes.fromhex(match[0].replace("%u", "").replace("%U", "")).decode("utf-16-be", "replace")
+    return read_bytes(bytes.fromhex(match[0].replace("%", "")))
+
+
+def read_equals(match: re.Match[str]) -> str:
+    return "" if match[0][1] in "\r\n" else read_bytes(bytes.fromhex(match[0].replace("=", "")))
+
+
+def read_bytes(data: bytes) -> str:
+    """Bytes are of UTF-8; where they are not, each is a character, as older programs write them."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def character(digits: str) -> str:
+    number = int(digits, 16)
+    return chr(number) if number <= LARGEST_CHARACTER and not 0xD800 <= number < 0xE000 else "\ufffd"
+
+
+def nothing(_: re.Match[str]) -> str:
+    return ""
 
 
 ESCAPES: Final = (
-    Escape("\\", re.compile(r"((?:\\u[0-9A-Fa-f]{4})++)|((?:\\x[0-9A-Fa-f]{2})++)|\\([^ux])"), read_backslashes),
-    Escape("%", re.compile(r"(?:%[0-9A-Fa-f]{2})++"), lambda match: read_bytes(match[0].replace("%", ""), "utf-8")),
+    Escape(
+        "\\",
+        re.compile(
+            r"\\(?:u[0-9A-Fa-f]{4}(?:\\u[0-9A-Fa-f]{4})*+|x[0-9A-Fa-f]{2}(?:\\x[0-9A-Fa-f]{2})*+"
+            r"|0?[0-3][0-7]{2}(?:\\0?[0-3][0-7]{2})*+|u\{[0-9A-Fa-f]{1,6}\}(?:\\u\{[0-9A-Fa-f]{1,6}\})*+"
+            r"|x\{[0-9A-Fa-f]{1,6}\}(?:\\x\{[0-9A-Fa-f]{1,6}\})*+|U[0-9A-Fa-f]{8}|[^ux])"
+        ),
+        read_backslashes,
+    ),
+    Escape(
+        "%",
+        re.compile(r"%(?:[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*+|[uU][0-9A-Fa-f]{4}(?:%[uU][0-9A-Fa-f]{4})*+)"),
+        read_percent,
+    ),
     Escape(
         "&",
-        re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]{2,8});?"),
+        re.compile(r"&(?:#[0-9]{1,10}|#[xX][0-9A-Fa-f]{1,8}|[A-Za-z]{2,8});?"),
         lambda match: html.unescape(match[0]),
     ),
-    Escape(
-        "=",
-        re.compile(r"((?:=[0-9A-Fa-f]{2})++)|=\r?\n"),
-        lambda match: read_bytes(match[1].replace("=", ""), "utf-8") if match[1] else "",
-    ),
-    Escape("\0", re.compile(r"\0++"), lambda _: ""),
+    Escape("=", re.compile(r"=(?:[0-9A-Fa-f]{2}(?:=[0-9A-Fa-f]{2})*+|\r?\n)"), read_equals),
+    Escape("\0", re.compile(r"\0\0*+"), nothing),
+    Escape("\n", re.compile(r"\n[ \t]{0,32}+|\r\n[ \t]{0,32}+|=\r?\n[ \t]{0,32}+"), nothing),
 )
-BASE64_RUN: Final = re.compile(r"[A-Za-z0-9+/_-]{8,}+(?:\r?\n[ \t]{0,8}+[A-Za-z0-9+/_-]++)*+")
-HEX_RUN: Final = re.compile(r"[0-9A-Fa-f]{2}(?:[: \-]?+\r?+\n?+[ \t]{0,8}+(?:0x|\\x)?+[0-9A-Fa-f]{2}){5,}+")
-NO_HEX: Final = re.compile(r"0x|\\x|[^0-9A-Fa-f]")
-FOLDS: Final = re.compile(r"\s++")
-MARKS: Final = re.compile(
-    rb"\\|%[0-9A-Fa-f]{2}|&[#A-Za-z]|=[0-9A-Fa-f]{2}|[A-Za-z0-9+/_]{16}"
-    rb"|(?:[0-9A-Fa-f]{2}[: \-]){5}"
+READERS: Final = {"\r": nothing, **{escape.mark: escape.read for escape in ESCAPES}}
+ANY: Final = re.compile("|".join(escape.pattern.pattern for escape in ESCAPES))
+ALL_AT_ONCE: Final = Escape("", ANY, lambda match: READERS[match[0][0]](match))
+ODD: Final = re.compile(
+    rb"[%&=:,; \-](?:(?<=[%=])[0-9A-Fa-f]{2}|(?<=&)[#A-Za-z]|(?<=%)[uU]"
+    rb"| ?+(?:[0-9A-FXa-fx]{1,4}+[:,; \-]{1,2}+){4}|(?<=,)(?:\"[^\"\\]{1,4}+\",){4})"
 )
-"""Canonical JSON without any of these holds a secret as it is, or in an encoding of `forms`."""
-PATTERNS: Final = (*(escape.pattern for escape in ESCAPES), BASE64_RUN, HEX_RUN, NO_HEX, FOLDS, MARKS)
+"""An escape, hex with something between its digits, a list of numbers or of single characters: in canonical JSON."""
+WORDS: Final = bytes(
+    ord("a") if chr(each).isascii() and (chr(each).isalnum() or chr(each) in "+/_") else 32 for each in range(256)
+)
+LONG_WORD: Final = b"a" * 16
+"""What base64, base32 and hex look like in bytes that were translated by WORDS."""
+PATTERNS: Final = (*(escape.pattern for escape in ESCAPES), ANY, ODD)
 
 
-def forms(text: str) -> Iterator[str]:
-    """How a secret looks inside a longer text where it stands in one piece: as it is, in a URL, in hex, in base64."""
-    yield text
-    for encode in (quote, quote_plus):
-        for safe in ("", "/"):
-            yield encode(text, safe=safe, errors="surrogatepass")
-    for charset in CHARSETS:
-        data = text.encode(charset, "surrogatepass")
-        yield data.hex()
-        yield data.hex().upper()
-        yield from base64_forms(data)
-
-
-def base64_forms(data: bytes) -> Iterator[str]:
-    """The characters that stand for the secret alone, wherever it begins in what was encoded."""
-    for before in range(3):
-        encoded = b64encode(bytes(before) + data).decode()
-        core = encoded[-(-8 * before // 6) : 8 * (before + len(data)) // 6]
-        if len(core) >= 6:
-            yield core
-            yield core.translate(URL_ALPHABET)
+def is_marked(content: bytes) -> bool:
+    """Whether canonical JSON may hold a secret otherwise than as it is, or in one of its `forms`."""
+    return b"\\" in content or LONG_WORD in content.translate(WORDS) or ODD.search(content) is not None
 
 
 class Needles:
     """Known texts, looked for in whatever a text is decoded to."""
 
     def __init__(self, texts: frozenset[str]) -> None:
-        self._texts = tuple(sorted(texts | {text.replace(" ", "+") for text in texts}, key=len, reverse=True))
-        self._bytes = tuple(sorted({text.encode(name, "surrogatepass") for text in texts for name in CHARSETS}))
-        self._shortest = min((len(data) * 4 // 3 for data in self._bytes), default=0)
+        written = {spelling for text in texts for spelling in spellings(text)}
+        self._texts = tuple(sorted(written | {text.replace(" ", "+") for text in written}, key=len, reverse=True))
+        """As they are: in a text, and in one that a single kind of escape was taken out of."""
+        self._read = tuple({read for text in self._texts for read in readings(text)}.difference(self._texts))
+        """As they look in a text that all escapes were taken out of."""
+        self._bytes = tuple({data for text in texts for data in byte_needles(text)})
+        self._shortest = min(map(len, self._bytes), default=0)
 
-    def spans(self, text: str, deep: int = DEEPEST) -> list[Span]:
-        """Where one stands in `text` in an encoding; in no order, and one may lie in another."""
-        if deep == 0:
-            return []
-        found = [*self._runs(text, deep)]
-        for escape in ESCAPES:
-            if escape.mark in text:
-                found += self._escaped(text, escape, deep)
-        return found
+    def spans(self, text: str) -> list[Span]:
+        """Where one stands in `text`; in no order, and one may lie in another."""
+        return [*self.plain(text), *Search(self).spans(text, DEEPEST)]
 
-    def _escaped(self, text: str, escape: Escape, deep: int) -> Iterator[Span]:
-        pause()
-        read = escape.pattern.sub(escape.read, text)
-        if read == text:
-            return
-        inside = [*self._plain(read), *self.spans(read, deep - 1)]
-        if inside:
-            yield from traced_back(text, escape, inside)
-
-    def _plain(self, text: str) -> Iterator[Span]:
-        for known in self._texts:
+    def plain(self, text: str, *, read: bool = False) -> Iterator[Span]:
+        for known in (*self._texts, *self._read) if read else self._texts:
             at = text.find(known)
             while at >= 0:
                 yield at, at + len(known)
                 at = text.find(known, at + len(known))
 
-    def _runs(self, text: str, deep: int) -> Iterator[Span]:
-        for match in BASE64_RUN.finditer(text):
-            if len(match[0]) < self._shortest:
-                continue
-            pause()
-            if any(self._is_in(data, deep) for data in base64_readings(match[0])):
-                yield match.span()
-        for match in HEX_RUN.finditer(text):
-            digits = NO_HEX.sub("", match[0])
-            if any(
-                self._is_in(bytes.fromhex(digits[odd : odd + (len(digits) - odd) // 2 * 2]), deep) for odd in (0, 1)
-            ):
-                yield match.span()
-
-    def _is_in(self, data: bytes, deep: int) -> bool:
+    def is_in(self, data: bytes) -> bool:
+        """Whether one stands in bytes as it is, or in UTF-16."""
+        if len(data) < self._shortest:
+            return False
         if any(known in data for known in self._bytes):
             return True
+        bare = data.replace(b"\0", b"") if b"\0" in data else data
+        return bare is not data and any(known in bare for known in self._bytes)
+
+    def are_spelt(self, items: list[object] | tuple[object, ...]) -> bool:
+        """Whether a list says one byte by byte, or character by character."""
+        if len(items) < self._shortest:
+            return False
+        first = items[0]
+        try:
+            if type(first) is int:
+                return self.is_in(bytes(items))  # type: ignore[arg-type]  # what cannot be said so raises
+            return type(first) is str and len(first) == 1 and self.is_in("".join(items).encode())  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            return False
+
+    @property
+    def shortest(self) -> int:
+        return self._shortest
+
+
+class Search:
+    """One search through a text: what was seen in it is not looked at again."""
+
+    def __init__(self, needles: Needles) -> None:
+        self._needles = needles
+        self._runs_seen: dict[tuple[re.Pattern[str], str, int], bool] = {}
+        self._left = MOST_UNPACKED
+
+    def spans(self, text: str, deep: int, only: Escape | None = None) -> Iterator[Span]:
+        """With `only`, what was written by one kind of escape and then, maybe, by the same one again."""
+        yield from self._runs(text, deep)
+        if only is not None:
+            yield from self._escaped(text, only, deep, only)
+            return
+        present = [escape for escape in ESCAPES if escape.mark in text]
+        if len(present) == 1:
+            yield from self._escaped(text, present[0], deep, None)
+        elif present:
+            for escape in (*present, ALL_AT_ONCE):
+                yield from self._escaped(text, escape, deep, escape)
+
+    def _escaped(self, text: str, escape: Escape, deep: int, then: Escape | None) -> Iterator[Span]:
+        pause()
+        read = escape.pattern.sub(escape.read, text) if escape.mark in text else text
+        if read == text:
+            return
+        inside = [*self._needles.plain(read, read=escape is ALL_AT_ONCE)]
+        if deep > 1:
+            inside += self.spans(read, deep - 1, then)
+        if inside:
+            yield from traced_back(text, escape, inside)
+
+    def _runs(self, text: str, deep: int) -> Iterator[Span]:
+        shortest = self._needles.shortest
+        for pattern, readings_of, longer in (
+            (BASE64_RUN, word_readings, 4 / 3),
+            (HEX_RUN, hex_readings, 2),
+            (NUMBERS_RUN, number_readings, 2),
+        ):
+            for match in pattern.finditer(text):
+                run = match[0]
+                if len(run) < shortest * longer:
+                    continue
+                known = self._runs_seen.get((pattern, run, deep))
+                if known is None:
+                    pause()
+                    known = any(self._is_in(data, deep) for data in readings_of(run, shortest))
+                    self._runs_seen[pattern, run, deep] = known
+                if known:
+                    yield match.span()
+
+    def _is_in(self, data: bytes, deep: int) -> bool:
+        if self._needles.is_in(data):
+            return True
+        packed = unpacked(data)
+        if packed:
+            self._left -= len(packed)
+            if self._left < 0 or self._needles.is_in(packed):
+                return True
+            data = packed[:DEEP_UNPACKED]
         if deep == 1:
             return False
         try:
             text = data.decode()
         except UnicodeDecodeError:
             return False
-        return bool(self.spans(text, deep - 1))
+        return any(True for _ in self.spans(text, deep - 1))
 
 
-def base64_readings(run: str) -> Iterator[bytes]:
-    """What a run of base64 may say: it may begin at any of four characters, the ones before it being something else."""
-    if "\n" in run:
-        run = FOLDS.sub("", run)
-    run = run.translate(STANDARD_ALPHABET)
-    for start in range(4):
-        end = start + (len(run) - start) // 4 * 4
-        rest = run[end:]
-        if end > start or len(rest) > 1:
-            yield b64decode(run[start:end] + (rest + "=" * (4 - len(rest)) if len(rest) > 1 else ""))
+def readings(text: str) -> Iterator[str]:
+    """A text as it is read without its escapes, again and again."""
+    for _ in range(DEEPEST):
+        read = ANY.sub(ALL_AT_ONCE.read, text)
+        if read == text or len(read) < SHORTEST:
+            return
+        yield read
+        text = read
 
 
 def traced_back(text: str, escape: Escape, inside: list[Span]) -> Iterator[Span]:

@@ -184,7 +184,9 @@ def out_of_money(call: Call) -> Refusal | None:
 def end_with_attempt(call: Call, result: AttemptResult, code: str, output: Kept) -> StructuredOutcome:
     """The last attempt ends the call: with what it returned, or how it failed."""
     good, redactor = code.startswith("OK"), call.run.journal.book.redactor
-    message = f"Step {call.step.step_id} succeeded" if good else redactor.redact_text(result.message or code)
+    message = f"Step {call.step.step_id} succeeded"
+    if not good:
+        message = reports.fitting(redactor.redact_text(result.message or code), reports.LONGEST_TEXT)
     details: dict[str, object] = {}
     if result.details:
         details = cast("dict[str, object]", redactor.mark(dict(result.details), call.step.redact_hints))

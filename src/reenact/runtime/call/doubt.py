@@ -27,6 +27,7 @@ from reenact.store.base import LateEffect
 from reenact.values.canonical import canonicalize, parse_canonical
 
 UNDER_WAY = "its thread still runs in this process, and it is not sent twice at a time"
+MOST_SAID = 20_000
 
 
 class Late(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +103,8 @@ async def reconcile(call: Call, number: int) -> AttemptResult | bool:
         return answer
     if answer is False:
         return False
-    why = f" ({call.run.journal.book.redactor.redact_text(answer)})" if isinstance(answer, str) and answer else ""
+    said = call.run.journal.book.redactor.redact_text(answer) if isinstance(answer, str) else ""
+    why = f" ({said if len(said) <= MOST_SAID else f'{said[:MOST_SAID]}…'})" if said else ""
     raise held(call, f"its read-back could not tell whether it happened{why}")
 
 

@@ -23,6 +23,9 @@ from reenact.values.canonical import canonicalize
 RAISE: Final = dis.opmap["RAISE_VARARGS"]
 MOST = 2**53 - 1
 LONGEST_TEXT = 20_000
+"""Of a message, once secrets are taken out of it."""
+LONGEST_HEARD = 1 << 20
+"""What is longer is not kept at all: a secret that is cut in two can no longer be found."""
 # What the records of the chain may hold: docs/spec/attempts.md.
 LONGEST_TYPE = 255
 LONGEST_FINISH_REASON = 64
@@ -199,7 +202,7 @@ def text(value: object) -> str:
     except BaseException:  # noqa: BLE001  # a foreign object that cannot even be printed
         found = type(value).__name__
     clean = found.encode("utf-8", "replace").decode()
-    return clean if len(clean) <= LONGEST_TEXT else clean[: LONGEST_TEXT - 1] + "…"
+    return clean if len(clean) <= LONGEST_HEARD else f"{len(clean)} characters, which are too many to be kept"
 
 
 def describe(error: BaseException, timeout_ms: int, latency_ms: int) -> str:

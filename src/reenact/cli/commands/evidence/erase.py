@@ -9,7 +9,12 @@ import typer
 from reenact.cli.options import JsonOption, ReasonOption, RunArgument, StoreOption, WhoOption
 from reenact.cli.screens.printing import say
 
-KEY_STAYS = "its idempotency key stays: a guess of its arguments can be held against it until the run is erased"
+KEYS_STAY = {
+    "step": "its idempotency key stays: whoever holds the database can test guesses of its arguments until the run is "
+    "erased",
+    "caller": "the idempotency key that a caller gave stays as a keyed hash: whoever holds the database can test "
+    "guesses of that key, also when the run is erased",
+}
 
 
 def erase(
@@ -24,18 +29,16 @@ def erase(
     """Erase the arguments, outputs and responses of a step, or of a run with its plan. This cannot be undone.
 
     What the plan itself says goes with the whole run only; a session's says nothing of its calls' arguments. Your name
-    and reason stay, and so do step ids and parameters that a skill declares public.
+    and reason stay, and so do step ids and parameters that a skill declares public. Idempotency keys stay, as keyed
+    hashes: what guesses of whoever holds the database they confirm is said.
 
     Exit codes: 0 erased, 2 not possible yet or not confirmed, 3 the store cannot be used.
     """
-    from msgspec import UNSET
-
     from reenact.cli.options import existing_store, require_reason
     from reenact.cli.screens.printing import plural, print_json
     from reenact.errors import UsageError
-    from reenact.record.erase import copies_of, plan_repeats
+    from reenact.record.erase import copies_of, keys_that_stay, plan_repeats
     from reenact.record.erase import erase as erase_values
-    from reenact.record.reader import RunReader
     from reenact.runtime.people.votes import whoami
 
     require_reason(reason)
@@ -45,14 +48,14 @@ def erase(
     if not yes and not typer.confirm(f"Erase every value of {about}? This cannot be undone."):
         raise UsageError("nothing was erased")
     count = erase_values(opened, run_id, step, who=whoami(who), reason=reason)
-    copies = copies_of(opened, run_id)
+    copies, keys = copies_of(opened, run_id), keys_that_stay(opened, run_id, step)
     if as_json:
-        print_json({"run_id": run_id, "step_id": step, "erased": count, "copies_in": copies})
+        print_json({"run_id": run_id, "step_id": step, "erased": count, "keys_stay": keys, "copies_in": copies})
         return
     say(f"{plural(count, 'value')} of {about} erased; `reenact verify {run_id}` says that the chain is whole")
     if step is not None and plan_repeats(opened, run_id):
         say(f"the plan still says what it says: `reenact erase {run_id}` without a step erases it too")
-        if RunReader(opened, run_id).record().key_run is not UNSET:
-            say(KEY_STAYS)
+    for source in keys:
+        say(KEYS_STAY[source])
     for copy in copies:
         say(f"run {copy} replayed this one and holds values of its own: erase it too")
