@@ -203,7 +203,7 @@ def test_a_lease_that_ran_out_unnoticed_is_taken_again_before_a_dispatch(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The machine slept through everything, nobody else came: the run goes on under its own lease."""
-    monkeypatch.setattr(run_module, "LEASE_MARGIN_MS", 2**40)  # as if every lease were about to end
+    monkeypatch.setattr(run_module, "LEASE_MARGIN_S", 2.0**40)  # as if every lease were about to end
     bench = Bench(stage.folder, *SKILLS)
     result = bench.runtime.run(stage.plan())
     assert result.status == "completed"

@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "approve": ("commands.people.votes", "Say yes to a call that waits for a person."),
     "deny": ("commands.people.votes", "Say no to a call that waits for a person."),
     "resolve": ("commands.people.resolve", "Decide a call that is in doubt."),
+    "break-lease": ("commands.people.break_lease", "Take a run from a holder that does not let go of it."),
     "cancel": ("commands.people.cancel", "End a run that shall not go on."),
     "erase": ("commands.evidence.erase", "Take values out of a store; the chain stays whole."),
     "keys": ("commands.evidence.keys", "List, make, rotate and replace the keys that sign for a store."),

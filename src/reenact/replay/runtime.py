@@ -19,6 +19,7 @@ from reenact.runtime.mode import Mode
 from reenact.runtime.plans.accepted import Accepted
 from reenact.runtime.plans.prepare import PlanLike, prepare
 from reenact.runtime.session.opening import SessionOpening
+from reenact.store.owner import until_known
 
 if TYPE_CHECKING:
     from reenact.replay.modes.changes import Changes
@@ -62,6 +63,7 @@ class Runtime(Engine):
     async def resume_async(
         self, run_id: str, *, accept_changed: Iterable[str] = (), who: str | None = None
     ) -> RunResult:
+        await until_known(self.store, self.clock, self.store.find_run(run_id).run_id)
         if not accept_changed:
             return await conduct.resume(self, run_id)
         from reenact.runtime.people import whoami

@@ -28,7 +28,7 @@ from reenact.values.clock import Clock
 T = TypeVar("T")
 
 RECENT_OUTPUTS = 32
-LEASE_MARGIN_MS = 2_000
+LEASE_MARGIN_S = 2.0
 CANCEL_POLL_S = 0.5
 """How often a back-off looks whether it is still wanted."""
 
@@ -108,7 +108,7 @@ class Run:
         """
         self.store.watch()
         lease = self.journal.lease
-        if lease is None or self.clock.now_ms() < lease.expires_ms - LEASE_MARGIN_MS:
+        if lease is None or self.clock.monotonic() < lease.until - LEASE_MARGIN_S:
             return
         kept = self.store.renew([lease])
         if not kept:

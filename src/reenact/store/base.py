@@ -50,16 +50,19 @@ LEASE_MS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to append to a run, until `expires_ms` (unix) unless renewed. `token` is the fence."""
+    """The right to append to a run, until it is taken over. `token` is the fence."""
 
     run_id: str
     owner: str
     token: int
     expires_ms: int
+    """When it ends unless renewed, as its holder's clock tells the time: what others are told, and nobody goes by."""
     cancel: str | None = None
     """Somebody asked for the run to be cancelled: who and why, as JSON."""
     kid: str = ""
     """The key that the heads of the run are authenticated with; the store's own where nothing else is said."""
+    until: float = 0.0
+    """Up to when nobody takes it over, on the holder's clock that never goes back."""
 
 
 class NewPayload(NamedTuple):
@@ -229,6 +232,19 @@ class LateEffect:
     """Canonical JSON of the attempt as it ended, with its values."""
 
 
+class BrokenLease(NamedTuple):
+    """A lease that a person took from its holder."""
+
+    run_id: str
+    owner: str
+    token: int
+    """Under which nothing is written any more."""
+    expires_ms: int
+    who: str
+    reason: str
+    ts: str
+
+
 class OpenRun(NamedTuple):
     """A run that has not ended, and who holds its lease, if anybody."""
 
@@ -312,6 +328,9 @@ class Store(Protocol):
     def acquire(self, run_id: str, owner: str) -> Lease: ...
     def renew(self, held: list[Lease]) -> list[Lease]: ...
     def release(self, lease: Lease, status: RunStatus | None = None) -> None: ...
+    def free_in_s(self, run_id: str) -> float | None: ...
+    def break_lease(self, run_id: str, *, who: str, reason: str) -> BrokenLease | None: ...
+    def broken_leases(self, run_id: str) -> list[BrokenLease]: ...
 
     def request_cancel(self, run_id: str, note: str) -> None: ...
     def cancel_request(self, run_id: str) -> str | None: ...

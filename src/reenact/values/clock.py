@@ -56,6 +56,11 @@ def format_ts(ms: int) -> str:
     return f"{_second(ms // 1000)}.{ms % 1000:03d}Z"
 
 
+def say_ts(ms: int) -> str:
+    """The same of any number, for whoever reads it."""
+    return format_ts(ms) if 0 <= ms // 1000 <= _LAST_SECOND else f"{ms} ms, no time between the years 1970 and 9999"
+
+
 def parse_ts(text: str) -> int:
     """Unix milliseconds of a time in the one form that Reenact writes; UsageError for any other."""
     if _TS.fullmatch(text) is None:

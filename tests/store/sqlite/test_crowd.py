@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reenact.errors import StoreBusy
-from reenact.store.sqlite import connection
+from reenact.store.sqlite import connection, waiting
 from reenact.store.sqlite.connection import Turnstile
 from reenact.store.sqlite.store import SqliteStore
 from tests.store.sqlite.crowd import check, gather
@@ -48,7 +48,7 @@ def test_a_process_that_is_stopped_while_it_is_next_does_not_stop_the_others(tmp
 def test_a_file_that_stays_locked_is_busy_and_nothing_worse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "store.db")
     store = SqliteStore(path)
-    monkeypatch.setattr(connection, "BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(waiting, "BUSY_TIMEOUT_S", 0.05)
     with sqlite3.connect(path, isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreBusy) as refused:

@@ -1,4 +1,4 @@
-"""What people say about a run: approve or deny a call, resolve one in doubt, cancel. Recorded with who and why."""
+"""What people say about a run: approve, deny, resolve a doubt, cancel, break a lease. Recorded with who and why."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from reenact.runtime.run import Run
 from reenact.runtime.session import closing
 from reenact.runtime.session.reopening import reopen_session
 from reenact.runtime.writing.redaction import Redactor
-from reenact.store.base import RunRow
+from reenact.store.base import BrokenLease, RunRow
+from reenact.store.owner import until_known
 from reenact.values.canonical import canonicalize
 
 Resolution = Literal["succeeded", "failed", "redispatch"]
 MOST_WAITS = 20
 WAIT_S = 0.1
+LONGEST_REASON = 1000
 
 
 def reopen_any(engine: Engine, row: RunRow) -> Run:
@@ -61,6 +63,7 @@ async def vote(
 async def reopen_parked(engine: Engine, row: RunRow) -> Run:
     """The run with its lease. A plan that has just parked is about to give it back: that is waited for."""
     waits = MOST_WAITS if row.kind == "plan" and row.status == "waiting" else 0
+    await until_known(engine.store, engine.clock, row.run_id)
     while True:
         try:
             return reopen_any(engine, row)
@@ -110,6 +113,7 @@ async def resolve(
     said = resolutions.Resolution(
         resolution=resolution, reason=reason, ts=engine.clock.timestamp(), who=whoami(who), output=output
     )
+    await until_known(engine.store, engine.clock, row.run_id)
     try:
         run = reopen_any(engine, row)
     except LockAcquireFailed:
@@ -147,6 +151,7 @@ async def cancel(engine: Engine, run_id: str, *, reason: str, who: str | None = 
     row = engine.store.find_run(run_id)
     if row.status in ENDED:
         raise UsageError(f"run {row.run_id} has ended ({row.status})")
+    await until_known(engine.store, engine.clock, row.run_id)
     try:
         run = reopen_any(engine, row)
     except LockAcquireFailed:
@@ -170,3 +175,20 @@ async def cancel(engine: Engine, run_id: str, *, reason: str, who: str | None = 
         await journal.flush()
         hold.leave("cancelled")
     return True
+
+
+# -- break-lease -------------------------------------------------------------------------------------------------------
+
+
+def break_lease(engine: Engine, run_id: str, *, reason: str, who: str | None = None) -> BrokenLease | None:
+    """Take a run from whoever holds it, whether that lives or not; None where nobody does.
+
+    What the holder writes next is refused. A call that it has under way is in doubt for whoever goes on with the run.
+    """
+    row = engine.store.find_run(run_id)
+    if row.status in ENDED:
+        raise UsageError(f"run {row.run_id} has ended ({row.status}); nobody holds it")
+    if len(reason) > LONGEST_REASON:
+        raise UsageError(f"the reason stands in the record, with at most {LONGEST_REASON} characters")
+    shown = Redactor(engine.secrets).redact_text(reason)
+    return engine.store.break_lease(row.run_id, who=whoami(who), reason=shown)

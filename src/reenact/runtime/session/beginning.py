@@ -31,6 +31,7 @@ from reenact.runtime.session.reopening import (
 from reenact.runtime.writing.checkpoint_state import fresh_gate
 from reenact.runtime.writing.redaction import Redactor
 from reenact.store.base import Store
+from reenact.store.owner import until_known
 from reenact.values.canonical import canonicalize
 
 NOBODY: Final = "agent"
@@ -48,6 +49,17 @@ class Wanted:
     resume: str | None = None
     replay: str | Path | None = None
     execute: Collection[str] = ()
+
+
+async def until_free(engine: Engine, wanted: Wanted) -> None:
+    """Where a session goes on whose holder cannot be seen from here: wait until it is known whether it works."""
+    store = engine.store
+    if wanted.replay is not None:
+        return
+    if wanted.resume:
+        await until_known(store, engine.clock, store.find_run(wanted.resume).run_id)
+    elif wanted.id is not None and (row := store.find_session(wanted.agent_id, wanted.id)) is not None:
+        await until_known(store, engine.clock, row.run_id)
 
 
 def begin_session(engine: Engine, wanted: Wanted) -> tuple[Run | Ended, Answers | None]:

@@ -20,7 +20,7 @@ from reenact.runtime.session import history
 from reenact.runtime.session.answering import forking
 from reenact.runtime.session.answering.answers import Answers, Ended
 from reenact.runtime.session.arguments import check_divergence, check_id
-from reenact.runtime.session.beginning import NOBODY, Wanted, begin_session
+from reenact.runtime.session.beginning import NOBODY, Wanted, begin_session, until_free
 from reenact.runtime.session.session import Session
 from reenact.runtime.session.settling import as_waiting
 from reenact.runtime.session.sync import LoopThread, SyncSession
@@ -75,6 +75,7 @@ class SessionOpening:
     # -- async -----------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Session:
+        await until_free(self._engine, self._wanted)
         run, answers = begin_session(self._engine, self._wanted)
         if isinstance(run, Ended):
             self._session = Session(self._engine, run, answers)

@@ -119,7 +119,8 @@ class Appender:
         )  # fmt: skip
         assert db.lastrowid is not None
         kid = self._key(NO_LEASE).kid
-        return db.lastrowid, Lease(run_id=unit.run_id, owner=owner, token=1, expires_ms=expires, kid=kid)
+        until = self._clock.monotonic() + LEASE_MS / 1000
+        return db.lastrowid, Lease(unit.run_id, owner, 1, expires, kid=kid, until=until)
 
     def _check_fence(self, db: sqlite3.Cursor, unit: Unit, lease: Lease) -> tuple[int, Lease]:
         """(number of the run, lease). Nothing is written for it: a commit costs the pages of its own rows."""

@@ -21,6 +21,7 @@ from reenact.store.compression import Codec
 from reenact.store.damage import NO_BLOB, blob
 from reenact.store.deltas import put_together
 from reenact.store.sqlite.migrations import migrate, refuse_foreign
+from reenact.store.sqlite.waiting import LOOK_S, SHORTEST_PAUSE_S, Patience, is_busy
 
 try:
     import fcntl
@@ -31,13 +32,12 @@ T = TypeVar("T")
 
 DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """What a damaged schema says of itself may be no text, and then Python raises the latter."""
-BUSY_TIMEOUT_S = 60.0
-SHORTEST_PAUSE_S = 0.0002
-LONGEST_PAUSE_S = 0.01
 CHECKPOINT_PAGES = 500
 """About a hundred commits. Then the log begins again in blocks that it has: a log that grows costs each commit a second
 write to the disk, of where its new blocks lie."""
 PATIENCE_S = 2.0
+WITHOUT_S = 30.0
+"""So long nobody is waited for any more who did not let us become the next."""
 FIRST_PAUSE_S = 0.003
 AGING_S = 0.05
 """After waiting this long a process asks twice as often."""
@@ -64,6 +64,7 @@ class Connection:
         self._pid = os.getpid()
         self.files = Files(path)
         self._turnstile = Turnstile(path)
+        self._patience = Patience(path)
         OPEN.add(self)
 
     def transaction(self) -> Connection:
@@ -108,7 +109,8 @@ class Connection:
         except sqlite3.OperationalError as error:
             if not is_busy(error):
                 raise
-            wait_for(lambda: self.cursor.execute("BEGIN IMMEDIATE"))
+            self._patience.wait_for(lambda: self.cursor.execute("BEGIN IMMEDIATE"), self.db)
+        self._patience.gave_up = False
 
     def close(self) -> None:
         if self._pid != os.getpid():
@@ -150,7 +152,7 @@ class Connection:
         self.check_process()
         with self.lock:
             try:
-                return wait_for(lambda: self.db.execute(sql, parameters).fetchall())
+                return self._patience.wait_for(lambda: self.db.execute(sql, parameters).fetchall())
             except DATABASE_ERRORS as error:
                 raise no_text(error, self.path) or translate(error, self.path) from error
 
@@ -238,7 +240,7 @@ def open_beside(path: str) -> sqlite3.Connection:
 def opened(path: str, name: str, prepare: Callable[[sqlite3.Connection, str], None]) -> sqlite3.Connection:
     try:
         db = sqlite3.connect(
-            name, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=64,
+            name, timeout=LOOK_S, isolation_level=None, check_same_thread=False, cached_statements=64,
             uri=name != path,
         )  # fmt: skip
     except sqlite3.Error as error:
@@ -246,7 +248,7 @@ def opened(path: str, name: str, prepare: Callable[[sqlite3.Connection, str], No
     try:
         # SQLite waits for most of it, but not for somebody who waits for us: where two turn on the log of a new file,
         # one of them has to begin again.
-        wait_for(lambda: prepare(db, path))
+        Patience(path).wait_for(lambda: prepare(db, path))
     except BaseException as error:
         db.close()
         if isinstance(error, DATABASE_ERRORS):
@@ -333,23 +335,6 @@ def make_private(path: str) -> None:
         return  # it is there already, or cannot be made, which opening it says better
 
 
-def wait_for(act: Callable[[], T]) -> T:
-    """What `act` gives, as soon as nobody is in its way. SQLite's own waiting sleeps through short transactions."""
-    began, pause = time.monotonic(), SHORTEST_PAUSE_S
-    while True:
-        try:
-            return act()
-        except sqlite3.OperationalError as error:
-            if not is_busy(error) or time.monotonic() - began > BUSY_TIMEOUT_S:
-                raise
-        time.sleep(pause)
-        pause = min(pause * 1.2, LONGEST_PAUSE_S)
-
-
-def is_busy(error: sqlite3.Error) -> bool:
-    return (getattr(error, "sqlite_errorname", None) or "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
-
-
 def refuse_folder(path: str) -> None:
     if Path(path).is_dir():
         raise StoreUnavailable(f"{path} is a folder; name a file, such as {path.rstrip('/')}/reenact.db")
@@ -418,7 +403,7 @@ def translate(error: sqlite3.Error | UnicodeDecodeError, path: str) -> StoreErro
     if isinstance(error, UnicodeDecodeError):
         name = "SQLITE_CORRUPT"
     elif is_busy(error):
-        return StoreBusy(f"{path} was busy for {BUSY_TIMEOUT_S:.0f} s; another process holds it; try again")
+        return StoreBusy(f"{path} is busy; another process holds it; try again")
     if name.startswith(("SQLITE_CANTOPEN", "SQLITE_IOERR")) and no_file_can_be_opened():
         return TooManyFiles(path)
     if name.startswith("SQLITE_CANTOPEN") and is_only_readable(path):
@@ -440,13 +425,14 @@ class Turnstile:
     and those who wait to become it ask the more often the longer they have waited.
 
     It is about fairness alone. SQLite's own lock keeps writers apart, so a turn that cannot be had is simply done
-    without: a process that was stopped while it was next holds the others up for a moment, not for good.
+    without: a process that was stopped while it was next holds the others up for a moment, and not with every commit.
     """
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._descriptor: int | None = None
         self._is_open = False
+        self._without_until = 0.0
 
     def through(self, begin: Callable[[], object]) -> None:
         """Begin to write as the next writer, or after having waited long enough to go without."""
@@ -458,7 +444,10 @@ class Turnstile:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 held = descriptor
             except BlockingIOError:
-                held = descriptor if became_next(descriptor) else None
+                if time.monotonic() >= self._without_until:
+                    held = descriptor if became_next(descriptor) else None
+                    if held is None:
+                        self._without_until = time.monotonic() + WITHOUT_S
             except OSError:
                 pass  # a turn that cannot be had is done without
         try:

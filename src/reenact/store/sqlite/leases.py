@@ -6,16 +6,23 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
+from typing import Final
+
+import msgspec
 
 from reenact.contracts.records import ENDED, RunStatus
-from reenact.errors import LockAcquireFailed, NotAuthentic, RunNotFound
-from reenact.store.base import LEASE_MS, PAYLOAD_BITS, Lease, OpenRun
+from reenact.errors import NotAuthentic, RunNotFound
+from reenact.store.base import LEASE_MS, PAYLOAD_BITS, BrokenLease, Lease, OpenRun
 from reenact.store.compression import Codec
 from reenact.store.damage import refuse_cut_tail, refuse_other_body
-from reenact.store.owner import is_out_of_sight, owner_is_gone
+from reenact.store.keys.notes import Note
+from reenact.store.owner import Held, Watch, in_other_hands, owner_is_gone
 from reenact.store.sqlite.connection import Connection, Reads
+from reenact.store.sqlite.signed import notes
+from reenact.values.canonical import canonicalize
 from reenact.values.clock import Clock
 
+BROKEN: Final = "reenact.lease_broken.v1"
 OPEN_RUN = f"run_id, kind, status, owner, expires_ms, token FROM runs WHERE status NOT IN {ENDED}"
 
 
@@ -23,8 +30,8 @@ CheckHead = Callable[[str, int, str, object], str]
 """(run id, commit, digest of its body, the MAC beside it) → kid; raises where it is not authentic."""
 
 
-def acquire(writer: Connection, run_id: str, owner: str, clock: Clock, check_head: CheckHead) -> Lease:
-    """The run's lease, when it is free, lapsed, or held by a process of this host that is gone."""
+def acquire(writer: Connection, run_id: str, owner: str, clock: Clock, check_head: CheckHead, watch: Watch) -> Lease:
+    """The run's lease, when it is free, or its holder is gone or was seen not to renew it for as long as it lasts."""
     with writer.transaction() as db:
         row = db.execute(
             "SELECT run_no, owner, token, expires_ms, cancel FROM runs WHERE run_id = ?", (run_id,)
@@ -33,15 +40,13 @@ def acquire(writer: Connection, run_id: str, owner: str, clock: Clock, check_hea
             raise RunNotFound(f"no run {run_id} in sqlite:///{writer.path}")
         run_no, holder, token, expires, cancel = row
         kid = refuse_other_tail(db, writer.codec, run_id, run_no, check_head)
-        now_ms = clock.now_ms()
-        if holder is not None and now_ms < expires and not owner_is_gone(holder):
-            left = (expires - now_ms) / 1000
-            raise LockAcquireFailed(
-                f"run {run_id} is being worked on by {' process '.join(holder.split('|')[:2])}; "
-                f"its lease ends in {left:.0f} s unless renewed",
-                free_in_s=left if is_out_of_sight(holder) and expires <= now_ms + LEASE_MS else None,
-            )
-        lease = Lease(run_id, owner, token + 1, now_ms + LEASE_MS, cancel, kid)
+        if holder is not None and not owner_is_gone(holder):
+            held = Held(holder, token, expires)
+            left = watch.left_s(run_id, held)
+            if left > 0:
+                raise in_other_hands(run_id, held, clock.now_ms(), left)
+        until, expires = clock.monotonic() + LEASE_MS / 1000, clock.now_ms() + LEASE_MS
+        lease = Lease(run_id, owner, token + 1, expires, cancel, kid, until)
         db.execute(
             "UPDATE runs SET owner = ?, token = ?, expires_ms = ? WHERE run_no = ?",
             (owner, lease.token, lease.expires_ms, run_no),
@@ -49,18 +54,31 @@ def acquire(writer: Connection, run_id: str, owner: str, clock: Clock, check_hea
         return lease
 
 
+def free_in_s(reader: Reads, run_id: str, clock: Clock, watch: Watch) -> float | None:
+    """Seconds until it is known whether the run's holder lives, 0 or less once it is; None where that is seen."""
+    rows = reader.query("SELECT owner, token, expires_ms FROM runs WHERE run_id = ? AND owner IS NOT NULL", (run_id,))
+    held = Held(*rows[0]) if rows else None
+    if held is None or owner_is_gone(held.owner) or not held.is_doubtful(clock.now_ms()):
+        return None
+    return watch.left_s(run_id, held)
+
+
+RENEW = (
+    "UPDATE runs SET expires_ms = CASE WHEN expires_ms BETWEEN ?1 AND ?1 + 999 THEN expires_ms + 1 ELSE ?1 END "
+    "WHERE run_id = ?2 AND token = ?3 AND owner = ?4 RETURNING cancel, expires_ms"
+)
+"""The row is another after each renewal, also while the clock stands still."""
+
+
 def renew(writer: Connection, leases: list[Lease], clock: Clock) -> list[Lease]:
     """Those that still hold, with their new ends."""
     kept = []
     with writer.transaction() as db:
-        expires = clock.now_ms() + LEASE_MS
+        until, expires = clock.monotonic() + LEASE_MS / 1000, clock.now_ms() + LEASE_MS
         for lease in leases:
-            row = db.execute(
-                "UPDATE runs SET expires_ms = ? WHERE run_id = ? AND token = ? AND owner = ? RETURNING cancel",
-                (expires, lease.run_id, lease.token, lease.owner),
-            ).fetchone()
+            row = db.execute(RENEW, (expires, lease.run_id, lease.token, lease.owner)).fetchone()
             if row is not None:
-                kept.append(replace(lease, expires_ms=expires, cancel=row[0]))
+                kept.append(replace(lease, cancel=row[0], expires_ms=row[1], until=until))
     return kept
 
 
@@ -72,6 +90,29 @@ def release(writer: Connection, lease: Lease, status: RunStatus | None) -> None:
             "WHERE run_id = ? AND token = ? AND owner = ?",
             (status, lease.run_id, lease.token, lease.owner),
         )
+
+
+def break_lease(
+    writer: Connection, run_id: str, who: str, reason: str, ts: str, sign: Callable[[bytes], Note]
+) -> BrokenLease | None:
+    """The run is free, and what its holder writes next is refused: on record, signed, in the same transaction."""
+    with writer.transaction() as db:
+        row = db.execute("SELECT run_no, owner, token, expires_ms FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        if row is None:
+            raise RunNotFound(f"no run {run_id} in sqlite:///{writer.path}")
+        run_no, owner, token, expires = row
+        if owner is None:
+            return None
+        db.execute("UPDATE runs SET owner = NULL, expires_ms = 0, token = token + 1 WHERE run_no = ?", (run_no,))
+        broken = BrokenLease(run_id, owner, token, expires, who, reason, ts)
+        notes.write(db, sign(canonicalize({"schema": BROKEN, **broken._asdict()})))
+    return broken
+
+
+def broken_leases(reader: Reads, run_id: str) -> list[BrokenLease]:
+    """Those of a run that people took from their holders, in order."""
+    found = (msgspec.json.decode(note.record or b"", type=BrokenLease) for note in notes.of_kind(reader, BROKEN))
+    return [broken for broken in found if broken.run_id == run_id]
 
 
 def unattended(reader: Reads, now_ms: int) -> frozenset[str]:

@@ -15,7 +15,6 @@ from typing import Any
 from reenact.errors import ChecksumMismatch, StoreUnavailable, StoreVersionError
 from reenact.store.naming import part, read_lines
 from reenact.store.sqlite.connection import (
-    BUSY_TIMEOUT_S,
     DATABASE_ERRORS,
     Connection,
     refuse_folder,
@@ -26,6 +25,7 @@ from reenact.store.sqlite.connection import (
 )
 from reenact.store.sqlite.migrations import apply_scripts, latest, refuse_ancient, refuse_foreign, version_of
 from reenact.store.sqlite.schema import Alteration, alterations
+from reenact.store.sqlite.waiting import LOOK_S, Patience
 
 LARGEST_IN_MEMORY = 64_000_000
 UNWRITABLE = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")
@@ -136,13 +136,13 @@ def probed(path: str, mode: str) -> sqlite3.Connection:
     db = sqlite3.connect(
         f"{Path(path).absolute().as_uri()}?{mode}",
         uri=True,
-        timeout=BUSY_TIMEOUT_S,
+        timeout=LOOK_S,
         isolation_level=None,
         check_same_thread=False,
     )
     try:
-        db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except DATABASE_ERRORS:
+        Patience(path).wait_for(lambda: db.execute("SELECT count(*) FROM sqlite_master").fetchone())
+    except BaseException:
         db.close()
         raise
     return db

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import sqlite3
+from hashlib import sha256
 
 from reenact.contracts.records import RunStatus
 from reenact.errors import ReenactError
-from reenact.store.base import Appended, Erasing, LateEffect, Lease, Unit
-from reenact.store.keys.notes import sign_note
+from reenact.store.base import Appended, BrokenLease, Erasing, LateEffect, Lease, Unit
+from reenact.store.keys.notes import Note, sign_note
+from reenact.store.owner import Held
 from reenact.store.sqlite import leases, votes
 from reenact.store.sqlite.appending import Appender
 from reenact.store.sqlite.connection import translate
@@ -18,6 +20,11 @@ from reenact.values.clock import Clock
 
 WATCH_S = 0.25
 """How long the files of a store may be gone before nothing more is sent on their word."""
+
+
+def held(lease: Lease) -> Held:
+    """A lease as others see it. One's own is watched too, from its first moment on."""
+    return Held(lease.owner, lease.token, lease.expires_ms)
 
 
 class SqliteStore(SqliteReader):
@@ -52,10 +59,12 @@ class SqliteStore(SqliteReader):
             self.authenticate(unit.run_id)
         self.watch()
         with self._writer:
-            appended = self._appender.append(unit, lease, owner)
+            done = self._appender.append(unit, lease, owner)
         if unit.seal is not None:
             self._writer.check_files()
-        return appended
+        if lease is None:
+            self._watch.left_s(unit.run_id, held(done.lease))
+        return done
 
     def append_many(self, units: list[tuple[Unit, Lease | None, str]]) -> list[Appended | Exception]:
         """Several runs in one transaction. A unit that is refused is taken out; the others are not rolled back."""
@@ -81,6 +90,9 @@ class SqliteStore(SqliteReader):
                 db.execute("RELEASE unit")
         if any(unit.seal is not None for unit, _, _ in units):
             self._writer.check_files()
+        for (unit, lease, _), done in zip(units, results, strict=True):
+            if lease is None and isinstance(done, Appended):
+                self._watch.left_s(unit.run_id, held(done.lease))
         return results
 
     def _prepare_key(self) -> None:
@@ -90,12 +102,14 @@ class SqliteStore(SqliteReader):
     # -- leases ----------------------------------------------------------------------------------------------------
 
     def acquire(self, run_id: str, owner: str) -> Lease:
-        """The run's lease, when it is free, lapsed, or held by a process of this host that is gone.
+        """The run's lease, when it is free, or its holder is gone or was seen not to renew it for as long as it lasts.
 
+        LockAcquireFailed where somebody has it, which says who.
         NotAuthentic where its head is not what a key of ours vouched for, KeyUnavailable where that key is not here.
         """
         assert self.signing_key.kid  # also what was written before heads were authenticated is by now
-        lease = leases.acquire(self._writer, run_id, owner, self.clock, self.check_head)
+        lease = leases.acquire(self._writer, run_id, owner, self.clock, self.check_head, self._watch)
+        self._watch.left_s(run_id, held(lease))
         self.authenticate(run_id)
         return lease
 
@@ -107,6 +121,16 @@ class SqliteStore(SqliteReader):
         """Only the owner releases; a lease that was taken over is left alone."""
         leases.release(self._writer, lease, status)
         self._authenticated.discard(lease.run_id)
+        self._watch.forget(lease.run_id)
+
+    def break_lease(self, run_id: str, *, who: str, reason: str) -> BrokenLease | None:
+        """Take a run from whoever holds it, on record; None where nobody does. What he writes next is refused."""
+        key = self.signing_key
+
+        def sign(record: bytes) -> Note:
+            return sign_note(key, leases.BROKEN, self.store_id, sha256(record).hexdigest(), record)
+
+        return leases.break_lease(self._writer, run_id, who, reason, self.clock.timestamp(), sign)
 
     def request_cancel(self, run_id: str, note: str) -> None:
         """Whoever works on the run learns of it with the next commit."""

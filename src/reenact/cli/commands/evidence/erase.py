@@ -34,12 +34,16 @@ def erase(
 
     Exit codes: 0 erased, 2 not possible yet or not confirmed, 3 the store cannot be used.
     """
+    import asyncio
+
     from reenact.cli.options import existing_store, require_reason
     from reenact.cli.screens.printing import plural, print_json
     from reenact.errors import UsageError
     from reenact.record.erase import copies_of, keys_that_stay, plan_repeats
     from reenact.record.erase import erase as erase_values
     from reenact.runtime.people.votes import whoami
+    from reenact.store.owner import until_known
+    from reenact.values.clock import SystemClock
 
     require_reason(reason)
     opened = existing_store(store, to_write=True)
@@ -47,6 +51,7 @@ def erase(
     about = f"step {step} of run {run_id}" if step else f"run {run_id} with its plan"
     if not yes and not typer.confirm(f"Erase every value of {about}? This cannot be undone."):
         raise UsageError("nothing was erased")
+    asyncio.run(until_known(opened, SystemClock(), run_id))
     count = erase_values(opened, run_id, step, who=whoami(who), reason=reason)
     copies, keys = copies_of(opened, run_id), keys_that_stay(opened, run_id, step)
     if as_json:

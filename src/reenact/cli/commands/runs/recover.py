@@ -39,8 +39,8 @@ def recover(
     One that cannot go on, takes its time or raises does not keep the others from it; one whose process died in it the
     last time comes last. Traces that another runtime writes are named and left.
 
-    Exit codes: 0 nothing is left to do here, 1 a run failed or is damaged, 3 the store cannot be used, 4 a run waits
-    for a person or is held, 130 interrupted.
+    Exit codes: 0 every run has ended, 1 a run failed or is damaged, 3 the store cannot be used, 4 a run waits for a
+    person, is held, or is in other hands, 130 interrupted.
     """
     from reenact.cli.advice import Advice
     from reenact.cli.exits import worst
@@ -71,14 +71,14 @@ def say_how_long(seconds: float) -> None:
 
 
 def result_code(result: RunResult) -> int:
-    """A run that somebody else works on is none of ours, nor is a trace that another runtime writes."""
-    from reenact.cli.exits import DONE, exit_code
+    """A run that somebody else works on has not ended, like one that waits; a trace of another runtime is none of ours."""
+    from reenact.cli.exits import DONE, OPEN, exit_code
     from reenact.errors import LockAcquireFailed
 
     if result.error is None:
         is_ours = result.store.find_run(result.run_id).kind != "trace"
         return exit_code(result.status) if is_ours else DONE
-    return DONE if isinstance(result.error, LockAcquireFailed) else result.error.exit_code
+    return OPEN if isinstance(result.error, LockAcquireFailed) else result.error.exit_code
 
 
 def show(recovered: list[RunResult], advice: Advice, *, as_json: bool) -> None:
