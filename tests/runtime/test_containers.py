@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,9 @@ class Hasty(SystemClock):
 
     def now_ms(self) -> int:
         return super().now_ms() + round(sum(self.slept) * 1000)
+
+    def monotonic(self) -> float:  # type: ignore[override]  # a function of the system's elsewhere
+        return time.monotonic() + sum(self.slept)
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

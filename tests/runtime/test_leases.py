@@ -19,15 +19,15 @@ from reenact.skills.skill import Skill
 from reenact.store import heartbeat
 from tests.crash.harness import KILLED, SKILLS, Stage, check_survived, in_child, look
 from tests.crash.world import Ledger
-from tests.runtime.clocks import LaterClock
+from tests.runtime.clocks import LaterClock, watched_for
 from tests.runtime.running import Bench, step
 
 LEASE_S = 11.0
 
 
 def later(stage: Stage, *skills: Skill) -> Runtime:
-    """Another executor, at a time when the first one's lease has run out."""
-    return Runtime(stage.store_path, skills=skills or SKILLS, clock=LaterClock(LEASE_S))
+    """Another executor, that has seen no renewal of the first one's lease for longer than it lasts."""
+    return watched_for(Runtime(stage.store_path, skills=skills or SKILLS, clock=LaterClock(LEASE_S)), LEASE_S)
 
 
 def test_two_executors_race_for_a_crashed_run_and_one_of_them_gets_it(stage: Stage) -> None:
@@ -59,8 +59,9 @@ def test_one_of_two_executors_appends_and_the_other_gets_the_stable_code(stage: 
     assert in_child(lambda: stage.runtime().run(stage.plan()), crash_at="after_dispatch:2") == KILLED
     before = look(stage)
     (run_id,) = before.runs
-    first, second = stage.runtime(), later(stage)
+    first = stage.runtime()
     asleep = reopen(first, run_id)
+    second = later(stage)
     awake = reopen(second, run_id)
     assert asyncio.run(conduct(second, awake)).status == "completed"
     with pytest.raises(ConcurrentExecution) as refused:

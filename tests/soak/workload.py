@@ -21,7 +21,7 @@ from reenact.runtime.people import decisions as people
 from reenact.store.base import RunRow
 from tests.crash.harness import MANY_DEATHS, SKILLS, Stage
 from tests.crash.world import Ledger
-from tests.runtime.clocks import LaterClock
+from tests.runtime.clocks import HastyClock
 
 HASTY_S = 11.0
 """A worker whose clock is ahead takes every lease for lapsed: what it takes from the living comes back late."""
@@ -126,7 +126,7 @@ class Worker:
         self.plans = plans
         self.rng = random.Random(seed)
         self.hasty = hasty
-        clock = LaterClock(HASTY_S) if hasty else None
+        clock = HastyClock(HASTY_S) if hasty else None
         self.runtime = Runtime(stage.store_path, skills=ALL_SKILLS, max_redispatches=MANY_DEATHS, clock=clock)
 
     def work(self, *, until_idle: bool = False) -> None:

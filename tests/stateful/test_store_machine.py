@@ -58,6 +58,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.leases: dict[tuple[str, str], Lease] = {}
         self.keys: dict[str, tuple[str, str]] = {}
         """key → (trace, state)"""
+        self.seen: dict[str, tuple[object, int]] = {}
+        """run → the lease as the store last saw it, and since when"""
         self.count = 0
 
     def teardown(self) -> None:
@@ -80,6 +82,7 @@ class StoreMachine(RuleBasedStateMachine):
         lease = done.lease
         self.runs[run.run_id] = Known(run, 1, executor, self.now + LEASE_MS)
         self.leases[executor, run.run_id] = lease
+        self.unrenewed_ms(self.runs[run.run_id])
         assert (lease.token, lease.expires_ms) == (1, self.now + LEASE_MS)
 
     def unit_for(self, known: Known, kind: str) -> Proposed:
@@ -176,11 +179,19 @@ class StoreMachine(RuleBasedStateMachine):
 
     # -- leases ----------------------------------------------------------------------------------------------------
 
+    def unrenewed_ms(self, known: Known) -> int:
+        """For how long the store, as it is open now, has seen the lease as it stands."""
+        lease = (known.owner, known.token, known.expires)
+        seen = self.seen.get(known.run.run_id)
+        if seen is None or seen[0] != lease:
+            seen = self.seen[known.run.run_id] = (lease, self.now)
+        return self.now - seen[1]
+
     @precondition(lambda self: self.runs)
     @rule(data=st.data(), executor=st.sampled_from(EXECUTORS))
     def acquire(self, data: st.DataObject, executor: str) -> None:
         known = self.runs[data.draw(st.sampled_from(sorted(self.runs)))]
-        free = known.owner is None or self.now >= known.expires
+        free = known.owner is None or self.unrenewed_ms(known) >= LEASE_MS
         try:
             lease = self.store.acquire(known.run.run_id, executor)
         except LockAcquireFailed:
@@ -190,6 +201,7 @@ class StoreMachine(RuleBasedStateMachine):
         known.token, known.owner, known.expires = known.token + 1, executor, self.now + LEASE_MS
         assert (lease.token, lease.owner, lease.expires_ms) == (known.token, executor, known.expires)
         self.leases[executor, known.run.run_id] = lease
+        self.unrenewed_ms(known)
 
     @precondition(lambda self: self.leases)
     @rule(executor=st.sampled_from(EXECUTORS))
@@ -201,7 +213,8 @@ class StoreMachine(RuleBasedStateMachine):
             holds = (known.token, known.owner) == (lease.token, executor)
             assert (lease.run_id in kept) == holds
             if holds:
-                known.expires = self.now + LEASE_MS
+                end = self.now + LEASE_MS
+                known.expires = known.expires + 1 if end <= known.expires < end + 1000 else end
                 assert kept[lease.run_id].expires_ms == known.expires
                 self.leases[executor, lease.run_id] = kept[lease.run_id]
 
@@ -234,6 +247,7 @@ class StoreMachine(RuleBasedStateMachine):
         """What is in the file is all there is."""
         self.store.close()
         self.store = open_store(self.folder, self.clock)
+        self.seen.clear()
 
     @invariant()
     def journals_are_what_was_taken(self) -> None:

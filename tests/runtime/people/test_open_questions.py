@@ -117,7 +117,7 @@ def test_an_approved_call_that_was_sent_before_a_crash_is_not_sent_again(tmp_pat
 def expire(runtime: Runtime) -> None:
     """The executor that crashed in this very process is not seen to be gone."""
     with runtime.store._writer.transaction() as db:  # type: ignore[attr-defined]
-        db.execute("UPDATE runs SET expires_ms = 0")
+        db.execute("UPDATE runs SET owner = NULL, expires_ms = 0")
 
 
 @pytest.mark.parametrize("error", [WaitingForPerson, RuntimeError])

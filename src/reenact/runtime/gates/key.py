@@ -15,7 +15,9 @@ from reenact.record.payloads import StoredPayloads
 from reenact.record.trace import is_open, load_trace, recorded_outcome
 from reenact.runtime.call import artifacts
 from reenact.runtime.gates.answer import Answered, Refusal
+from reenact.runtime.parked import Parked
 from reenact.store.base import KeyRecord, KeyReservation, Store
+from reenact.store.owner import owner_is_gone
 from reenact.values.canonical import canonicalize
 from reenact.values.difference import first_difference
 from reenact.values.digest import hmac_hex
@@ -60,12 +62,31 @@ async def settled_record(call: Call, key: str) -> KeyRecord | None:
         record = run.store.key_record(step.server, step.tool, key)
         if record is None or record.state == "released" or record.trace_id == call.trace_id:
             return None
-        if record.state in ("completed", "in_doubt") or waited >= IN_FLIGHT_WAIT_S:
+        if record.state in ("completed", "in_doubt"):
             return record
+        if waited >= IN_FLIGHT_WAIT_S:
+            hold_for_abandoned(call, record)
+            return record
+        if not waited:
+            run.store.free_in_s(record.run_id)  # its holder is watched from here on
         if call.trace.state == "PENDING" and not waited:
             await run.journal.flush()
         await run.clock.sleep(POLL_S)
         waited += POLL_S
+
+
+def hold_for_abandoned(call: Call, record: KeyRecord) -> None:
+    """Parked where nobody works on the run that has the key: what comes of its call is known once that goes on."""
+    store, row = call.run.store, call.run.store.open_run(record.run_id)
+    if row is None:
+        return
+    left = store.free_in_s(row.run_id)
+    if row.owner is None or owner_is_gone(row.owner) or (left is not None and left <= 0):
+        raise Parked(
+            "held",
+            f"step {call.step.step_id}: a call of run {row.run_id} has its key, and nobody works on that run; go on "
+            f"with it first (`reenact resume {row.run_id}`), then with this one: it gets what comes of that call",
+        )
 
 
 def told_by(call: Call, record: KeyRecord, wanted: KeyReservation) -> Answered | Refusal | None:
