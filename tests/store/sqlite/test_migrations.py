@@ -118,9 +118,40 @@ def test_a_schema_of_before_the_first_release_is_refused_and_left_alone(tmp_path
     with pytest.raises(StoreVersionError, match="has schema 3"):
         SqliteStore(str(path))
     assert [found.says for found in examine(str(path), SystemClock()) if found.verdict == "trouble"] == [
-        f"{path} has schema 3, and this version of reenact reads {migrations.migrations()[0][0]} and later"
+        f"{path} has schema 3, of before the first release, and this version of reenact reads "
+        f"{migrations.migrations()[0][0]} and later: keep the file for what it tells, and name another one with --store"
     ]
     assert path.read_bytes() == before
+
+
+FIRST_DAYS = (
+    "CREATE TABLE runs (run_no INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL)",
+    "CREATE TABLE commits (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+    *(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY)" for name in ("payloads", "traces", "idempotency", "seals")),
+)
+"""As the very first stores were made: nothing says whose the file is, and commits have no digest."""
+
+
+@pytest.mark.parametrize("to_read", [False, True])
+@pytest.mark.parametrize("version", [1, 2, 7])
+def test_a_store_of_the_first_days_is_refused_in_one_line_and_left_alone(
+    tmp_path: Path, version: int, to_read: bool
+) -> None:
+    """Also one that an early version had brought to schema 7: it would be brought to today's, and then fail."""
+    path = tmp_path / "store.db"
+    with closing(sqlite3.connect(path)) as db, db:
+        for statement in FIRST_DAYS:
+            db.execute(statement)
+        db.execute(f"PRAGMA user_version = {version}")
+        db.execute(f"PRAGMA application_id = {migrations.APPLICATION_ID if version == 7 else 0}")
+    with pytest.raises(StoreVersionError, match=f"schema {version}") as refused:
+        SqliteStore(str(path), to_read=to_read)
+    assert "before the first release" in str(refused.value)
+    assert "\n" not in str(refused.value)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (version,)
+        assert not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'notes'").fetchone()
+    assert not list(tmp_path.glob("*.backup*"))
 
 
 def foreign(path: Path, *pragmas: str) -> bytes:

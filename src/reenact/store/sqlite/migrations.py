@@ -22,6 +22,8 @@ APPLICATION_ID = 0x5265656E
 """By which a file says that it is a store."""
 DRAFT = re.compile(r"\.schema-\d+\.backup\.\d+(-journal|-wal|-shm)?")
 """How the name of a backup in the making goes on behind that of the store."""
+FIRST_TABLES = frozenset({"runs", "commits", "payloads", "traces", "idempotency", "seals"})
+"""Which every store has had."""
 
 
 @cache
@@ -57,6 +59,8 @@ def refuse_foreign(db: sqlite3.Connection, path: str) -> None:
         names = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
     finally:
         db.execute("ROLLBACK")
+    if mark == 0 and FIRST_TABLES <= names:  # of before a file said whose it is
+        refuse_ancient(version, path)
     is_new = mark == version == 0 and not names
     if not (is_new or mark == APPLICATION_ID):
         raise StoreUnavailable(f"{path} is no store of reenact but another database; name another file with --store")
@@ -76,6 +80,7 @@ def migrate(db: sqlite3.Connection, path: str) -> None:
     try:
         version = version_of(db)  # another process may have been faster
         if 0 < version < newest:
+            refuse_other_tables(db, version, path)
             back_up(path, Path(f"{path}.schema-{version}.backup"))
         apply_scripts(db)
         db.execute("COMMIT")
@@ -85,11 +90,11 @@ def migrate(db: sqlite3.Connection, path: str) -> None:
         raise
 
 
-def apply_scripts(db: sqlite3.Connection) -> None:
+def apply_scripts(db: sqlite3.Connection, up_to: int | None = None) -> None:
     """Those that the schema has not seen yet."""
     version = version_of(db)
     for number, script in migrations():
-        if number > version:
+        if number > version and (up_to is None or number <= up_to):
             for statement in statements(script):
                 db.execute(statement)
             db.execute(f"PRAGMA user_version = {number}")
@@ -99,7 +104,31 @@ def refuse_ancient(version: int, path: str) -> None:
     """Schemas before the first that was released are brought nowhere."""
     first = migrations()[0][0]
     if 0 < version < first:
-        raise StoreVersionError(f"{path} has schema {version}, and this version of reenact reads {first} and later")
+        raise StoreVersionError(
+            f"{path} has schema {version}, of before the first release, and this version of reenact reads {first} and "
+            "later: keep the file for what it tells, and name another one with --store"
+        )
+
+
+def refuse_other_tables(db: sqlite3.Connection, version: int, path: str) -> None:
+    """A file of the days when a schema was still changed under its number would be brought to one that fails later."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as made:
+        apply_scripts(made, up_to=version)
+        wanted = columns(made)
+    there = columns(db)
+    others = [name for name in sorted(wanted) if there.get(name) != wanted[name]]
+    if others and version_of(db) == version:  # nobody brought it up to date meanwhile
+        raise StoreVersionError(
+            f"{path} says that it has schema {version}, but its table {others[0]} is another: it was made before the "
+            "first release, or changed since, and cannot be brought up to date; keep the file, and name another one "
+            "with --store"
+        )
+
+
+def columns(db: sqlite3.Connection) -> dict[str, list[str]]:
+    """The columns of each table, in order."""
+    names = [str(row[0]) for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    return {name: [row[1] for row in db.execute(f'PRAGMA table_info("{name}")')] for name in names}
 
 
 def statements(script: str) -> list[str]:

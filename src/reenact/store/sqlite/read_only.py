@@ -23,7 +23,14 @@ from reenact.store.sqlite.connection import (
     size_of,
     translate,
 )
-from reenact.store.sqlite.migrations import apply_scripts, latest, refuse_ancient, refuse_foreign, version_of
+from reenact.store.sqlite.migrations import (
+    apply_scripts,
+    latest,
+    refuse_ancient,
+    refuse_foreign,
+    refuse_other_tables,
+    version_of,
+)
 from reenact.store.sqlite.schema import Alteration, alterations
 from reenact.store.sqlite.waiting import LOOK_S, Patience
 
@@ -192,6 +199,8 @@ def refuse_unreadable(db: sqlite3.Connection, path: str) -> int:
     if version == 0:
         raise StoreUnavailable(f"{path} is no store of reenact; name another file with --store")
     refuse_ancient(version, path)
+    if version < newest:
+        refuse_other_tables(db, version, path)
     return version
 
 
