@@ -207,3 +207,15 @@ def test_ids_of_the_fixed_clock_rise_within_a_millisecond() -> None:
     ids = [clock.uuid7() for _ in range(1000)]
     assert ids == sorted(set(ids))
     assert all(map(is_uuid7, ids))
+
+
+@pytest.mark.parametrize(("ns", "is_refused"), [(-1, False), (0, False), (2**48 * 1_000_000, True)])
+def test_ids_of_odd_times_are_ids_or_refused(ns: int, is_refused: bool) -> None:
+    ids = Uuid7Sequence(lambda: ns, os.urandom)
+    if is_refused:
+        with pytest.raises(UsageError, match="no room"):
+            ids.next()
+    else:
+        first, second = ids.next(), ids.next()
+        assert is_uuid7(first)
+        assert first < second

@@ -232,7 +232,7 @@ class LateEffect:
     """Canonical JSON of the attempt as it ended, with its values."""
 
 
-class BrokenLease(NamedTuple):
+class BrokenLease(Struct, frozen=True):
     """A lease that a person took from its holder."""
 
     run_id: str

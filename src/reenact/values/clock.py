@@ -47,7 +47,9 @@ _LAST_SECOND: Final = 253402300799  # 9999-12-31T23:59:59Z
 @lru_cache(maxsize=8)  # most times that are written lie in the second of the one before
 def _second(seconds: int) -> str:
     if not 0 <= seconds <= _LAST_SECOND:
-        raise UsageError(f"{seconds} s is no time between the years 1970 and 9999")
+        raise UsageError(
+            f"{seconds} s since 1970 is no time between the years 1970 and 9999; if the clock says so, set it"
+        )
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
@@ -87,7 +89,7 @@ class Uuid7Sequence:
 
     def begin_again(self) -> None:
         self._lock = threading.Lock()
-        self._ms = -1
+        self._ms = 0  # a clock that stands before 1970 counts on from there
         self._counter = 0
 
     def next(self) -> str:
@@ -96,6 +98,8 @@ class Uuid7Sequence:
             counter = self._counter + 1
             if ms > self._ms or counter >> 42:
                 self._ms = max(ms, self._ms + 1)
+                if self._ms >> 48:
+                    raise UsageError("the clock is beyond the year 10889, and ids have no room for that; set it")
                 counter = int.from_bytes(random[:6], "big") & 0x1FFFFFFFFFF
             self._counter = counter
             head = (self._ms << 16 | 0x7000 | counter >> 30) << 32 | 0x80000000 | counter & 0x3FFFFFFF

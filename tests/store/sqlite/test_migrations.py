@@ -118,8 +118,11 @@ def test_a_schema_of_before_the_first_release_is_refused_and_left_alone(tmp_path
     with pytest.raises(StoreVersionError, match="has schema 3"):
         SqliteStore(str(path))
     assert [found.says for found in examine(str(path), SystemClock()) if found.verdict == "trouble"] == [
-        f"{path} has schema 3, of before the first release, and this version of reenact reads "
-        f"{migrations.migrations()[0][0]} and later: keep the file for what it tells, and name another one with --store"
+        (
+            f"{path} has schema 3, of before the first release, and this version of reenact reads "
+            f"{migrations.migrations()[0][0]} and later: keep the file for what it "
+            "tells, and name another one with --store"
+        )
     ]
     assert path.read_bytes() == before
 

@@ -66,7 +66,7 @@ def moments_of(recording: Recording) -> list[Moment]:
 
 def begin_of_ids(ts: str | None) -> str:
     """How the ids of a millisecond begin."""
-    digits = f"{0 if ts is None else parse_ts(ts):012x}"
+    digits = f"{0 if ts is None else max(0, parse_ts(ts)):012x}"
     return f"{digits[:8]}-{digits[8:]}"
 
 

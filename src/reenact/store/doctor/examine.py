@@ -13,7 +13,7 @@ from reenact.store.doctor.findings import NAMED, Finding, command, counted, flat
 from reenact.store.doctor.journals import OpenJournals
 from reenact.store.doctor.runs import FUTURE_MS, look_at_runs
 from reenact.store.open import open_examination
-from reenact.values.clock import Clock, format_ts, parse_ts
+from reenact.values.clock import Clock, parse_ts, say_ts
 
 NEWEST = 8
 """So many runs are asked for the time of their last commit."""
@@ -59,15 +59,15 @@ def look_at_rows(looked: Examination, clock: Clock, store: str | None) -> Iterat
 
 
 def clock_finding(looked: Examination, clock: Clock) -> Finding:
-    last = last_time(looked)
+    last, now = last_time(looked), say_ts(clock.now_ms())
     if last > clock.now_ms() + FUTURE_MS:
         return Finding(
             "clock",
             "warning",
-            f"it is {clock.timestamp()}, and the store was written to at {format_ts(last)}, which has not come yet",
+            f"it is {now}, and the store was written to at {say_ts(last)}, which has not come yet",
             "set the clock: leases, budgets of a day and expiry go by it",
         )
-    return Finding("clock", "ok", f"it is {clock.timestamp()}")
+    return Finding("clock", "ok", f"it is {now}")
 
 
 def last_time(looked: Examination) -> int:

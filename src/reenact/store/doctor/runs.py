@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from reenact.errors import ReenactError
 from reenact.store.base import LEASE_MS, OpenRun, Store
 from reenact.store.doctor.findings import NAMED, Finding, command
-from reenact.store.owner import owner_is_gone
-from reenact.values.clock import Clock, format_ts
+from reenact.store.owner import is_stopped, owner_is_gone
+from reenact.values.clock import Clock, say_ts
 
 FUTURE_MS = 60_000
 WAITS = "waits for a person"
@@ -74,6 +74,10 @@ def open_run(row: OpenRun, *, now: int, store: str | None) -> Finding:
 def being_worked_on(subject: str, owner: str, expires: int, now: int) -> Finding:
     host, pid = (*owner.split("|"), "?")[:2]
     if expires > now + LEASE_MS + FUTURE_MS:
-        says = f"process {pid} on {host} has it until {format_ts(expires)}, longer than any lease is"
-        return Finding(subject, "warning", says, "a clock was changed, here or there: set it; see `clock`")
+        says = f"process {pid} on {host} has it until {say_ts(expires)}, longer than any lease is"
+        do = "a clock was changed, here or there: set it; `reenact recover` watches it and takes it if nobody renews"
+        return Finding(subject, "warning", says, do)
+    if is_stopped(owner):
+        says = f"process {pid} on {host} has it, and is stopped since {say_ts(expires - LEASE_MS)} or a little later"
+        return Finding(subject, "warning", says, f"`kill -CONT {pid}` lets it go on, `kill -KILL {pid}` ends it")
     return Finding(subject, "ok", f"is being worked on by process {pid} on {host}")

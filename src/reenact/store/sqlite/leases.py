@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from reenact.contracts.records import ENDED, RunStatus
-from reenact.errors import NotAuthentic, RunNotFound
+from reenact.errors import DamagedRecord, NotAuthentic, RunNotFound
 from reenact.store.base import LEASE_MS, PAYLOAD_BITS, BrokenLease, Lease, OpenRun
 from reenact.store.compression import Codec
 from reenact.store.damage import refuse_cut_tail, refuse_other_body
@@ -105,13 +105,16 @@ def break_lease(
             return None
         db.execute("UPDATE runs SET owner = NULL, expires_ms = 0, token = token + 1 WHERE run_no = ?", (run_no,))
         broken = BrokenLease(run_id, owner, token, expires, who, reason, ts)
-        notes.write(db, sign(canonicalize({"schema": BROKEN, **broken._asdict()})))
+        notes.write(db, sign(canonicalize({"schema": BROKEN, **msgspec.structs.asdict(broken)})))
     return broken
 
 
 def broken_leases(reader: Reads, run_id: str) -> list[BrokenLease]:
     """Those of a run that people took from their holders, in order."""
-    found = (msgspec.json.decode(note.record or b"", type=BrokenLease) for note in notes.of_kind(reader, BROKEN))
+    try:
+        found = [msgspec.json.decode(note.record or b"", type=BrokenLease) for note in notes.of_kind(reader, BROKEN)]
+    except (msgspec.DecodeError, TypeError):
+        raise DamagedRecord(f"{reader.path}: a note of a broken lease cannot be read; see `reenact verify`") from None
     return [broken for broken in found if broken.run_id == run_id]
 
 

@@ -59,7 +59,7 @@ def refuse_foreign(db: sqlite3.Connection, path: str) -> None:
         names = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
     finally:
         db.execute("ROLLBACK")
-    if mark == 0 and FIRST_TABLES <= names:  # of before a file said whose it is
+    if mark == 0 and names >= FIRST_TABLES:  # of before a file said whose it is
         refuse_ancient(version, path)
     is_new = mark == version == 0 and not names
     if not (is_new or mark == APPLICATION_ID):

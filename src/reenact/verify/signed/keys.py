@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from reenact.verify.capability import Succession
 from reenact.verify.report import Findings, Problem, Where
 from reenact.verify.signed.notes import (
+    LeaseBroken,
     NoteRow,
     NoteSource,
     Replacement,
@@ -48,6 +49,9 @@ class KeyHistory:
                 self._follow(row, record)
             elif isinstance(record, SealedErasures):
                 self.sealed.append((row, record))
+            elif isinstance(record, LeaseBroken) and not signs(row, self.keys.get(str(row.kid))):
+                what = f"that a lease of run {record.run_id} was broken is not signed by a key of the store"
+                self.findings.add(Problem("NOTE_SIGNATURE", what), row.where)
         return self
 
     def _begin(self, row: NoteRow, record: Signing) -> None:

@@ -18,6 +18,7 @@ from reenact.verify.shapes import Count, Hex64, Kid, Shape, Time, Uuid7, Who
 
 SIGNING, ROTATION, REPLACEMENT = "reenact.signing.v1", "reenact.key_rotation.v1", "reenact.key_replacement.v1"
 ERASURE, ERASURES = "reenact.erasure.v1", "reenact.erasures.v1"
+LEASE_BROKEN = "reenact.lease_broken.v1"
 PublicKey = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{43}\Z")]
 
 
@@ -85,11 +86,25 @@ class SealedErasures(Shape):
     seal_digest: Hex64
 
 
+class LeaseBroken(Shape):
+    """A person took a run from its holder: nothing is written under `token` any more."""
+
+    schema: Literal["reenact.lease_broken.v1"]
+    expires_ms: int
+    owner: str
+    reason: Annotated[str, Meta(max_length=1000)]
+    run_id: str
+    token: Count
+    ts: Time
+    who: Who
+
+
 SHAPES: Mapping[str, type[Shape]] = {
     SIGNING: Signing,
     ROTATION: Rotation,
     REPLACEMENT: Replacement,
     ERASURES: SealedErasures,
+    LEASE_BROKEN: LeaseBroken,
 }
 
 

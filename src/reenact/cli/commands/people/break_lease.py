@@ -20,6 +20,8 @@ def break_lease(
 
     Exit codes: 0 the run is free, 2 it has ended or no reason was given, 3 the store cannot be used.
     """
+    from msgspec import structs
+
     from reenact.cli.advice import Advice
     from reenact.cli.options import existing_store, open_runtime, require_reason
     from reenact.cli.screens.printing import print_json
@@ -34,7 +36,7 @@ def break_lease(
     row = runtime.store.find_run(run)
     broken = break_lease_of(runtime, row.run_id, reason=reason, who=who)
     if as_json:
-        told = None if broken is None else broken._asdict()
+        told = None if broken is None else structs.asdict(broken)
         print_json({"run_id": row.run_id, "broken": told})
         return
     go_on = Advice(store).after_a_word(row)
