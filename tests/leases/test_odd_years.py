@@ -34,10 +34,12 @@ def test_a_clock_beyond_the_years_that_are_written_is_told_in_one_line(tmp_path:
     plan: dict[str, object] = {"plan_id": "p", "agent_id": "a", "steps": []}
     with pytest.raises(UsageError, match="set it"):
         Runtime(path, clock=OddYears(ms)).run(plan)
-    store = SqliteStore(path, clock=OddYears(ms))
+    clock = OddYears(SystemClock().now_ms())
+    store = SqliteStore(path, clock=clock)
     run = Run("run-1")
     unit, _ = run.unit()
     lease = store.append(unit, None, owner="elsewhere|7|1|x").lease
+    clock.ms = ms
     (kept,) = store.renew([lease])
     with pytest.raises(LockAcquireFailed, match="last sign of life") as told:
         SqliteStore(path).acquire("run-1", "me")
