@@ -36,8 +36,6 @@ CHECKPOINT_PAGES = 500
 """About a hundred commits. Then the log begins again in blocks that it has: a log that grows costs each commit a second
 write to the disk, of where its new blocks lie."""
 PATIENCE_S = 2.0
-WITHOUT_S = 30.0
-"""So long nobody is waited for any more who did not let us become the next."""
 FIRST_PAUSE_S = 0.003
 AGING_S = 0.05
 """After waiting this long a process asks twice as often."""
@@ -425,14 +423,13 @@ class Turnstile:
     and those who wait to become it ask the more often the longer they have waited.
 
     It is about fairness alone. SQLite's own lock keeps writers apart, so a turn that cannot be had is simply done
-    without: a process that was stopped while it was next holds the others up for a moment, and not with every commit.
+    without: a process that was stopped while it was next holds the others up for a moment, not for good.
     """
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._descriptor: int | None = None
         self._is_open = False
-        self._without_until = 0.0
 
     def through(self, begin: Callable[[], object]) -> None:
         """Begin to write as the next writer, or after having waited long enough to go without."""
@@ -444,10 +441,7 @@ class Turnstile:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 held = descriptor
             except BlockingIOError:
-                if time.monotonic() >= self._without_until:
-                    held = descriptor if became_next(descriptor) else None
-                    if held is None:
-                        self._without_until = time.monotonic() + WITHOUT_S
+                held = descriptor if became_next(descriptor) else None
             except OSError:
                 pass  # a turn that cannot be had is done without
         try:
