@@ -62,7 +62,7 @@ class Connection:
         self._pid = os.getpid()
         self.files = Files(path)
         self._turnstile = Turnstile(path)
-        self._patience = Patience(path)
+        self._patience, self._reading = Patience(path), Patience(path)
         OPEN.add(self)
 
     def transaction(self) -> Connection:
@@ -150,7 +150,7 @@ class Connection:
         self.check_process()
         with self.lock:
             try:
-                return self._patience.wait_for(lambda: self.db.execute(sql, parameters).fetchall())
+                return self._reading.wait_for(lambda: self.db.execute(sql, parameters).fetchall())
             except DATABASE_ERRORS as error:
                 raise no_text(error, self.path) or translate(error, self.path) from error
 
