@@ -175,7 +175,7 @@ async def until_known(store: Watched, clock: Clock, run_id: str) -> None:
     while left is not None and left > 0:
         await clock.sleep(min(left, POLL_S))
         before, left = left, store.free_in_s(run_id)
-        if left is not None and left > before:
+        if left is not None and left >= before:  # it was renewed
             return
 
 
