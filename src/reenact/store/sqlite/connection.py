@@ -21,7 +21,7 @@ from reenact.store.compression import Codec
 from reenact.store.damage import NO_BLOB, blob
 from reenact.store.deltas import put_together
 from reenact.store.sqlite.migrations import migrate, refuse_foreign
-from reenact.store.sqlite.waiting import LOOK_S, SHORTEST_PAUSE_S, Patience, is_busy
+from reenact.store.sqlite.waiting import LONGEST_PAUSE_S, LOOK_S, SHORTEST_PAUSE_S, Patience, is_busy
 
 try:
     import fcntl

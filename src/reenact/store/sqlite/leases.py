@@ -114,7 +114,7 @@ def broken_leases(reader: Reads, run_id: str) -> list[BrokenLease]:
     try:
         found = [msgspec.json.decode(note.record or b"", type=BrokenLease) for note in notes.of_kind(reader, BROKEN)]
     except (msgspec.DecodeError, TypeError):
-        raise DamagedRecord(f"{reader.path}: a note of a broken lease cannot be read; see `reenact verify`") from None
+        raise DamagedRecord("a note of a broken lease cannot be read; see `reenact verify`") from None
     return [broken for broken in found if broken.run_id == run_id]
 
 

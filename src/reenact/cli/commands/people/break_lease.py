@@ -39,7 +39,7 @@ def break_lease(
         told = None if broken is None else structs.asdict(broken)
         print_json({"run_id": row.run_id, "broken": told})
         return
-    go_on = Advice(store).after_a_word(row)
+    go_on = Advice(store).after_a_word(runtime, row)
     if broken is None:
         say(f"nobody holds run {row.run_id}; {go_on}")
         return

@@ -71,7 +71,7 @@ def say_how_long(seconds: float) -> None:
 
 
 def result_code(result: RunResult) -> int:
-    """A run that somebody else works on has not ended, like one that waits; a trace of another runtime is none of ours."""
+    """A run in other hands has not ended, like one that waits; a trace of another runtime is none of ours."""
     from reenact.cli.exits import DONE, OPEN, exit_code
     from reenact.errors import LockAcquireFailed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from reenact.store.keys.notes import Note
-from reenact.store.sqlite.connection import Connection
+from reenact.store.sqlite.connection import Reads
 
 COLUMNS = "schema, store_id, digest, kid, signature, record"
 
@@ -15,13 +15,13 @@ def write(db: sqlite3.Connection | sqlite3.Cursor, note: Note) -> None:
     db.execute(f"INSERT INTO notes ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", note)
 
 
-def of_kind(reader: Connection, schema: str) -> list[Note]:
+def of_kind(reader: Reads, schema: str) -> list[Note]:
     """Those of one schema that hold their record, in the order of their writing."""
     rows = reader.query(f"SELECT {COLUMNS} FROM notes WHERE schema = ? AND record IS NOT NULL ORDER BY id", (schema,))
     return [Note(*row) for row in rows]
 
 
-def of_kinds(reader: Connection, schemas: tuple[str, ...]) -> list[Note]:
+def of_kinds(reader: Reads, schemas: tuple[str, ...]) -> list[Note]:
     """Those of several schemas that hold their record, in the order of their writing."""
     wanted = ", ".join("?" * len(schemas))
     rows = reader.query(
