@@ -24,7 +24,6 @@ from reenact.store.damage import blob
 from reenact.store.encryption import SUFFIX, KeyFile
 from reenact.store.keys.here import KeysHere
 from reenact.store.location import OwnFiles, sqlite_path
-from reenact.store.owner import Watch
 from reenact.store.signing import SigningKey, check_head, checked_frontier
 from reenact.store.sqlite import leases, money, votes
 from reenact.store.sqlite.connection import Connection, Reads
@@ -64,7 +63,6 @@ class SqliteReader:
         self._readers = Readers(self._writer, open_to_read if to_read else None)
         self.store_id, self.key_secret = self._identify()
         here = KeysHere(None if self.in_memory else Path(path))
-        self._watch = Watch(self.clock)
         self.key_table: KeyKeeper = KeyTable(self._writer, self.store_id, here, self.clock)
         self._key: SigningKey | None = None
         self._authenticated: set[str] = set()
@@ -215,10 +213,6 @@ class SqliteReader:
     def unattended(self) -> frozenset[str]:
         """Ids of runs that count as running, and that nobody works on."""
         return leases.unattended(self._reader(), self.clock.now_ms())
-
-    def free_in_s(self, run_id: str) -> float | None:
-        """Seconds until it is known whether whoever holds the run lives; None where there is nothing to wait for."""
-        return leases.free_in_s(self._reader(), run_id, self.clock, self._watch)
 
     def broken_leases(self, run_id: str) -> list[BrokenLease]:
         """Those of the run that people took from their holders, in order."""

@@ -10,7 +10,7 @@ from reenact.contracts.records import RunStatus
 from reenact.errors import ReenactError
 from reenact.store.base import Appended, BrokenLease, Erasing, LateEffect, Lease, Unit
 from reenact.store.keys.notes import Note, sign_note
-from reenact.store.owner import Held
+from reenact.store.owner import Held, Watch
 from reenact.store.sqlite import leases, votes
 from reenact.store.sqlite.appending import Appender
 from reenact.store.sqlite.connection import translate
@@ -37,6 +37,7 @@ class SqliteStore(SqliteReader):
         super().__init__(url, clock=clock, to_read=to_read)
         self._look_at = math.inf if self.in_memory or to_read else -math.inf
         """From when on, on the monotonic clock, its files are looked after again."""
+        self._watch = Watch(self.clock)
         self._appender = Appender(self._writer, self.clock, self.store_id, lambda: self.signing_key, self.key_of)
 
     def watch(self) -> None:
@@ -122,6 +123,10 @@ class SqliteStore(SqliteReader):
         leases.release(self._writer, lease, status)
         self._authenticated.discard(lease.run_id)
         self._watch.forget(lease.run_id)
+
+    def free_in_s(self, run_id: str) -> float | None:
+        """Seconds until it is known whether whoever holds the run lives; None where there is nothing to wait for."""
+        return leases.free_in_s(self._reader(), run_id, self.clock, self._watch)
 
     def break_lease(self, run_id: str, *, who: str, reason: str) -> BrokenLease | None:
         """Take a run from whoever holds it, on record; None where nobody does. What he writes next is refused."""
