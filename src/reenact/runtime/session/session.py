@@ -24,6 +24,7 @@ from reenact.runtime.session.answering.answers import Answers, Asked, Ended, Rec
 from reenact.runtime.session.answering.told import Told
 from reenact.runtime.session.arguments import (
     StepNames,
+    Whereabouts,
     check_arguments,
     check_commands,
     is_recordable,
@@ -43,8 +44,7 @@ class Session(ForeignTools):
     """
 
     def __init__(self, engine: Engine, run: Run | Ended, answers: Answers | None = None) -> None:
-        self._engine = engine
-        self._at = run
+        self._engine, self._at = engine, run
         self._answers = answers
         self._plan = run.plan if isinstance(run, Ended) else history.session_plan(run)
         self.fork: Callable[[Diverged], Awaitable[None]] | None = None
@@ -68,8 +68,8 @@ class Session(ForeignTools):
         self._unanswered = None if answers is None else Unanswered(answers.lanes, engine.clock)
         self._redactor = run.redactor if isinstance(run, Ended) else run.journal.book.redactor
         self._placing = threading.Lock()
-        self._closing = False
-        self._left = False
+        self._closing = self._left = False
+        self.where = Whereabouts(self._in_flight)
 
     @property
     def _run(self) -> Run:
@@ -489,6 +489,7 @@ class Session(ForeignTools):
         self._left = True
 
     def _check_inside(self) -> None:
+        self.where.refuse_elsewhere(self.run_id, by_threads=self.by_threads)
         if self._left:
             raise UsageError(f"the block of session {self.run_id} has ended; open it again with resume=…")
 
