@@ -72,6 +72,8 @@ class Job(Generic[T]):
     def __init__(self, make: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self._make = make
         self._task: asyncio.Task[T] | None = None
+        self._result: list[T] = []
+        self._error: BaseException | None = None
         self._given_up = False
         self.is_over = False
         self.by = threading.get_ident()
@@ -86,7 +88,12 @@ class Job(Generic[T]):
         self._task.add_done_callback(self._end)
         return self._task
 
-    def _end(self, _: object = None) -> None:
+    def _end(self, task: asyncio.Task[T] | None = None) -> None:
+        if task is not None and not task.cancelled() and (error := task.exception()) is not None:
+            self._error = error
+        elif task is not None and not task.cancelled():
+            self._result.append(task.result())
+        self._task = None  # it goes here: what a signal raises in the course of that would be lost
         self.is_over = True
         self.ended.release()
 
@@ -97,11 +104,11 @@ class Job(Generic[T]):
             self._task.cancel()
 
     def result(self) -> T:
-        assert self._task is not None
-        try:
-            return self._task.result()
-        except asyncio.CancelledError:
-            raise concurrent.futures.CancelledError from None
+        if self._error is not None:
+            raise self._error
+        if not self._result:
+            raise concurrent.futures.CancelledError
+        return self._result[0]
 
 
 class LoopThread:
@@ -171,9 +178,14 @@ class LoopThread:
         self._ends = True
         if self._starter is None or self.is_forked:
             return
-        self._wake()
-        self._over.acquire()
-        self._over.release()
+        self.wait_for_end()
+
+    def wait_for_end(self, limit_s: float = -1) -> None:
+        if self._loop is not None:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._look)
+        if self._over.acquire(timeout=limit_s):
+            self._over.release()
 
     @property
     def is_forked(self) -> bool:
@@ -183,11 +195,6 @@ class LoopThread:
     def refuse_fork(self) -> None:
         if self.is_forked:
             raise UsageError(forked(self._process))
-
-    def _wake(self) -> None:
-        if self._loop is not None:
-            with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._look)
 
     # -- in its own thread -------------------------------------------------------------------------------------------
 
@@ -209,9 +216,10 @@ class LoopThread:
             self._over.release()
             return
         OUR_LOOPS.add(loop)  # signals come to the main thread
-        LOOPS.add(self)
         try:
-            end_abandoned()
+            if not self.is_abandoned:
+                end_abandoned()
+            LOOPS.add(self)
             loop.call_soon(self._look)
             self._begun.release()
             self._go_on(lambda: self._ends)
@@ -220,6 +228,7 @@ class LoopThread:
             self._go_on(last.done)
         finally:
             loop.close()
+            OUR_LOOPS.discard(loop)
             LOOPS.discard(self)
             self._over.release()
 
@@ -280,5 +289,5 @@ os.register_at_fork(after_in_child=LOOPS.clear)
 def end_abandoned() -> None:
     """What nobody is in any more is given back before something new is begun, which may want the same."""
     for other in tuple(LOOPS):
-        if other.is_abandoned and other._over.acquire(timeout=GRACE_S):  # noqa: SLF001  # of the same class
-            other._over.release()  # noqa: SLF001
+        if other.is_abandoned:
+            other.wait_for_end(GRACE_S)
