@@ -11,6 +11,7 @@ from reenact.contracts.records import RunMode
 from reenact.errors import KeyUnavailable, NotAuthentic, TooManyFiles, UsageError
 from reenact.journal.run_fold import RunFold
 from reenact.runtime.call.capability import Mint, Mints
+from reenact.runtime.drain import Drain
 from reenact.runtime.effects.secrets import Secrets
 from reenact.runtime.gates.supervisor import LONGEST_ANSWER_S, SupervisorFunction
 from reenact.runtime.hold import Hold
@@ -87,6 +88,7 @@ class Engine:
         self.mints = Mints(self.store.store_id)
         with suppress(KeyUnavailable, NotAuthentic):  # what was recorded can be read and replayed without it
             assert self.mint.kid
+        self.drain_state = Drain(self.clock)
         self.heartbeat = Heartbeat(self.store)
         self.committer = Committer(self.store)
 
@@ -111,7 +113,7 @@ class Engine:
 
     def held(self, run: Run) -> Hold:
         """The run is kept by heartbeats while the block goes on, and given back at its end."""
-        return Hold(run, self.heartbeat, self.committer)
+        return Hold(run, self.heartbeat, self.committer, self.drain_state.held)
 
     def close(self) -> None:
         self.committer.close()

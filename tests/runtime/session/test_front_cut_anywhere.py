@@ -18,7 +18,7 @@ import pytest
 
 from reenact import Runtime, skill
 from reenact.errors import ReenactError
-from reenact.runtime import loop_thread
+from reenact.runtime.effects import loop_thread
 from reenact.runtime.session import opening, sync
 
 FILES = {loop_thread.__file__, opening.__file__, sync.__file__, threading.__file__}

@@ -13,6 +13,7 @@ from reenact.contracts.plan import STEP_ID
 from reenact.contracts.plan_rules import SKILL_ID, VERSION
 from reenact.contracts.references import SCALARS, escape
 from reenact.errors import CanonicalizationError, SkillError, UsageError
+from reenact.runtime.drain import Drain
 from reenact.runtime.effects.threads import forked
 from reenact.runtime.session.answering.lanes import NUMBERED, lane_of
 from reenact.runtime.session.plan import Document
@@ -72,6 +73,12 @@ class Whereabouts:
     def is_idle(self) -> bool:
         """No call is under way, as far as its loop is still there."""
         return not self._in_flight or self._loop is None or self._loop.is_closed()
+
+    def check(self, run_id: str, drain: Drain, *, by_threads: bool) -> None:
+        """Before anything is asked of the session."""
+        if drain.asked:
+            drain.refuse()
+        self.refuse_elsewhere(run_id, by_threads=by_threads)
 
     def refuse_elsewhere(self, run_id: str, *, by_threads: bool) -> None:
         """What threads use through its synchronous front comes from other loops, and is done in its own."""

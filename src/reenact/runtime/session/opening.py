@@ -12,9 +12,9 @@ from weakref import ReferenceType, ref
 
 from reenact.contracts.records import RunStatus
 from reenact.errors import Diverged, UsageError, WaitingForPerson
+from reenact.runtime.effects.loop_thread import Leave, Leaving, LoopThread
 from reenact.runtime.engine import Engine
 from reenact.runtime.hold import Hold
-from reenact.runtime.loop_thread import Leave, Leaving, LoopThread
 from reenact.runtime.parked import Parked
 from reenact.runtime.people.votes import whoami
 from reenact.runtime.plans.accepted import NOTHING_ACCEPTED, Accepted

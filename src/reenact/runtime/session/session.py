@@ -489,7 +489,7 @@ class Session(ForeignTools):
         self._left = True
 
     def _check_inside(self) -> None:
-        self.where.refuse_elsewhere(self.run_id, by_threads=self.by_threads)
+        self.where.check(self.run_id, self._engine.drain_state, by_threads=self.by_threads)
         if self._left:
             raise UsageError(f"the block of session {self.run_id} has ended; open it again with resume=…")
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from reenact.contracts.outcome import StructuredOutcome
-from reenact.runtime.loop_thread import LoopThread
+from reenact.runtime.effects.loop_thread import LoopThread
 from reenact.runtime.session.plan import Document
 from reenact.runtime.session.session import Session
 from reenact.skills.skill import Skill
