@@ -114,6 +114,7 @@ class LiveSource(EffectSource):
         live = DISPATCHES.get((self._place, call.trace_id))
         if live is None:
             return False
+        live.is_wanted = True
         until = self._clock.monotonic() + (call.step.timeout_ms / 1000 if wait else LOOK_S)
         while not live.is_over:
             left = until - self._clock.monotonic()
@@ -261,6 +262,8 @@ class LiveSource(EffectSource):
             live.error = raised
         leave_if_forked(process)
         with live.lock:
+            if live.is_wanted and not live.is_left:  # by whoever took the run over from the one that waits for it
+                live.result = self._left_result(live, call, begun)
             live.is_over = not live.is_left
         if not live.is_over:
             result = live.result = self._left_result(live, call, begun)
@@ -285,17 +288,19 @@ class LiveSource(EffectSource):
 class Dispatch:
     """A call that runs in a thread of this process."""
 
-    __slots__ = ("error", "is_left", "is_over", "lock", "output", "result")
+    __slots__ = ("error", "is_left", "is_over", "is_wanted", "lock", "output", "result")
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.is_left = False
         """Nobody waits for it any more."""
         self.is_over = False
+        self.is_wanted = False
+        """Another executor has asked for it."""
         self.output: object = None
         self.error: BaseException | None = None
         self.result: AttemptResult | None = None
-        """Of one that was left, and is over."""
+        """Of one that was left, or is wanted, and is over."""
 
 
 DISPATCHES: dict[tuple[str, str], Dispatch] = {}
