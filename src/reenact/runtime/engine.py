@@ -21,8 +21,7 @@ from reenact.runtime.mode import Mode
 from reenact.runtime.plans.tool_registries import load_registries
 from reenact.runtime.run import Run
 from reenact.runtime.writing.committer import Committer
-from reenact.skills.registry import Registry, default_registry, register_all
-from reenact.skills.skill import Skill
+from reenact.skills.registry import Registry, SkillsLike, default_registry, register_all
 from reenact.store.base import Store
 from reenact.store.heartbeat import Heartbeat
 from reenact.store.open import open_store
@@ -43,7 +42,7 @@ class Engine:
         self,
         store: Store | str | Path | None = None,
         *,
-        skills: Iterable[Skill] | Registry = (),
+        skills: SkillsLike = (),
         secrets: Mapping[str, str] | None = None,
         supervisor: SupervisorFunction | None = None,
         supervisor_timeout_s: float = LONGEST_ANSWER_S,

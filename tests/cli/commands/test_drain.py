@@ -136,7 +136,7 @@ def test_at_random_instants_nothing_is_done_twice_and_nothing_is_in_doubt(
 def test_without_a_run_there_is_nothing_to_give_back(reenact: Command) -> None:
     """SIGTERM while the skills are still imported."""
     skills = reenact.folder / "slow_to_import.py"
-    skills.write_text("import os, signal, pathlib, time\npathlib.Path('ledger').write_text('began\\n')\ntime.sleep(30)\n")
+    skills.write_text("import pathlib, time\npathlib.Path('ledger').write_text('began\\n')\ntime.sleep(30)\n")
     process = reenact.start("run", a_plan(reenact, seconds=0), "--skills", str(skills))
     until(reenact, "began", process)
     os.kill(process.pid, signal.SIGTERM)

@@ -139,7 +139,7 @@ def in_a_child(work: Callable[[], object]) -> str:
     if pid == 0:
         try:
             os.write(tell, f"gave {work()}".encode())
-        except BaseException as error:  # noqa: BLE001  # whatever it was, the parent is told
+        except BaseException as error:  # whatever it was, the parent is told
             os.write(tell, f"{type(error).__name__}: {error}".encode())
         finally:
             os._exit(0)
@@ -226,7 +226,7 @@ def test_loops_of_several_threads_share_no_session(bench: Bench) -> None:
             def other() -> None:
                 try:
                     asyncio.run(s.call("t.add", {"a": 1, "b": 2}))
-                except BaseException as error:  # noqa: BLE001  # looked at below
+                except BaseException as error:  # looked at below
                     told.append(error)
 
             threads = [threading.Thread(target=other) for _ in range(3)]
