@@ -102,12 +102,11 @@ class Program:
             self.seen["blocks"] += 1
             try:
                 self.block(name)
-                return
             except tuple(RAISED.values()):
                 continue
             except ReenactError as error:
                 self.wrong.append(f"{name}: {type(error).__name__}: {error}")
-                return
+            return
         self.wrong.append(f"{name}: no end within {LONGEST_S} s")
 
     def look(self, descriptors: int) -> None:
@@ -164,9 +163,9 @@ class Program:
 def descriptors_open() -> int:
     """Without those of the store, which keeps its connections for the next session."""
     count = 0
-    for number in os.listdir("/proc/self/fd"):
+    for number in Path("/proc/self/fd").iterdir():
         try:
-            count += "/store.db" not in os.readlink(f"/proc/self/fd/{number}")
+            count += "/store.db" not in str(number.readlink())
         except OSError:
             continue  # that of the listing itself
     return count

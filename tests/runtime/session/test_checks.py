@@ -90,13 +90,5 @@ def test_a_command_is_run_as_its_host_would(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "not-executable").touch()
     runtime = Runtime(str(tmp_path / "store.db"))
     with runtime.session(context={"workspace": str(tmp_path)}) as s:
-        assert s.verify(
-            ["own-check", "./bin/own-check", "./not-executable", "./nowhere", "nowhere", "sh -c 'exit 7'"]
-        ) == [
-            0,
-            0,
-            127,
-            127,
-            127,
-            7,
-        ]
+        commands = ["own-check", "./bin/own-check", "./not-executable", "./nowhere", "nowhere", "sh -c 'exit 7'"]
+        assert s.verify(commands) == [0, 0, 127, 127, 127, 7]

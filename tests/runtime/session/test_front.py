@@ -145,7 +145,7 @@ def in_a_child(work: Callable[[], object]) -> str:
             os._exit(0)
     os.close(tell)
     try:
-        with at_once(), open(told, "rb") as file:
+        with at_once(), os.fdopen(told, "rb") as file:
             return file.read().decode()
     finally:
         os.kill(pid, signal.SIGKILL)
