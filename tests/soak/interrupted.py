@@ -11,7 +11,6 @@ import asyncio
 import faulthandler
 import gc
 import json
-import os
 import signal
 import sys
 import threading
