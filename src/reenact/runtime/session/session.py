@@ -55,7 +55,6 @@ class Session(ForeignTools):
         self._diverged: Diverged | None = None
         self.by_threads = False
         """Whether threads call it, through its synchronous front."""
-        self._finished = False
         self._confidence: float | None = None
         self._in_flight: dict[str, tuple[asyncio.Future[None], asyncio.Task[object] | None]] = {}
         """Until when each call is under way, and in whose task."""
@@ -68,7 +67,7 @@ class Session(ForeignTools):
         self._unanswered = None if answers is None else Unanswered(answers.lanes, engine.clock)
         self._redactor = run.redactor if isinstance(run, Ended) else run.journal.book.redactor
         self._placing = threading.Lock()
-        self._closing = self._left = False
+        self._finished = self._closing = self._left = False
         self.where = Whereabouts(self._in_flight)
 
     @property
