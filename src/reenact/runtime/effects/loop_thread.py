@@ -21,8 +21,8 @@ from types import TracebackType
 from typing import Any, Final, Generic, Protocol, TypeVar
 from weakref import ReferenceType, ref
 
-from reenact.errors import StoreError, UsageError
-from reenact.runtime.effects.coroutines import GRACE_S, OUR_LOOPS, leave_none_behind
+from reenact.errors import StoreError, TooManyFiles, UsageError
+from reenact.runtime.effects.coroutines import GRACE_S, OUR_LOOPS, leave_none_behind, new_loop
 from reenact.runtime.effects.threads import forked
 
 T = TypeVar("T")
@@ -135,6 +135,8 @@ class LoopThread:
         self._starter = start_new_thread(self._start, ())
         self._begun.acquire()
         if self._why_not is not None:
+            if isinstance(self._why_not, TooManyFiles):
+                raise self._why_not
             raise StoreError(f"no thread or no loop can be started for a session: {self._why_not}")
 
     def do(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -209,8 +211,8 @@ class LoopThread:
     def _run(self) -> None:
         self._ident = threading.get_ident()
         try:
-            self._loop = loop = asyncio.new_event_loop()
-        except OSError as error:
+            self._loop = loop = new_loop()
+        except (OSError, TooManyFiles) as error:
             self._why_not = error
             self._begun.release()
             self._over.release()
