@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from weakref import ReferenceType, ref
+from weakref import ReferenceType
 
 from reenact.contracts.records import RunStatus
 from reenact.errors import Diverged, UsageError, WaitingForPerson
@@ -246,8 +246,6 @@ class SessionOpening:
         try:
             thread.start()
             front = SyncSession(thread.do(self._entered_by_threads), thread)
-            if not is_seen:
-                thread.leash = ref(front)
         except BaseException:
             self._end_thread()
             raise
