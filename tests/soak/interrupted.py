@@ -52,7 +52,8 @@ class Program:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.ledger = folder / "ledger"
-        self.runtime = Runtime(str(folder / "store.db"), skills=self.skills())
+        # An interrupt is no death of a process, but a call that is cut off and sent again counts as one.
+        self.runtime = Runtime(str(folder / "store.db"), skills=self.skills(), max_redispatches=1_000)
         self.has_ended = False
         self.seen: Counter[str] = Counter()
         self.wrong: list[str] = []
