@@ -38,12 +38,13 @@ bench: setup     ## speed and size guards, as ratios within one run
 soak: setup      ## random plans and sessions under kill -9; SOAK_KILLS, SOAK_SEED
 	$(BIN)/python -m tests.soak
 
-torture: setup   ## every campaign in its long form; TORTURE_SEED, and TORTURE_KILLS, HISTORIES, SCHEDULES, TORTURE_SESSIONS, TORTURE_SECRETS, FORGERIES
+torture: setup   ## every campaign in its long form; TORTURE_SEED, and TORTURE_KILLS, HISTORIES, SCHEDULES, TORTURE_SIGNALS, TORTURE_SESSIONS, TORTURE_SECRETS, FORGERIES
 	$(BIN)/python -m tests.soak.loop_campaign $(or $(TORTURE_KILLS),1000) $(TORTURE_SEED)
 	$(BIN)/python -m tests.soak.histories $(or $(HISTORIES),10000) $(TORTURE_SEED)
 	$(BIN)/python -m tests.simulation $(or $(SCHEDULES),100000) $(TORTURE_SEED)
 	$(BIN)/python -m tests.crash.going_on
 	LOST_REPEATS=25 $(BIN)/python -m pytest -q tests/runtime/call/test_lost_answers.py -k four_processes
+	$(BIN)/python -m tests.soak.signals $(or $(TORTURE_SIGNALS),5000) $(TORTURE_SEED)
 	ulimit -n 256 && $(BIN)/python -m tests.soak.many_sessions $(or $(TORTURE_SESSIONS),10000) $(or $(TORTURE_SESSIONS),10000)
 	$(BIN)/python -m tests.attacks.planted_secrets $(or $(TORTURE_SECRETS),200) $(TORTURE_SEED)
 	$(BIN)/python -m tests.attacks.forgeries $(or $(FORGERIES),1500) $(TORTURE_SEED)

@@ -46,6 +46,7 @@ ReenactError                     has .code (stable) and .exit_code (the CLI's)
 ├── KeyUnavailable               the signing key that a run began with is not here          exit 4
 ├── SecretError                  a secret is missing, or stands where none may stand       exit 4
 ├── WaitingForPerson             a session's call needs a person first                     exit 4
+├── Draining                     the runtime is to end: it begins nothing new              exit 0
 ├── Diverged                     a program that was started again asks for something else   exit 1
 ├── DeterminismBroken            something changed since the recording: nothing is replayed live  exit 1
 └── DeterminismViolation         decision code asked for a field that may differ           exit 1
@@ -344,6 +345,13 @@ class KeyUnavailable(ReenactError):
 class SecretError(ReenactError):
     code = "ERR_SECRET_UNAVAILABLE"
     exit_code = 4
+
+
+class Draining(ReenactError):
+    """The process is to end: nothing new begins in this runtime, and whoever is started next goes on with its runs."""
+
+    code = "DRAINING"
+    exit_code = 0
 
 
 class WaitingForPerson(ReenactError):

@@ -59,6 +59,12 @@ TrustOption = Annotated[
         help="Load the function that the plan names as its supervisor, and run live what came in a folder.",
     ),
 ]
+GraceOption = Annotated[
+    float,
+    typer.Option(
+        "--grace", metavar="SECONDS", min=0, help="On SIGTERM, what calls in flight have to end. A second one kills."
+    ),
+]
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's id or its beginning, a session's id, or `last`.")
 ]

@@ -13,6 +13,7 @@ from reenact.contracts.records import RunMode
 from reenact.record.result import RunResult
 from reenact.replay.modes.interrupted import ForkMode, FullReplayMode
 from reenact.runtime import conduct, recovery
+from reenact.runtime.drain import DRAIN_GRACE_S
 from reenact.runtime.effects.coroutines import run_sync
 from reenact.runtime.engine import Engine
 from reenact.runtime.mode import Mode
@@ -93,6 +94,19 @@ class Runtime(Engine):
     ) -> list[RunResult]:
         """The same, all in the loop of the caller."""
         return await recovery.recover(self, recovery.bounds(jobs, timeout_s), on_wait)
+
+    def drain(self, *, grace_s: float = DRAIN_GRACE_S, wait: bool = True) -> list[str]:
+        """The process is to end: nothing new begins from here on, and every run is given back between two steps.
+
+        Calls in flight have `grace_s` to end. Runs and sessions that were not given back by then are listed: end the
+        process, and they are treated as after a crash. Without `wait` it returns at once, as in a signal handler.
+        """
+        self.drain_state.ask(grace_s)
+        return self.drain_state.wait() if wait else []
+
+    async def drain_async(self, *, grace_s: float = DRAIN_GRACE_S) -> list[str]:
+        self.drain_state.ask(grace_s)
+        return await self.drain_state.wait_async()
 
     def pinned(self, plan: PlanLike) -> dict[str, object]:
         """The plan's document with everything pinned; a path is read, a mapping is taken as it is."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reenact.contracts.plan import Plan
 from reenact.contracts.records import UNFINISHED, RunStatus
-from reenact.errors import RunEnded, SecretError, WaitingForPerson
+from reenact.errors import Draining, RunEnded, SecretError, WaitingForPerson
 from reenact.journal.run_fold import RunFold
 from reenact.record.result import RunResult
 from reenact.record.state import refuse_unsealed
@@ -53,10 +53,16 @@ async def conduct(engine: Engine, run: Run, before_seal: BeforeSeal | None = Non
             if run.read_from is not None:
                 told = Notice(kind="recovered", run_id=run.run_id, message=run.read_from, steps=len(run.plan))
                 run.listeners.tell_now(told)
-            hold.leave(await run_plan(run, before_seal))
+            async with engine.drain_state.limit(run.run_id):
+                hold.leave(await run_plan(run, before_seal))
         except (Parked, SecretError) as stopped:
             await leave_parked(run)
             hold.leave(stopped.status if isinstance(stopped, Parked) else "held", str(stopped))
+        except Draining as stopped:
+            await run.journal.flush()
+            hold.leave(None, str(stopped))
+    if hold.status is None:  # interrupted: as it is, for whoever goes on with it
+        hold.leave(engine.store.find_run(run.run_id).status, hold.reason)
     assert hold.status is not None
     return RunResult(run.run_id, hold.status, engine.store, reason=hold.reason)
 
@@ -93,8 +99,11 @@ async def settle_session(engine: Engine, row: RunRow, accepted: Accepted) -> Run
             hold.leave("held", run.forbidden)
             return RunResult(run_id, "held", engine.store, reason=run.forbidden)
         try:
-            await Session(engine, run).settle()
+            async with engine.drain_state.limit(run_id):
+                await Session(engine, run).settle()
         except WaitingForPerson as waiting:
             status, reason = ("waiting" if waiting.status == "waiting" else "held"), str(waiting)
+        except Draining as stopped:
+            status, reason = row.status, str(stopped)
         hold.leave(status, reason)
     return RunResult(run_id, status, engine.store, reason=reason)

@@ -11,6 +11,7 @@ from reenact.contracts.records import RunMode
 from reenact.errors import KeyUnavailable, NotAuthentic, TooManyFiles, UsageError
 from reenact.journal.run_fold import RunFold
 from reenact.runtime.call.capability import Mint, Mints
+from reenact.runtime.drain import Drain
 from reenact.runtime.effects.secrets import Secrets
 from reenact.runtime.gates.supervisor import LONGEST_ANSWER_S, SupervisorFunction
 from reenact.runtime.hold import Hold
@@ -20,8 +21,7 @@ from reenact.runtime.mode import Mode
 from reenact.runtime.plans.tool_registries import load_registries
 from reenact.runtime.run import Run
 from reenact.runtime.writing.committer import Committer
-from reenact.skills.registry import Registry, default_registry, register_all
-from reenact.skills.skill import Skill
+from reenact.skills.registry import Registry, SkillsLike, default_registry, register_all
 from reenact.store.base import Store
 from reenact.store.heartbeat import Heartbeat
 from reenact.store.open import open_store
@@ -42,7 +42,7 @@ class Engine:
         self,
         store: Store | str | Path | None = None,
         *,
-        skills: Iterable[Skill] | Registry = (),
+        skills: SkillsLike = (),
         secrets: Mapping[str, str] | None = None,
         supervisor: SupervisorFunction | None = None,
         supervisor_timeout_s: float = LONGEST_ANSWER_S,
@@ -87,6 +87,7 @@ class Engine:
         self.mints = Mints(self.store.store_id)
         with suppress(KeyUnavailable, NotAuthentic):  # what was recorded can be read and replayed without it
             assert self.mint.kid
+        self.drain_state = Drain(self.clock)
         self.heartbeat = Heartbeat(self.store)
         self.committer = Committer(self.store)
 
@@ -111,7 +112,7 @@ class Engine:
 
     def held(self, run: Run) -> Hold:
         """The run is kept by heartbeats while the block goes on, and given back at its end."""
-        return Hold(run, self.heartbeat, self.committer)
+        return Hold(run, self.heartbeat, self.committer, self.drain_state.held)
 
     def close(self) -> None:
         self.committer.close()

@@ -22,8 +22,9 @@ class Hold:
     The block says how it leaves the run: `status`, and `reason` where it stops without an end.
     """
 
-    def __init__(self, run: Run, heartbeat: Heartbeat, committer: Committer) -> None:
+    def __init__(self, run: Run, heartbeat: Heartbeat, committer: Committer, held: set[str]) -> None:
         self.run = run
+        self._held = held
         self._heartbeat = heartbeat
         self._committer = committer
         self.status: RunStatus | None = None
@@ -31,6 +32,7 @@ class Hold:
 
     async def __aenter__(self) -> Hold:
         run = self.run
+        self._held.add(run.run_id)
         self._heartbeat.keep(run.run_id, lambda: run.journal.lease)
         self._committer.driven.add(run.run_id)
         return self
@@ -48,8 +50,11 @@ class Hold:
         finally:
             self._committer.driven.discard(run.run_id)
             self._heartbeat.drop(run.run_id)
-            if run.journal.lease is not None:
-                await self._give_back(run, run.journal.lease)
+            try:
+                if run.journal.lease is not None:
+                    await self._give_back(run, run.journal.lease)
+            finally:
+                self._held.discard(run.run_id)
         if self.reason is not None and self.status in ("waiting", "held"):
             run.listeners.tell_now(
                 Notice(kind="run_parked", run_id=run.run_id, status=self.status, message=self.reason)

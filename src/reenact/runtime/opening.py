@@ -52,6 +52,7 @@ def begin(
 ) -> Run:
     """A new run, its run record staged for the first commit. One that continues another has the `key_run` of that."""
     refuse_while_importing()
+    engine.drain_state.refuse()
     if run_id is not None and not is_uuid7(run_id):
         raise UsageError(f"run_id {run_id!r} is not a lowercase UUIDv7; leave it out to get a new one")
     clock, is_plan = engine.clock, kind == "plan"
@@ -90,18 +91,18 @@ def reopen(engine: Engine, run_id: str, read: Callable[[Engine, str], Interrupte
     `read` brings its state back; of a plan's by default.
     """
     refuse_while_importing()
+    engine.drain_state.refuse()
     store, clock = engine.store, engine.clock
     kid = engine.mint_for(run_id, RunReader(store, run_id).record().capability_key).kid  # without it nothing is claimed
     lease = store.acquire(run_id, engine.owner)
     try:
         past = (read or read_plan)(engine, run_id)
-        redactor = redactor_of(engine, past.plan)
+        book = PayloadBook(store, run_id, clock, store.dedupe_key(run_id), redactor_of(engine, past.plan))
     except BaseException as error:
         store.release(lease)
         if isinstance(error, EvidenceError) and not isinstance(error, UnknownVersion):
             raise RecoveryFailed(f"run {run_id} cannot go on: {error}") from error
         raise
-    book = PayloadBook(store, run_id, clock, store.dedupe_key(run_id), redactor)
     journal = RunWriter(engine.committer, past.fold, book, clock, lease=lease, owner=engine.owner)
     record = past.fold.record
     original = record.parent_run if record is not None and record.mode != "live" else None
@@ -137,4 +138,5 @@ def assemble(
         original_run_id=original_run_id,
         unrecorded=Unrecorded(engine.unrecorded_reads),
         max_redispatches=engine.max_redispatches,
+        drain=engine.drain_state,
     )

@@ -71,7 +71,7 @@ async def recover(engine: Engine, bounds: Bounds, on_wait: Callable[[float], Non
     if free_in_s:  # a container that was started again cannot see that the one before it is gone
         if on_wait is not None:
             on_wait(max(free_in_s.values()))
-        await engine.clock.sleep(max(free_in_s.values()) + LAPSED_S)
+        await engine.drain_state.sleep(max(free_in_s.values()) + LAPSED_S)
         found |= await recover_rows(engine, [row for row in rows if row.run_id in free_in_s], bounds)
     return [found[row.run_id] for row in rows]
 

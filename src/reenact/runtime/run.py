@@ -15,6 +15,7 @@ from reenact.errors import ConcurrentExecution, DamagedRecord
 from reenact.journal.fold import TraceFold
 from reenact.record.trace import load_trace
 from reenact.runtime.call.capability import Mint
+from reenact.runtime.drain import Drain
 from reenact.runtime.effects.source import AttemptResult, EffectSource
 from reenact.runtime.gates.state import Gates
 from reenact.runtime.listeners import Listeners
@@ -64,6 +65,7 @@ class Run:
         original_run_id: str,
         unrecorded: Unrecorded,
         max_redispatches: int,
+        drain: Drain,
     ) -> None:
         self.run_id: str = journal.fold.run_id
         record = journal.fold.record
@@ -87,6 +89,7 @@ class Run:
         self.unrecorded = unrecorded
         self.max_redispatches = max_redispatches
         """In one call so many may die before a person is asked; its skill may say otherwise."""
+        self.drain = drain
         self.in_doubt = {trace.trace_id for trace in journal.fold.open.values() if trace.state == "EXECUTING"}
         """Traces whose last dispatch may or may not have taken effect."""
         self.found_open = frozenset(self.in_doubt)

@@ -170,6 +170,10 @@ def register_all(registry: Registry, skills: Iterable[Skill]) -> None:
         registry.register(skill)
 
 
+SkillsLike = Iterable[Skill] | Registry
+"""Skills that are added to the built-in ones, or all that there are."""
+
+
 def default_registry() -> Registry:
     """The built-in skills and those of installed packages (entry points of the group `reenact.skills`)."""
     from reenact.skills.load import load_entry_points

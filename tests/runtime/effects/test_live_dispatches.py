@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from reenact import Runtime, skill
+from reenact.errors import ConcurrentExecution
 from reenact.record.reader import steps_of
 from reenact.runtime.effects import live
 from reenact.runtime.people import decisions as people
@@ -80,6 +82,65 @@ def test_a_run_that_was_cut_off_and_resumed_gets_what_its_thread_gives(
     assert (result.status, result.get_step("s").outcome.output) == ("completed", "sent to kim, 1")
     world.sound(result.run_id)
     assert world.runtime().replay(result.run_id).matches
+
+
+def test_whoever_takes_a_run_over_in_the_same_process_gets_what_the_thread_gives(tmp_path: Path) -> None:
+    """The first has lost its lease, and waits for its thread as if it had not."""
+    world = World(tmp_path)
+    first, second = world.runtime(), world.runtime()
+    told: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            first.run(PLAN)
+        except ConcurrentExecution as error:
+            told.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    while not world.calls:
+        time.sleep(0.01)
+    run_id = first.store.runs()[0].run_id
+    first.heartbeat.drop(run_id)
+    with sqlite3.connect(world.path) as db:
+        db.execute("UPDATE runs SET owner = NULL, expires_ms = 0")
+    world.answers_in(0.5)
+    result = second.resume(run_id)
+    thread.join()
+    assert (world.calls, result.status) == (1, "completed")
+    assert result.get_step("s").outcome.output == "sent to kim, 1"
+    assert len(told) == 1
+    world.sound(run_id)
+
+
+@pytest.mark.parametrize("again", ["resume", "recover"])
+@pytest.mark.parametrize("where", ["loop", "threads"])
+def test_a_run_that_was_cut_off_is_not_sent_beside_itself(tmp_path: Path, again: str, where: str) -> None:
+    """By another runtime on the same store, whichever way it goes on: at once, and several of them."""
+    world = World(tmp_path)
+
+    async def cut() -> None:
+        async with asyncio.timeout(0.3):
+            await world.runtime().run_async(PLAN)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(cut())
+    run_id = world.runtime().store.runs()[0].run_id
+    world.answers_in(0.5)
+
+    async def go_on() -> list[Any]:
+        def one(runtime: Runtime) -> Any:
+            return runtime.resume_async(run_id) if again == "resume" else runtime.recover_async()
+
+        if where == "loop":
+            return await asyncio.gather(*(one(world.runtime()) for _ in range(3)), return_exceptions=True)
+        apart = (asyncio.to_thread(asyncio.run, one(world.runtime())) for _ in range(3))
+        return await asyncio.gather(*apart, return_exceptions=True)
+
+    assert len(asyncio.run(go_on())) == 3  # one goes on, the others are told that it does
+    assert (world.calls, world.most) == (1, 1)
+    assert world.runtime().resume(run_id).get_step("s").outcome.output == "sent to kim, 1"
+    world.sound(run_id)
 
 
 def test_a_session_that_is_opened_again_in_its_process_does_not_send_beside_the_thread(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ async def run(job: Job, stdin: bytes, seconds: float, max_bytes: int) -> tuple[i
     told, tell = os.pipe()
     os.set_blocking(told, False)
     try:
-        process = await _start(job, tell)
+        process = await start(job, tell)
     except OSError as error:
         os.close(told)
         raise cannot_start() from error
@@ -114,35 +114,33 @@ async def run(job: Job, stdin: bytes, seconds: float, max_bytes: int) -> tuple[i
         ) from None
     finally:
         await _end(process, gently=job.backend is not None)
-        report = _read(told)
+        report = read_report(told)
     if report:
         raise _failure(report, err, job.limits)
     return (code if code >= 0 else 128 - code), out, err
 
 
-async def _start(job: Job, report: int) -> asyncio.subprocess.Process:
+async def start(job: Job, report: int, streams: int = asyncio.subprocess.PIPE) -> asyncio.subprocess.Process:
+    """The launcher, or the command itself, with these for stdin, stdout and stderr, in a group of its own."""
     command = [job.executable(), *job.argv[1:]]
-    start = partial(
-        asyncio.create_subprocess_exec,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
+    begin = partial(
+        asyncio.create_subprocess_exec, stdin=streams, stdout=streams, stderr=streams, start_new_session=True
     )
     if job.backend is None:
-        return await start(*command, cwd=job.folder, env=job.environment())
+        return await begin(*command, cwd=job.folder, env=job.environment())
     with os.fdopen(os.memfd_create("job"), "w+b") as file:
         file.write(job.packed(job.backend, report))
         file.seek(0)
         launcher = [sys.executable, "-I", "-S", launch.__file__, str(file.fileno())]
-        return await start(*launcher, *command, cwd="/", env={}, pass_fds=(report, file.fileno()))
+        return await begin(*launcher, *command, cwd="/", env={}, pass_fds=(report, file.fileno()))
 
 
 def cannot_start() -> SkillError:
     return SkillError.of("ERR_VALIDATION_FAILED", "argv: there is no such command, or it may not be run from here")
 
 
-def _read(told: int) -> str:
+def read_report(told: int) -> str:
+    """What the launcher has said, if anything."""
     try:
         return os.read(told, 4096).decode(errors="replace").partition("\n")[0]
     except BlockingIOError:

@@ -58,7 +58,8 @@ def be_the_child(line: socket.socket, output: int, errors: int) -> NoReturn:
     code = 1
     try:
         os.setsid()
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
         os.dup2(output, 1)
         os.dup2(errors, 2)
         os.close(output)

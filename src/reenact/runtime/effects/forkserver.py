@@ -31,7 +31,8 @@ threads."""
 
 def serve(descriptor: int) -> None:
     """Fork whatever is asked for, until whoever started this process is gone: then nothing of it is left."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):  # its parent's to hear: it may drain, and ends this one with itself
+        signal.signal(number, signal.SIG_IGN)
     for name in PRELOADED:
         importlib.import_module(name)
     gc.collect()

@@ -21,7 +21,7 @@ from reenact.runtime.effects.coroutines import within
 from reenact.runtime.effects.processes import call_in_process
 from reenact.runtime.effects.secrets import Secrets
 from reenact.runtime.effects.source import NO_FACTS, SAME, AttemptCall, AttemptResult, EffectSource
-from reenact.runtime.effects.threads import THREADS, leave_if_forked
+from reenact.runtime.effects.threads import THREADS, as_exception, leave_if_forked
 from reenact.runtime.gates.permission import refuse_hosts
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.skills.context import SILENT, SkillContext, forbidden
@@ -97,10 +97,8 @@ class LiveSource(EffectSource):
             if being_cancelled():
                 raise
             error = cancelled
-        except KeyboardInterrupt:
-            raise
         except BaseException as raised:  # noqa: BLE001  # whatever a skill raises is an outcome
-            error = raised
+            error = of_skill(raised)
         leave_if_forked(process)
         detach(error, ambient)
         return self._result(call, begun, output, error, still_running=still_running)
@@ -116,6 +114,7 @@ class LiveSource(EffectSource):
         live = DISPATCHES.get((self._place, call.trace_id))
         if live is None:
             return False
+        live.is_wanted = True
         until = self._clock.monotonic() + (call.step.timeout_ms / 1000 if wait else LOOK_S)
         while not live.is_over:
             left = until - self._clock.monotonic()
@@ -186,9 +185,8 @@ class LiveSource(EffectSource):
             if being_cancelled():
                 raise
             return "it was cancelled"
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001  # whatever went wrong, exits too: a person is asked, and told
+        except BaseException as raised:  # noqa: BLE001  # whatever went wrong, exits too: a person is asked, and told
+            error = of_skill(raised)
             took_ms = int((self._clock.monotonic() - began) * 1000)
             return f"it raised {type(error).__name__}: {reports.describe(error, call.step.timeout_ms, took_ms)}"
         if not answer["done"]:
@@ -264,6 +262,8 @@ class LiveSource(EffectSource):
             live.error = raised
         leave_if_forked(process)
         with live.lock:
+            if live.is_wanted and not live.is_left:  # by whoever took the run over from the one that waits for it
+                live.result = self._left_result(live, call, begun)
             live.is_over = not live.is_left
         if not live.is_over:
             result = live.result = self._left_result(live, call, begun)
@@ -288,17 +288,19 @@ class LiveSource(EffectSource):
 class Dispatch:
     """A call that runs in a thread of this process."""
 
-    __slots__ = ("error", "is_left", "is_over", "lock", "output", "result")
+    __slots__ = ("error", "is_left", "is_over", "is_wanted", "lock", "output", "result")
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.is_left = False
         """Nobody waits for it any more."""
         self.is_over = False
+        self.is_wanted = False
+        """Another executor has asked for it."""
         self.output: object = None
         self.error: BaseException | None = None
         self.result: AttemptResult | None = None
-        """Of one that was left, and is over."""
+        """Of one that was left, or is wanted, and is over."""
 
 
 DISPATCHES: dict[tuple[str, str], Dispatch] = {}
@@ -322,6 +324,15 @@ def detach(error: BaseException | None, ambient: BaseException | None) -> None:
 def in_main_thread() -> bool:
     """The only one in which an interrupt may be the user's."""
     return threading.current_thread() is threading.main_thread()
+
+
+def of_skill(raised: BaseException) -> BaseException:
+    """An interrupt in the main thread may be the user's, and goes through; anywhere else no signal raises one."""
+    if isinstance(raised, KeyboardInterrupt):
+        if in_main_thread():
+            raise raised
+        return as_exception(raised)
+    return raised
 
 
 def being_cancelled() -> bool:

@@ -73,6 +73,14 @@ def leave_if_forked(process: int) -> None:
         os._exit(1)
 
 
+def forked(process: int) -> str:
+    """For whoever uses in a child what its parent has opened."""
+    return (
+        f"this session was opened in process {process}, of which this one is a fork: it goes on there alone; open "
+        "another one here"
+    )
+
+
 def tell(
     loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], result: Any, error: BaseException | None
 ) -> None:

@@ -36,6 +36,8 @@ async def run_plan(run: Run, before_seal: BeforeSeal | None = None) -> RunStatus
     stopped = any(plan.step(index).on_error == "abort" for index in journal.fold.not_completed)
     index = journal.fold.done
     while index < len(plan) and not stopped and run.cancel_note is None:
+        if run.drain.asked:
+            run.drain.refuse()
         step = plan.step(index)
         if resumed:
             begin.hold_without_skill(run, step, step.definition_digest)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,6 +13,8 @@ from reenact.contracts.plan import STEP_ID
 from reenact.contracts.plan_rules import SKILL_ID, VERSION
 from reenact.contracts.references import SCALARS, escape
 from reenact.errors import CanonicalizationError, SkillError, UsageError
+from reenact.runtime.drain import Drain
+from reenact.runtime.effects.threads import forked
 from reenact.runtime.session.answering.lanes import NUMBERED, lane_of
 from reenact.runtime.session.plan import Document
 from reenact.skills.context import CURRENT
@@ -50,6 +54,42 @@ class StepNames:
         """A call of this name has begun."""
         if self._given is not None and not NUMBERED.match(name):
             self._given.add(name)
+
+
+class Whereabouts:
+    """Where a session lives: in one process and one loop. In any other nobody would wake what waits here."""
+
+    def __init__(self, in_flight: Mapping[str, object]) -> None:
+        self._in_flight = in_flight
+        self._process = os.getpid()
+        self._loop = asyncio._get_running_loop()  # noqa: SLF001  # None where there is none
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process is a child of the one that it was opened in."""
+        return os.getpid() != self._process
+
+    @property
+    def is_idle(self) -> bool:
+        """No call is under way, as far as its loop is still there."""
+        return not self._in_flight or self._loop is None or self._loop.is_closed()
+
+    def check(self, run_id: str, drain: Drain, *, by_threads: bool) -> None:
+        """Before anything is asked of the session."""
+        if drain.asked:
+            drain.refuse()
+        self.refuse_elsewhere(run_id, by_threads=by_threads)
+
+    def refuse_elsewhere(self, run_id: str, *, by_threads: bool) -> None:
+        """What threads use through its synchronous front comes from other loops, and is done in its own."""
+        if os.getpid() != self._process:
+            raise UsageError(forked(self._process))
+        running = asyncio._get_running_loop()  # noqa: SLF001  # as above
+        if running is not self._loop and running is not None and not by_threads:
+            raise UsageError(
+                f"session {run_id} was opened in another event loop, and is used and left there alone; open one in "
+                "this loop, or use `with runtime.session(…)`, which threads share"
+            )
 
 
 def refuse_in_tool(run_id: str) -> None:

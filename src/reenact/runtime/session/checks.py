@@ -5,15 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import shutil
 import signal
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
+from typing import Final
 
+from reenact.builtin.sandbox.backends import Backend
+from reenact.builtin.sandbox.running import Job, Limits, read_report, start
 from reenact.errors import Diverged
 from reenact.values.difference import first_difference
 
-TIMED_OUT = 124
-NOT_FOUND = 127
+TIMED_OUT: Final = 124
+NOT_FOUND: Final = 127
+END_S: Final = 5.0
+AS_IT_IS: Final = Backend("none", "as it is") if sys.platform == "linux" else None
+"""The launcher of the sandbox: it ends with its host, and ends all that it has started."""
+UNLIMITED: Final = Limits(memory_mb=1 << 40, processes=1 << 40, file_mb=1 << 40)
 
 
 async def run_commands(commands: list[str], context: Mapping[str, object], timeout_s: float) -> list[int]:
@@ -40,30 +50,50 @@ def recorded_codes(told: Mapping[str, object], commands: list[str]) -> list[int]
     return codes
 
 
+class Check(Job):
+    """A command as its host would run it: nothing is confined, and nothing of it outlives its host."""
+
+    def executable(self) -> str:
+        found = self.argv[0] if "/" in self.argv[0] else shutil.which(self.argv[0])
+        if found is None:
+            raise FileNotFoundError(self.argv[0])
+        return found
+
+    def environment(self) -> dict[str, str]:
+        return dict(os.environ)
+
+
 async def run_command(command: str, folder: str | None, timeout_s: float) -> int:
+    told, tell = os.pipe()
+    os.set_blocking(told, False)  # the system's own interface
+    code: int | None = NOT_FOUND
     try:
-        process = await asyncio.create_subprocess_exec(
-            *shlex.split(command),
-            cwd=folder,
-            start_new_session=True,  # a group of its own, which can be ended whole
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-    except (OSError, ValueError):
-        return NOT_FOUND
-    try:
-        async with asyncio.timeout(timeout_s):
-            return await process.wait()
-    except TimeoutError:
-        return TIMED_OUT
+        check = Check(shlex.split(command), Path(folder or Path.cwd()), AS_IT_IS, {}, UNLIMITED)
+        process = await start(check, tell, asyncio.subprocess.DEVNULL)
+        try:
+            async with asyncio.timeout(timeout_s):
+                code = await process.wait()
+        except TimeoutError:
+            code = TIMED_OUT
+        finally:
+            await end(process)
+    except (OSError, ValueError, IndexError):
+        code = NOT_FOUND
     finally:
-        await end(process)
+        os.close(tell)
+        report = read_report(told)
+    return NOT_FOUND if report else code
 
 
 async def end(process: asyncio.subprocess.Process) -> None:
-    """Whoever is left of a command that did not end by itself is killed, with all that it started in its group."""
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+    """Whoever is left of a command that did not end by itself is ended, with all that it started.
+
+    The launcher is asked first, since only it finds what has left the group.
+    """
+    for number in (signal.SIGTERM, signal.SIGKILL) if AS_IT_IS is not None else (signal.SIGKILL,):
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(END_S):
+                    await process.wait()

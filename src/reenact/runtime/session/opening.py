@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
+from weakref import ReferenceType
 
 from reenact.contracts.records import RunStatus
 from reenact.errors import Diverged, UsageError, WaitingForPerson
+from reenact.runtime.effects.loop_thread import Leave, Leaving, LoopThread
 from reenact.runtime.engine import Engine
 from reenact.runtime.hold import Hold
 from reenact.runtime.parked import Parked
@@ -23,7 +26,7 @@ from reenact.runtime.session.arguments import check_divergence, check_id
 from reenact.runtime.session.beginning import NOBODY, Wanted, begin_session, until_free
 from reenact.runtime.session.session import Session
 from reenact.runtime.session.settling import as_waiting
-from reenact.runtime.session.sync import LoopThread, SyncSession
+from reenact.runtime.session.sync import SyncSession
 
 
 class SessionOpening:
@@ -70,11 +73,15 @@ class SessionOpening:
         self._unrecorded_reads = unrecorded_reads
         self._session: Session | None = None
         self._hold: Hold | None = None
+        self._is_left = False
         self._thread: LoopThread | None = None
+        self.leash: ReferenceType[Leave] | None = None
+        """What the `with` statement holds that entered it."""
 
     # -- async -----------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Session:
+        self._refuse_open()
         await until_free(self._engine, self._wanted)
         run, answers = begin_session(self._engine, self._wanted)
         if isinstance(run, Ended):
@@ -116,26 +123,30 @@ class SessionOpening:
     ) -> None:
         """A block that ends well seals the run. One that raises leaves it open, to be resumed."""
         assert self._session is not None
+        if await self._is_left_where_entered(self._session, error):
+            await self._end(self._session, error)
+
+    async def _end(self, session: Session, error: BaseException | None) -> None:
         if self._hold is None:  # it had ended before
             if error is None:
-                self._session.refuse_not_asked()
+                session.refuse_not_asked()
             elif isinstance(error, Exception):
-                self._session.explain_failure(error)
+                session.explain_failure(error)
             return
         hold = self._hold
         try:
-            await self._until_quiet(self._session, error)
+            await self._until_quiet(session, error)
             if error is None:
-                await self._end_of_program(self._session)
+                await self._end_of_program(session)
                 hold = self._hold
             if isinstance(error, WaitingForPerson):
                 hold.leave(self._stopped_as(error), str(error))
             elif error is None:
-                await self._session.settle_voted()
-                if asked := self._session.waiting:
+                await session.settle_voted()
+                if asked := session.waiting:
                     hold.leave("waiting", f"a person is to approve or deny {', '.join(asked)}")
                 else:
-                    hold.leave(await self._session.close())
+                    hold.leave(await session.close())
         except WaitingForPerson as waiting:
             hold.leave(self._stopped_as(waiting), str(waiting))
             raise
@@ -143,6 +154,18 @@ class SessionOpening:
             hold.leave(parked.status, str(parked))
         finally:
             await self._leave()
+
+    async def _is_left_where_entered(self, session: Session, error: BaseException | None) -> bool:
+        """Its process and its loop end a session. Elsewhere it is not sealed, and a forked child gives back nothing."""
+        try:
+            session.where.refuse_elsewhere(session.run_id, by_threads=session.by_threads)
+        except UsageError:
+            if not session.where.is_forked and session.where.is_idle and self._hold is not None and not self._is_left:
+                await self._leave()
+            if error is None:
+                raise
+            return False
+        return True
 
     async def _end_of_program(self, session: Session) -> None:
         """Every write of the record was asked for again, or the session goes on, and ends, as another run."""
@@ -204,30 +227,70 @@ class SessionOpening:
 
     async def _leave(self, error: BaseException | None = None) -> None:
         assert self._hold is not None
+        self._is_left = True
         if self._session is not None:
             self._session.leave()
         await self._hold.__aexit__(None if error is None else type(error), error, None)
 
+    def _refuse_open(self) -> None:
+        """One opening is one session at a time."""
+        if self._hold is not None and not self._is_left:
+            raise UsageError("this session is open already; ask runtime.session(…) for another one")
+        self._hold, self._is_left = None, False
+
     # -- sync ------------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> SyncSession:
-        self._thread = LoopThread()
+        self._refuse_open()
+        is_seen = self.leash is not None and self.leash() is not None
+        thread = self._thread = LoopThread(self._forsake, self.leash if is_seen else None)
         try:
-            session = self._thread.do(self.__aenter__())
-            session.by_threads = True
-            return SyncSession(session, self._thread)
+            thread.start()
+            front = SyncSession(thread.do(self._entered_by_threads), thread)
         except BaseException:
-            self._thread.stop()
+            self._end_thread()
             raise
+        return front
 
-    def __exit__(
+    async def _entered_by_threads(self) -> Session:
+        session = await self.__aenter__()
+        session.by_threads = True
+        return session
+
+    def _leave_block(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._thread is not None
+        thread = self._thread
+        assert thread is not None, "it was entered"
+        if error is not None and thread.is_forked:
+            return  # a child on its way out
         try:
-            self._thread.do(self.__aexit__(kind, error, trace))
+            thread.do(partial(self._left_by_thread, threading.get_ident(), kind, error, trace))
         finally:
+            self._end_thread()
+
+    __exit__ = Leaving(_leave_block)
+
+    async def _left_by_thread(
+        self,
+        thread: int,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._thread is not None:
+            self._thread.cancel_of(thread)
+        await self.__aexit__(kind, error, trace)
+
+    def _end_thread(self) -> None:
+        if self._thread is not None:
             self._thread.stop()
+            self._thread = None
+
+    async def _forsake(self) -> None:
+        """Whatever became of the block, the lease is given back; the run stays open, to be resumed."""
+        if self._hold is not None and not self._is_left:
+            await self.__aexit__(KeyboardInterrupt, KeyboardInterrupt(), None)
 
     async def _repair(self, run: Run, session: Session) -> None:
         """What an earlier process left open is ended, so that the history is whole."""

@@ -24,6 +24,7 @@ from reenact.runtime.session.answering.answers import Answers, Asked, Ended, Rec
 from reenact.runtime.session.answering.told import Told
 from reenact.runtime.session.arguments import (
     StepNames,
+    Whereabouts,
     check_arguments,
     check_commands,
     is_recordable,
@@ -43,8 +44,7 @@ class Session(ForeignTools):
     """
 
     def __init__(self, engine: Engine, run: Run | Ended, answers: Answers | None = None) -> None:
-        self._engine = engine
-        self._at = run
+        self._engine, self._at = engine, run
         self._answers = answers
         self._plan = run.plan if isinstance(run, Ended) else history.session_plan(run)
         self.fork: Callable[[Diverged], Awaitable[None]] | None = None
@@ -55,7 +55,6 @@ class Session(ForeignTools):
         self._diverged: Diverged | None = None
         self.by_threads = False
         """Whether threads call it, through its synchronous front."""
-        self._finished = False
         self._confidence: float | None = None
         self._in_flight: dict[str, tuple[asyncio.Future[None], asyncio.Task[object] | None]] = {}
         """Until when each call is under way, and in whose task."""
@@ -68,8 +67,8 @@ class Session(ForeignTools):
         self._unanswered = None if answers is None else Unanswered(answers.lanes, engine.clock)
         self._redactor = run.redactor if isinstance(run, Ended) else run.journal.book.redactor
         self._placing = threading.Lock()
-        self._closing = False
-        self._left = False
+        self._finished = self._closing = self._left = False
+        self.where = Whereabouts(self._in_flight)
 
     @property
     def _run(self) -> Run:
@@ -489,6 +488,7 @@ class Session(ForeignTools):
         self._left = True
 
     def _check_inside(self) -> None:
+        self.where.check(self.run_id, self._engine.drain_state, by_threads=self.by_threads)
         if self._left:
             raise UsageError(f"the block of session {self.run_id} has ended; open it again with resume=…")
 

@@ -62,6 +62,7 @@ async def settle(
     for trace in traces:
         if trace.trace_id in in_flight:
             continue
+        run.drain.refuse()
         told = resolutions.is_lost(trace)
         try:
             outcomes.append(await drive(reopened(run, trace)))

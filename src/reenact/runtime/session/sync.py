@@ -1,67 +1,18 @@
-"""A session for code that is not async: a loop of its own in a thread of its own."""
+"""A session for code that is not async: it waits for a loop in a thread of its own."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 from reenact.contracts.outcome import StructuredOutcome
-from reenact.errors import UsageError
-from reenact.runtime.effects.coroutines import GRACE_S, OUR_LOOPS, leave_none_behind, new_loop
+from reenact.runtime.effects.loop_thread import LoopThread
 from reenact.runtime.session.plan import Document
 from reenact.runtime.session.session import Session
 from reenact.skills.skill import Skill
-
-T = TypeVar("T")
-
-
-class LoopThread:
-    """A loop of its own for a synchronous session."""
-
-    def __init__(self) -> None:
-        self._loop = new_loop()
-        OUR_LOOPS.add(self._loop)  # signals come to the main thread
-        self._ends = False
-        self._thread = threading.Thread(target=self._run, daemon=True, name="reenact-session")
-        self._thread.start()
-
-    def _run(self) -> None:
-        """A skill that stops the loop does not stop the session."""
-        while not self._ends:
-            self._loop.run_forever()
-
-    def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """What `work` gives. What breaks off the wait (Ctrl-C, an alarm) cancels it, and comes through at its end."""
-        if self._ends:
-            work.close()
-            raise UsageError("the block of this session has ended; open another one, or this one again with resume=…")
-        ended = threading.Event()
-
-        async def whole() -> T:
-            try:
-                return await work
-            finally:
-                ended.set()
-
-        future = asyncio.run_coroutine_threadsafe(whole(), self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            if not future.done():
-                future.cancel()
-                ended.wait(GRACE_S)
-            raise
-
-    def stop(self) -> None:
-        self.do(leave_none_behind())
-        self._ends = True
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
 
 
 class SyncSession:
@@ -99,7 +50,8 @@ class SyncSession:
         session, do = self._session, self._thread.do
         if not session.answers:
             return do(
-                session.call(
+                partial(
+                    session.call,
                     skill_id,
                     parameters,
                     version=version,
@@ -109,10 +61,13 @@ class SyncSession:
                     on_progress=on_progress,
                 )
             )
+        self._thread.refuse_fork()
         asked = session.ask(skill_id, parameters, version, step_id, idempotency_key, dict(secrets or {}))
         found = session.answer_at_once(asked)  # without a hop into the loop
         return (
-            found if isinstance(found, StructuredOutcome) else do(session.answer(asked, found, on_progress=on_progress))
+            found
+            if isinstance(found, StructuredOutcome)
+            else do(partial(session.answer, asked, found, on_progress=on_progress))
         )
 
     def lane(self, name: str) -> AbstractContextManager[str]:
@@ -124,7 +79,7 @@ class SyncSession:
 
     def now(self) -> datetime:
         """The time, in UTC; a program that is started again gets the time that it got here before."""
-        return self._thread.do(self._session.told_now())
+        return self._thread.do(self._session.told_now)
 
     def random(self) -> float:
         """In [0, 1); the same draws in the same order for a program that is started again."""
@@ -150,7 +105,13 @@ class SyncSession:
         secrets: Mapping[str, str] | None = None,
     ) -> StructuredOutcome:
         return self._thread.do(
-            self._session.call_tool(tool_call, step_id=step_id, idempotency_key=idempotency_key, secrets=secrets)
+            partial(
+                self._session.call_tool,
+                tool_call,
+                step_id=step_id,
+                idempotency_key=idempotency_key,
+                secrets=secrets,
+            )
         )
 
     def step(
@@ -163,27 +124,28 @@ class SyncSession:
         **declared: Any,
     ) -> StructuredOutcome:
         session = self._session
+        self._thread.refuse_fork()
         asked = session.ask_step(function, args, kwargs, step_id, idempotency_key, declared)
         found = session.answer_at_once(asked)
-        return found if isinstance(found, StructuredOutcome) else self._thread.do(session.answer(asked, found))
+        return found if isinstance(found, StructuredOutcome) else self._thread.do(partial(session.answer, asked, found))
 
     def add(self, skill: Skill) -> None:
         self._session.add(skill)
 
     def turn(self) -> int:
-        return self._thread.do(self._session.turn())
+        return self._thread.do(self._session.turn)
 
     def verify(self, commands: Sequence[str], *, timeout_s: float = 600) -> list[int]:
-        return self._thread.do(self._session.verify(commands, timeout_s=timeout_s))
+        return self._thread.do(partial(self._session.verify, commands, timeout_s=timeout_s))
 
     def finish(self, *, confidence: float | None = None) -> None:
         self._session.finish(confidence=confidence)
 
     def history(self, *, style: str = "openai") -> list[Document]:
-        return self._thread.do(self._session.history(style=style))
+        return self._thread.do(partial(self._session.history, style=style))
 
     def conversation(self, *, style: str | None = None) -> list[Document]:
-        return self._thread.do(self._session.conversation(style=style))
+        return self._thread.do(partial(self._session.conversation, style=style))
 
     def settle(self) -> list[StructuredOutcome]:
-        return self._thread.do(self._session.settle())
+        return self._thread.do(self._session.settle)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reenact.cli.options import (
+    GraceOption,
     HostPolicyOption,
     JsonOption,
     SkillsOption,
@@ -19,6 +20,7 @@ from reenact.cli.screens.printing import say
 if TYPE_CHECKING:
     from reenact.cli.advice import Advice
     from reenact.record.result import RunResult
+    from reenact.replay.runtime import Runtime
 
 
 def recover(
@@ -32,6 +34,7 @@ def recover(
     unrecorded_reads: UnrecordedReadsOption = False,
     host_policy: HostPolicyOption = None,
     trust_plan: TrustOption = False,
+    grace: GraceOption = 20.0,
     as_json: JsonOption = False,
 ) -> None:
     """Go on with every run that has not ended and that nobody is working on, the oldest first.
@@ -40,11 +43,11 @@ def recover(
     last time comes last. Traces that another runtime writes are named and left.
 
     Exit codes: 0 every run has ended, 1 a run failed or is damaged, 3 the store cannot be used, 4 a run waits for a
-    person, is held, or is in other hands, 130 interrupted.
+    person, is held or is in other hands, or a call had not ended when the grace was over, 130 interrupted.
     """
     from reenact.cli.advice import Advice
-    from reenact.cli.exits import worst
-    from reenact.cli.interrupting import conduct
+    from reenact.cli.exits import DONE, worst
+    from reenact.cli.interrupting import conduct, drained
     from reenact.cli.options import host_policy as policy_of
     from reenact.cli.options import open_runtime
     from reenact.cli.screens.progress import choose_progress
@@ -53,6 +56,7 @@ def recover(
     policy = policy_of(host_policy, trust_plan=trust_plan)
     advice = Advice(store, skills or (), host_policy, trust_plan)
     recovered: list[RunResult] = []
+    code = DONE
     place = missing(store)
     if place is not None:
         say(f"there is no store at {place} yet", err=True)
@@ -60,24 +64,29 @@ def recover(
         progress = choose_progress(as_json=as_json)
         runtime = open_runtime(store, skills, (progress,), unrecorded_reads=unrecorded_reads, policy=policy)
         recovered = conduct(
-            lambda: runtime.recover(jobs=jobs, timeout_s=timeout, on_wait=say_how_long), progress, advice
+            lambda: runtime.recover(jobs=jobs, timeout_s=timeout, on_wait=say_how_long),
+            progress,
+            advice,
+            stopping=drained(runtime, grace),
         )
+        code = worst(result_code(result, runtime) for result in recovered)
     show(recovered, advice, as_json=as_json)
-    raise typer.Exit(worst(result_code(result) for result in recovered))
+    raise typer.Exit(code)
 
 
 def say_how_long(seconds: float) -> None:
     say(f"{seconds:.0f} s until it is known whether other hosts or containers still work", err=True)
 
 
-def result_code(result: RunResult) -> int:
+def result_code(result: RunResult, runtime: Runtime) -> int:
     """A run in other hands has not ended, like one that waits; a trace of another runtime is none of ours."""
-    from reenact.cli.exits import DONE, OPEN, exit_code
+    from reenact.cli.exits import DONE, OPEN
+    from reenact.cli.interrupting import exit_code_of
     from reenact.errors import LockAcquireFailed
 
     if result.error is None:
         is_ours = result.store.find_run(result.run_id).kind != "trace"
-        return exit_code(result.status) if is_ours else DONE
+        return exit_code_of(result, runtime) if is_ours else DONE
     return OPEN if isinstance(result.error, LockAcquireFailed) else result.error.exit_code
 
 

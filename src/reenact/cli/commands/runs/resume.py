@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from reenact.cli.options import (
+    GraceOption,
     HostPolicyOption,
     JsonOption,
     RunArgument,
@@ -32,6 +33,7 @@ def resume(
     unrecorded_reads: UnrecordedReadsOption = False,
     host_policy: HostPolicyOption = None,
     trust_plan: TrustOption = False,
+    grace: GraceOption = 20.0,
     as_json: JsonOption = False,
 ) -> None:
     """Go on with a run that was killed, interrupted, held or waiting. A run that has ended is shown as it ended.
@@ -39,8 +41,7 @@ def resume(
     Exit codes: as of `reenact run`.
     """
     from reenact.cli.advice import Advice
-    from reenact.cli.exits import exit_code
-    from reenact.cli.interrupting import conduct
+    from reenact.cli.interrupting import conduct, drained, exit_code_of
     from reenact.cli.options import existing_store, open_runtime
     from reenact.cli.options import host_policy as policy_of
     from reenact.cli.screens.outcome_lines import print_result
@@ -55,7 +56,11 @@ def resume(
     advice = Advice(store, skills or (), host_policy, trust_plan)
     accepted = accept_changed or ()
     result = conduct(
-        lambda: runtime.resume(row.run_id, accept_changed=accepted), progress, advice, known_run=row.run_id
+        lambda: runtime.resume(row.run_id, accept_changed=accepted),
+        progress,
+        advice,
+        known_run=row.run_id,
+        stopping=drained(runtime, grace),
     )
     print_result(result, advice, as_json=as_json)
-    raise typer.Exit(exit_code(result.status))
+    raise typer.Exit(exit_code_of(result, runtime))

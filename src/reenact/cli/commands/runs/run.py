@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from reenact.cli.options import (
+    GraceOption,
     HostPolicyOption,
     JsonOption,
     SkillsOption,
@@ -26,6 +27,7 @@ def run(
     unrecorded_reads: UnrecordedReadsOption = False,
     host_policy: HostPolicyOption = None,
     trust_plan: TrustOption = False,
+    grace: GraceOption = 20.0,
     as_json: JsonOption = False,
 ) -> None:
     """Run a plan, step by step, recorded as it goes.
@@ -33,12 +35,12 @@ def run(
     A run that is killed goes on with `reenact resume` or `reenact recover`; what is recorded is not done again.
 
     Exit codes: 0 completed, 1 a step failed, 2 the plan or the skills cannot be used, 3 the store cannot, 4 it waits
-    for a person or is held, 130 interrupted.
+    for a person or is held, or a call had not ended when the grace was over, 130 interrupted. After SIGTERM a run that
+    was given back between two steps is 0.
     """
     from reenact.cli.advice import Advice
     from reenact.cli.commands.plans.plan_file import read_plan
-    from reenact.cli.exits import exit_code
-    from reenact.cli.interrupting import conduct
+    from reenact.cli.interrupting import conduct, drained, exit_code_of
     from reenact.cli.options import host_policy as policy_of
     from reenact.cli.options import open_runtime
     from reenact.cli.screens.outcome_lines import print_result
@@ -57,6 +59,7 @@ def run(
     )
     pinned = file.located(lambda: prepare_plan(runtime, file.plan, file.document, source=str(plan)))
     advice = Advice(store, skills or (), host_policy, trust_plan)
-    result = file.located(lambda: conduct(lambda: runtime.run(pinned), progress, advice))
+    stopping = drained(runtime, grace)
+    result = file.located(lambda: conduct(lambda: runtime.run(pinned), progress, advice, stopping=stopping))
     print_result(result, advice, as_json=as_json)
-    raise typer.Exit(exit_code(result.status))
+    raise typer.Exit(exit_code_of(result, runtime))
