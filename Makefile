@@ -38,7 +38,8 @@ bench: setup     ## speed and size guards, as ratios within one run
 soak: setup      ## random plans and sessions under kill -9; SOAK_KILLS, SOAK_SEED
 	$(BIN)/python -m tests.soak
 
-torture: setup   ## random agent loops, killed and started again; planted secrets; forgeries; TORTURE_KILLS, TORTURE_SEED
+torture: setup   ## faults in every system call, power loss, restores; random agent loops; secrets; forgeries; TORTURE_KILLS, TORTURE_SEED, SHARE=1/4
+	$(BIN)/python -m tests.torture
 	$(BIN)/python -m tests.soak.loop_campaign $(or $(TORTURE_KILLS),1000) $(TORTURE_SEED)
 	$(BIN)/python -m tests.soak.histories $(or $(HISTORIES),10000) $(TORTURE_SEED)
 	$(BIN)/python -m tests.attacks.planted_secrets $(or $(TORTURE_SECRETS),200) $(TORTURE_SEED)

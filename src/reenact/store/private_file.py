@@ -100,9 +100,9 @@ def new_private(path: Path) -> BinaryIO:
     return open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
-def sweep(path: Path) -> None:
-    """Drafts of this file that nobody is making any more."""
-    for draft in path.parent.glob(f"{escape(path.name)}{DRAFT}*") if fcntl is not None else ():
+def sweep(path: Path, later: str = "") -> None:
+    """Drafts of this file that nobody is making any more; also of those that `later` matches behind its name."""
+    for draft in path.parent.glob(f"{escape(path.name)}{later}{DRAFT}*") if fcntl is not None else ():
         with suppress(OSError):
             descriptor = os.open(draft, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
