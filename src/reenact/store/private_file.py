@@ -102,9 +102,9 @@ def new_private(path: Path) -> BinaryIO:
     return open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
-def sweep(path: Path) -> None:
-    """Drafts of this file that nobody is making any more."""
-    remove_unlocked(path.parent.glob(f"{escape(path.name)}{DRAFT}*"), os.O_RDWR, Path.unlink)
+def sweep(path: Path, later: str = "") -> None:
+    """Drafts of this file that nobody is making any more; also of those that `later` matches behind its name."""
+    remove_unlocked(path.parent.glob(f"{escape(path.name)}{later}{DRAFT}*"), os.O_RDWR, Path.unlink)
 
 
 def remove_unlocked(drafts: Iterable[Path], flags: int, remove: Callable[[Path], object]) -> None:

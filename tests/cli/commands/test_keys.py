@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,20 @@ def test_a_lost_key_is_replaced_only_when_it_is_said_to_be_lost(signed: Command)
     assert [line["state"] for line in listed(signed)] == ["replaced", "signs"]
     assert signed("run", signed.plan({"skill_id": "steady"}), "--skills", SKILLS).code == 0
     assert signed("verify", "last").code == 0
+
+
+def test_a_run_that_is_left_without_a_key_is_not_passed_over(reenact: Command) -> None:
+    """It could not be read, say: whoever replaces the key learns by the exit code that a run still waits for one."""
+    plan = reenact.plan({"skill_id": "steady"}, {"skill_id": "steady"})
+    reenact("run", plan, "--skills", SKILLS, REENACT_CRASH_AT="after_commit:2")
+    Path(f"{reenact.store}.key").unlink()
+    with closing(sqlite3.connect(reenact.store, isolation_level=None)) as db:
+        for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            db.execute(f"DROP TRIGGER {name}")
+        db.execute("UPDATE commits SET body = x'00' WHERE id = (SELECT max(id) FROM commits)")
+    done = reenact("keys", "replace", "--lost", "--reason", "the disk died", "--json")
+    assert len(done.json["left_out"]) == 1
+    assert done.code == 4
 
 
 def test_a_key_is_made_in_a_new_file(reenact: Command, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from reenact.store import private_file
 from reenact.store.encryption import KeyFile
 from reenact.store.keys.here import given_places
 from reenact.store.keys.keeping import list_keys, make_key, rotate_key
-from reenact.store.private_file import make_private_file, read_private_file
+from reenact.store.private_file import DRAFT, make_private_file, read_private_file
 from reenact.store.sqlite.store import SqliteStore
 from tests.crash.harness import in_child
 
@@ -282,3 +282,14 @@ def test_a_command_that_does_otherwise_is_told(
     monkeypatch.setenv("REENACT_SIGNING_KEY", "exec:/no/such/signer")
     with pytest.raises(StoreUnavailable, match="cannot be started"):
         kid_of(path)
+
+
+def test_what_a_killed_rotation_left_goes_with_the_next_one(path: Path) -> None:
+    """Each later key has a name of its own, so that nobody would ever find its draft again."""
+    store = SqliteStore(str(path))
+    assert store.signing_key
+    left = Path(f"{path}.key.0123456789abcdef{DRAFT}x1y2z3")
+    left.write_bytes(b"half a k")
+    rotate_key(store, who="ops")
+    store.close()
+    assert not left.exists()

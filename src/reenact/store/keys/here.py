@@ -11,6 +11,7 @@ from pathlib import Path
 
 from reenact.errors import KeyUnavailable, StoreUnavailable, UsageError
 from reenact.store.keys.command import CommandKey
+from reenact.store.private_file import sweep
 from reenact.store.signing import SigningKey, create_key, key_in_memory, make_strict, read_key
 
 VARIABLE = "REENACT_SIGNING_KEY"
@@ -61,6 +62,7 @@ class KeysHere:
         if self._database is None:
             key, place = key_in_memory(), "memory"
         else:
+            sweep(self._beside(), later=".*")  # each has a name of its own: nobody else would find them again
             key = create_key(lambda kid: self._beside(None if first else kid))
             place = str(self._beside(None if first else key.kid))
         self._found[key.kid] = (key, place)

@@ -40,7 +40,7 @@ def keys(
     stand: they go on, and `verify` says that the old key did not vouch for it.
 
     Exit codes: 0 done, 1 what is on record is not signed as it must be, 2 not possible, 3 the store cannot be used,
-    4 a key that is needed is not here.
+    4 a key that is needed is not here, or a run was left without one.
     """
     from reenact.errors import UsageError
 
@@ -111,6 +111,7 @@ def rotate(store: str | None, who: str | None, *, as_json: bool) -> None:
 
 
 def replace(store: str | None, who: str | None, reason: str, *, lost: bool, as_json: bool) -> None:
+    from reenact.cli.exits import DONE, OPEN
     from reenact.cli.options import existing_store, require_reason
     from reenact.cli.screens.printing import one_line, plural, print_json
     from reenact.errors import UsageError
@@ -124,9 +125,10 @@ def replace(store: str | None, who: str | None, reason: str, *, lost: bool, as_j
     if as_json:
         documents = [{"old_kid": one.old_kid, "new_kid": one.new_kid, "runs": one.runs} for one in done]
         print_json({"replaced": documents, "left_out": left})
-        return
+        raise typer.Exit(OPEN if left else DONE)
     for one in done:
         say(f"key {one.new_kid} signs in the place of {one.old_kid}, for {plural(len(one.runs), 'open run')}")
     for run_id, why in left.items():
         say(f"run {run_id} does not go on with it: {one_line(why)}")
     say("keep a copy of the new key elsewhere; `reenact recover` goes on with the runs")
+    raise typer.Exit(OPEN if left else DONE)

@@ -1,0 +1,48 @@
+"""`python -m tests.torture [SWEEP …] [--short] [--only CASE]`: see the package."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.torture import shim
+
+MARK = "TORTURE_SHIM"
+SWEEPS = ("faults", "power", "frozen", "restores", "keys")
+SHORT = {"faults": 45, "power": 40, "frozen": 6, "restores": 8, "keys": 3}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.torture")
+    parser.add_argument("sweeps", nargs="*", default=SWEEPS, choices=[*SWEEPS, []])
+    parser.add_argument("--short", action="store_true")
+    parser.add_argument("--count", type=int, help="so many cases, some of every kind")
+    parser.add_argument("--only")
+    asked = parser.parse_args()
+    if MARK not in os.environ:
+        return with_shim()
+    from tests.torture.sweeping import run
+
+    well = [run(name, SHORT[name] if asked.short else asked.count, asked.only) for name in asked.sweeps]
+    return 0 if all(well) else 1
+
+
+def with_shim() -> int:
+    """This same command once more, with the shim between it and the system."""
+    if not shim.is_possible():
+        print("skipped: the shim needs Linux and a compiler of C (cc)")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="torture-shim-") as folder:
+        library = shim.build(Path(folder))
+        env = {**os.environ, "LD_PRELOAD": str(library), MARK: "1"}
+        for name in [name for name in env if name.startswith("REENACT_")]:
+            del env[name]
+        return subprocess.run([sys.executable, "-m", "tests.torture", *sys.argv[1:]], env=env, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
