@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reenact import Runtime, SkillError, skill
@@ -100,6 +100,7 @@ def runtime() -> Iterator[Runtime]:
 
 
 @settings(max_examples=60)
+@example(value={"$sealed": ""})
 @given(value=json_values)
 def test_whatever_a_tool_says_is_given_back_as_it_was(runtime: Runtime, value: Any) -> None:
     SAID[0] = value

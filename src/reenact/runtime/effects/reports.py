@@ -7,12 +7,13 @@ import inspect
 import traceback
 from collections.abc import Callable, Iterable
 from types import CodeType, TracebackType
-from typing import Final
+from typing import Final, cast
 
 from msgspec.structs import replace
 
 from reenact.contracts.facts import ExceptionFact, Facts, Usage
 from reenact.contracts.records import SideEffect
+from reenact.contracts.references import escape_encrypted_marks
 from reenact.errors import ReenactError, SkillError
 from reenact.policy.classify import cause_chain, facts_of
 from reenact.policy.repeat import STILL_RUNNING
@@ -215,7 +216,8 @@ def describe(error: BaseException, timeout_ms: int, latency_ms: int) -> str:
 
 def details_of(error: BaseException | None) -> dict[str, object] | None:
     if isinstance(error, SkillError | ChildFailure) and error.details:
-        return {text(name): plain(value) for name, value in error.details.items()}
+        found = {text(name): plain(value) for name, value in error.details.items()}
+        return cast("dict[str, object]", escape_encrypted_marks(found))
     return None
 
 
