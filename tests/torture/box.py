@@ -126,7 +126,7 @@ class Box:
         self, work: Callable[[], object], fault: Fault | None = None, record: Path | None = None
     ) -> tuple[int, int]:
         """A forked process that does `work`, with the fault armed; its number, and a pipe that closes when it ends."""
-        if fault is not None or record is not None:  # beside one that stands still nothing is counted from the beginning
+        if fault is not None or record is not None:  # else one that stands still would count from the beginning again
             TOLD.clear()
         read, write = os.pipe()
         pid = os.fork()

@@ -88,8 +88,9 @@ def in_the_way(path: str, waited: float, ask: sqlite3.Connection | None, *, is_l
             f"{path}: its file system has no locks (ENOLCK), and without them two processes would write at once; put "
             "the store on a local disk, or mount that one with locks (of NFS: with lockd, not `nolock`)"
         )
-    holders = leases_here(ask)
-    pid = lock_holder(path) or next((found for found, (stopped, _) in holders.items() if stopped), None)
+    holders, locked = leases_here(ask), lock_holders(path)
+    still = [*filter(process_is_stopped, locked), *(found for found, (stopped, _) in holders.items() if stopped)]
+    pid = next(iter([*still, *locked]), None)
     if pid is not None and process_is_stopped(pid) and (waited >= STOPPED_S or is_last):
         since = holders.get(pid, (True, ""))[1]
         return StoreBusy(
@@ -121,23 +122,28 @@ def has_no_locks(path: str) -> bool:
     return False
 
 
-def lock_holder(path: str) -> int | None:
-    """The process that has the file's write lock, as the kernel lists it; None where it does not say.
+def lock_holders(path: str) -> list[int]:
+    """Other processes that have locked the file for writing, its log's writer first, as the kernel lists them.
 
-    The file of the lock is not opened for it: to close it would give up every lock that this process has on it.
+    One that recovers the log, empties it or is the last to close it has other locks than the writer's. No file is
+    opened for this: to close it would give up every lock that this process has on it.
     """
+    inodes = set()
+    for name in (f"{path}-shm", path):
+        with suppress(OSError):
+            inodes.add(str(Path(name).stat().st_ino))
     try:
-        inode = Path(f"{path}-shm").stat().st_ino
         listed = Path("/proc/locks").read_text(encoding="ascii", errors="replace")
     except OSError:
-        return None
+        return []
+    found: list[tuple[bool, int]] = []
     for line in listed.splitlines():
         fields = line.split()
-        if len(fields) != 8 or fields[1] != "POSIX" or fields[3] != "WRITE" or not fields[5].endswith(f":{inode}"):
+        if len(fields) != 8 or fields[1] != "POSIX" or fields[3] != "WRITE" or not fields[4].isdigit():
             continue
-        if fields[6] == str(WRITE_LOCK) and fields[4].isdigit() and int(fields[4]) > 0:
-            return int(fields[4])
-    return None
+        if fields[5].rpartition(":")[2] in inodes and int(fields[4]) not in (0, os.getpid()):
+            found.append((fields[6] != str(WRITE_LOCK), int(fields[4])))
+    return [pid for _, pid in sorted(found)]
 
 
 def leases_here(ask: sqlite3.Connection | None) -> dict[int, tuple[bool, str]]:
