@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 
 from msgspec import Struct
 
@@ -200,6 +200,12 @@ class RunRow:
     started_at: str
     session: str | None = None
     """The id that its host gave to a session."""
+    damage: str | None = None
+    """What cannot be read of the row: then nothing but `run_id` is, and that only where it can be."""
+
+    @classmethod
+    def unreadable(cls, run_id: str, damage: str) -> Self:
+        return cls(run_id, "plan", "live", "held", "", "", None, 0, "", damage=damage)
 
     @property
     def how_to_go_on(self) -> str:

@@ -18,7 +18,7 @@ from weakref import WeakSet
 
 from reenact.errors import DamagedRecord, StoreBusy, StoreError, StoreGone, StoreUnavailable, TooManyFiles
 from reenact.store.compression import Codec
-from reenact.store.damage import NO_BLOB, blob
+from reenact.store.damage import NO_SUCH, TELLS_MORE
 from reenact.store.deltas import put_together
 from reenact.store.sqlite.migrations import migrate, refuse_foreign
 
@@ -29,8 +29,8 @@ except ImportError:  # pragma: no cover  # only where the system has no such loc
 
 T = TypeVar("T")
 
-DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""What a damaged schema says of itself may be no text, and then Python raises the latter."""
+DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError, OverflowError)
+"""What a damaged schema says of itself may be no text, and a number in a cell may lead to one that no cell can hold."""
 BUSY_TIMEOUT_S = 60.0
 SHORTEST_PAUSE_S = 0.0002
 LONGEST_PAUSE_S = 0.01
@@ -57,6 +57,7 @@ class Connection:
     def __init__(self, path: str, db: sqlite3.Connection | None = None) -> None:
         self.path = path
         self.db = open_database(path) if db is None else db
+        self.db.row_factory = checked_row
         self.cursor = self.db.cursor()
         """For the transaction at hand: a new cursor for each statement costs as much as a small statement."""
         self.codec = Codec()
@@ -99,7 +100,7 @@ class Connection:
             raise translate(failed, self.path) from failed
         finally:
             self.lock.release()
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, (sqlite3.Error, OverflowError)):
             raise translate(error, self.path) from error
 
     def _begin(self) -> None:
@@ -152,7 +153,7 @@ class Connection:
             try:
                 return wait_for(lambda: self.db.execute(sql, parameters).fetchall())
             except DATABASE_ERRORS as error:
-                raise no_text(error, self.path) or translate(error, self.path) from error
+                raise translate(error, self.path) from error
 
     def unpack(self, stored: bytes) -> bytes:
         with self.lock:
@@ -161,11 +162,11 @@ class Connection:
     def envelope(self, stored: bytes) -> bytes:
         """An envelope as it was given, whatever rows it has to be put together from."""
         with self.lock:
-            return put_together(self.codec, blob(stored, "payloads"), self._stored)
+            return put_together(self.codec, stored, self._stored)
 
     def _stored(self, payload_id: int) -> bytes | None:
-        rows = self.query("SELECT body FROM payloads WHERE id = ?", (payload_id,))
-        return blob(rows[0][0], "payloads") if rows else None
+        rows = self.query("SELECT id, body FROM payloads WHERE id = ?", (payload_id,))
+        return rows[0][1] if rows else None
 
 
 OPEN: WeakSet[Connection] = WeakSet()
@@ -406,18 +407,17 @@ def is_on_a_full_disk(path: str) -> bool:
         return False
 
 
-def no_text(error: Exception, path: str) -> DamagedRecord | None:
-    """What to say of bytes that were put into a cell as text; None for any other error."""
-    found = NO_TEXT.match(str(error))
-    return None if found is None else DamagedRecord(f"{path}: {found[1]}: {NO_BLOB}; `reenact verify RUN` tells more")
-
-
-def translate(error: sqlite3.Error | UnicodeDecodeError, path: str) -> StoreError:
-    """A database error as one line that says what to do next."""
+def translate(error: Exception, path: str) -> StoreError | DamagedRecord:
+    """A database error as one line that says what to do next; of a cell it concerns those alone who need it."""
+    no_text = NO_TEXT.match(str(error))
+    if no_text is not None:
+        return DamagedRecord(f"{path}: {no_text[1]}: {NO_SUCH[str]}; {TELLS_MORE}")
+    if isinstance(error, OverflowError):
+        return DamagedRecord(f"{path}: a cell holds a number that leads nowhere; {TELLS_MORE}")
     name = getattr(error, "sqlite_errorname", None) or ""
     if isinstance(error, UnicodeDecodeError):
         name = "SQLITE_CORRUPT"
-    elif is_busy(error):
+    elif isinstance(error, sqlite3.Error) and is_busy(error):
         return StoreBusy(f"{path} was busy for {BUSY_TIMEOUT_S:.0f} s; another process holds it; try again")
     if name.startswith(("SQLITE_CANTOPEN", "SQLITE_IOERR")) and no_file_can_be_opened():
         return TooManyFiles(path)
@@ -429,6 +429,36 @@ def translate(error: sqlite3.Error | UnicodeDecodeError, path: str) -> StoreErro
         if name.startswith(prefix):
             return StoreUnavailable(f"{path}: {advice}")
     return StoreError(f"{path}: {error}")
+
+
+# -- cells -------------------------------------------------------------------------------------------------------------
+
+COLUMNS: dict[str, type] = {
+    **dict.fromkeys(("run_no", "token", "expires_ms", "commit_n", "payload_id"), int),
+    **dict.fromkeys(("run_id", "kind", "mode", "parent_run", "plan_id", "agent_id", "status", "started_at"), str),
+    **dict.fromkeys(("owner", "cancel", "session", "trace_id", "step_id", "server", "tool", "key", "state"), str),
+    **dict.fromkeys(("request_digest", "seal_digest", "day", "model", "exact", "kid", "public_key"), str),
+    **dict.fromkeys(("schema", "store_id", "digest", "namespace", "idempotency_key"), str),
+    **dict.fromkeys(("body", "commitment", "dedupe_key", "content_key", "signature", "record", "secret"), bytes),
+}
+"""What the columns hold that runs go on from. SQLite keeps whatever is put into a cell. Not here: numbers of rows, which
+are always whole; what is compared as it is (`mac`, `frontier`); and a name that two tables use otherwise (`value`)."""
+MAY_BE_NULL = ("parent_run", "owner", "cancel", "session", "request_digest", "record", "store_id", "secret")
+
+
+def checked_row(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The one place where cells are read to go on from: DamagedRecord for one that holds another kind of value."""
+    for column, cell in zip(cursor.description, row, strict=True):
+        kind = COLUMNS.get(column[0])
+        if kind is not None and type(cell) is not kind and not (cell is None and column[0] in MAY_BE_NULL):
+            raise DamagedRecord(f"{named(cursor, row)}{column[0]}: {NO_SUCH[kind]}; {TELLS_MORE}")
+    return row
+
+
+def named(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> str:
+    """By its first cell, where that is what names it."""
+    name = cursor.description[0][0]
+    return f"{name} {row[0]}, " if name in ("id", "run_no", "run_id", "kid") and type(row[0]) in (int, str) else ""
 
 
 class Turnstile:

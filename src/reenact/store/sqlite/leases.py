@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 
 from reenact.contracts.records import ENDED, RunStatus
-from reenact.errors import LockAcquireFailed, NotAuthentic, RunNotFound
+from reenact.errors import DamagedRecord, LockAcquireFailed, NotAuthentic, RunNotFound
 from reenact.store.base import LEASE_MS, PAYLOAD_BITS, Lease, OpenRun
 from reenact.store.compression import Codec
 from reenact.store.damage import refuse_cut_tail, refuse_other_body
@@ -76,10 +77,12 @@ def release(writer: Connection, lease: Lease, status: RunStatus | None) -> None:
 
 def unattended(reader: Reads, now_ms: int) -> frozenset[str]:
     """Ids of runs in status `running` whose lease was given back or has lapsed, or whose owner is gone."""
-    rows = reader.query("SELECT run_id, owner, expires_ms FROM runs WHERE status = 'running'")
-    return frozenset(
-        run_id for run_id, owner, expires in rows if owner is None or now_ms >= expires or owner_is_gone(owner)
-    )
+    found = set()
+    for (run_no,) in reader.query("SELECT run_no FROM runs WHERE status = 'running'"):
+        with suppress(DamagedRecord):  # `runs` tells of it
+            rows = reader.query("SELECT run_id, owner, expires_ms FROM runs WHERE run_no = ?", (run_no,))
+            found |= {run_id for run_id, owner, ends in rows if owner is None or now_ms >= ends or owner_is_gone(owner)}
+    return frozenset(found)
 
 
 def open_run(reader: Reads, run_id: str) -> OpenRun | None:
@@ -99,7 +102,7 @@ def refuse_other_tail(db: sqlite3.Connection, codec: Codec, run_id: str, run_no:
     known = max((n for n in (traced, stored) if isinstance(n, int)), default=0)
     refuse_cut_tail(run_id, last, known)
     row = db.execute(
-        "SELECT CAST(body AS BLOB), CAST(digest AS BLOB), mac FROM commits WHERE id = ?", (low + last,)
+        "SELECT body, CAST(digest AS BLOB), mac FROM commits WHERE id = ?", (low + last,)
     ).fetchone()
     if row is None:
         raise NotAuthentic(

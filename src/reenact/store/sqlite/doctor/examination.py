@@ -74,6 +74,7 @@ class SqliteExamination:
     def look_inside(self) -> Iterator[Finding]:
         db, _ = open_read_only(self.name)
         self._connection = Connection(self.name, db)
+        db.row_factory = None  # here each cell is looked at by whoever asks for it
         try:
             yield from self._look_at(db)
         except DATABASE_ERRORS as error:

@@ -27,7 +27,7 @@ from reenact.values.digest import sha256_hex
 MARKER: Final = "reenact.heads.v1"
 NEVER: Final = 1 << 62
 """Beyond every run number."""
-OF_RUN = "SELECT id, digest FROM commits WHERE id > ? AND id < ? AND mac IS NULL ORDER BY id"
+OF_RUN = "SELECT id, digest AS head FROM commits WHERE id > ? AND id < ? AND mac IS NULL ORDER BY id"
 
 
 class Marker(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,9 +119,9 @@ def verified(evidence: Callable[[], Evidence], run_id: str) -> tuple[int, str] |
 
 def kid_of(reader: Connection, run_no: int) -> str | None:
     """The kid in the run record; None where there is none that can be read."""
-    rows = reader.query("SELECT body FROM commits WHERE id = ?", (run_no << 24 | 1,))
     try:
-        return begun_with(reader.codec.unpack(rows[0][0])) if rows and isinstance(rows[0][0], bytes) else None
+        rows = reader.query("SELECT id, body FROM commits WHERE id = ?", (run_no << 24 | 1,))
+        return begun_with(reader.codec.unpack(rows[0][1])) if rows else None
     except ReenactError:
         return None
 

@@ -14,7 +14,6 @@ from reenact.contracts.records import ENDED, Seal
 from reenact.errors import KeyUnavailable, LockAcquireFailed, NotAuthentic, UsageError
 from reenact.journal.chain import encode
 from reenact.store.base import KeyKeeper, NeedingRun
-from reenact.store.damage import blob
 from reenact.store.keys.command import CommandKey
 from reenact.store.keys.here import VARIABLE, KeysHere
 from reenact.store.keys.history import (
@@ -229,8 +228,8 @@ class KeyTable(KeyKeeper):
         return None if body is None else sha256(body).hexdigest()
 
     def _body(self, commit_id: int) -> bytes | None:
-        rows = self._writer.query("SELECT body FROM commits WHERE id = ?", (commit_id,))
-        return self._writer.codec.unpack(blob(rows[0][0], "commits")) if rows else None
+        rows = self._writer.query("SELECT id, body FROM commits WHERE id = ?", (commit_id,))
+        return self._writer.codec.unpack(rows[0][1]) if rows else None
 
 
 def begun_with(body: bytes | None) -> str | None:
@@ -262,7 +261,7 @@ def refuse_held(db: sqlite3.Connection, clock: Clock) -> None:
 
 def erasures_head(db: sqlite3.Connection | sqlite3.Cursor) -> Head:
     row = db.execute("SELECT id, body FROM erasures ORDER BY id DESC LIMIT 1").fetchone()
-    last = next(read_lines(bytes(row[1])), {}).get("digest") if row else ZERO_DIGEST
+    last = next(read_lines(row[1]), {}).get("digest") if row else ZERO_DIGEST
     return Head(count=row[0] if row else 0, head=str(last))
 
 
