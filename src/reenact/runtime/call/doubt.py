@@ -204,10 +204,10 @@ def is_left_by_us(store: Store, run_id: str, kept: LateEffect) -> bool:
         value = parse_canonical(kept.body)
     except (ReenactError, UnicodeDecodeError, RecursionError):
         return False
-    mac = value.pop("mac", None) if isinstance(value, dict) else None
-    if not isinstance(mac, str) or value.get("trace_id") != kept.trace_id:
+    if not isinstance(value, dict) or value.get("trace_id") != kept.trace_id:
         return False
-    return is_late_mac(store.key_of, store.store_id, run_id, canonicalize(value), mac)
+    mac = value.pop("mac", None)
+    return isinstance(mac, str) and is_late_mac(store.key_of, store.store_id, run_id, canonicalize(value), mac)
 
 
 def keep_late(run: Run) -> int:

@@ -438,12 +438,12 @@ COLUMNS: dict[str, type] = {
     **dict.fromkeys(("run_id", "kind", "mode", "parent_run", "plan_id", "agent_id", "status", "started_at"), str),
     **dict.fromkeys(("owner", "cancel", "session", "trace_id", "step_id", "server", "tool", "key", "state"), str),
     **dict.fromkeys(("request_digest", "seal_digest", "day", "model", "exact", "kid", "public_key"), str),
-    **dict.fromkeys(("schema", "store_id", "digest", "namespace", "idempotency_key"), str),
+    **dict.fromkeys(("schema", "store_id", "digest", "namespace", "idempotency_key", "next"), str),
     **dict.fromkeys(("body", "commitment", "dedupe_key", "content_key", "signature", "record", "secret"), bytes),
 }
 """What the columns hold that runs go on from. SQLite keeps whatever is put into a cell. Not here: numbers of rows, which
 are always whole; what is compared as it is (`mac`, `frontier`); and a name that two tables use otherwise (`value`)."""
-MAY_BE_NULL = ("parent_run", "owner", "cancel", "session", "request_digest", "record", "store_id", "secret")
+MAY_BE_NULL = ("parent_run", "owner", "cancel", "session", "request_digest", "record", "store_id", "secret", "next")
 
 
 def checked_row(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import get_args
+from typing import cast
 
 from reenact.contracts.records import RunStatus
 from reenact.errors import DamagedRecord, RunNotFound
@@ -20,6 +20,7 @@ from reenact.store.sqlite import leases, money, votes
 from reenact.store.sqlite.connection import Connection, Reads
 from reenact.store.sqlite.evidence.evidence import NAMED, SqliteEvidence, copy_of, open_evidence
 from reenact.store.sqlite.key_values import KeyValues
+from reenact.store.sqlite.keys import KeyRows
 from reenact.store.sqlite.pool import Readers
 from reenact.store.sqlite.read_only import open_to_read, unkept_steps
 from reenact.store.sqlite.signed import heads
@@ -37,7 +38,6 @@ IDENTITY = (
 )
 
 
-KEY_STATES = get_args(KeyState)
 ENCRYPTED_WITH = "encrypted_with:"
 
 
@@ -57,6 +57,7 @@ class SqliteReader:
         self._readers = Readers(self._writer, open_to_read if to_read else None)
         self.store_id, self.key_secret = self._identify()
         here = KeysHere(None if self.in_memory else Path(path))
+        self.key_rows = KeyRows(self.store_id, lambda: self.signing_key, self.key_of)
         self.key_table: KeyKeeper = KeyTable(self._writer, self.store_id, here, self.clock)
         self._key: SigningKey | None = None
         self._authenticated: set[str] = set()
@@ -92,6 +93,18 @@ class SqliteReader:
                     self._writer, self.store_id, key, self.key_table, self.evidence, self.clock
                 )
         return self._key
+
+    def vouch(self) -> int:
+        """A person says that what is there is of before, or is right: how many commits nobody vouches for any more.
+
+        Runs that verify as a whole get the MACs that are missing, and idempotency keys are taken as they are found.
+        """
+        key = self.signing_key
+        self._strict_from = heads.marked(
+            self._writer, self.store_id, key, self.key_table, self.evidence, self.clock, vouches=True
+        )
+        ((left,),) = self._writer.query("SELECT count(*) FROM commits WHERE mac IS NULL")
+        return int(left)
 
     def key_of(self, kid: str) -> SigningKey | None:
         """The key of this kid, where this process has it."""
@@ -353,14 +366,14 @@ class SqliteReader:
         return money.by_model(self._reader().query(money.LIVE, (day, agent_id, self.clock.now_ms())), besides)
 
     def key_record(self, server: str, tool: str, key: str) -> KeyRecord | None:
-        rows = self._reader().query(
-            "SELECT i.server, i.tool, i.key, i.request_digest, i.agent_id, i.trace_id, r.run_id, i.state "
-            "FROM idempotency i JOIN runs r ON r.run_no = i.run_no WHERE i.server = ? AND i.tool = ? AND i.key = ?",
-            (server, tool, key),
-        )
-        if rows and rows[0][-1] not in KEY_STATES:
-            raise DamagedRecord(f"run {rows[0][-2]}: an idempotency key is in no state that there is; {TELLS_MORE}")
-        return KeyRecord(*rows[0]) if rows else None
+        """NotAuthentic where the rows cannot tell: one was changed, or taken out."""
+        row, is_there = self.key_rows.find(self._reader().query, (server, tool, key))
+        if not is_there:
+            return None
+        runs = self._reader().query("SELECT run_id FROM runs WHERE run_no = ?", (row.run_no,))
+        if not runs:
+            raise DamagedRecord(f"run {row.run_no}, which used an idempotency key, is not there; {TELLS_MORE}")
+        return KeyRecord(*row[:6], run_id=runs[0][0], state=cast("KeyState", row.state))
 
     def late_effects(self, run_id: str, trace_id: str) -> list[LateEffect]:
         rows = self._reader().query(

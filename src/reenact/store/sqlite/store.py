@@ -134,7 +134,8 @@ class SqliteStore(SqliteReader):
     def erase(self, erasing: Erasing) -> int:
         """Take values out, each with its record, signed, in one transaction; how many are gone."""
         key = self.signing_key
-        return erase(self._writer, erasing, self.clock, lambda *what: sign_note(key, what[0], self.store_id, what[1]))
+        sign = lambda *what: sign_note(key, what[0], self.store_id, what[1])  # noqa: E731
+        return erase(self._writer, erasing, self.clock, sign, self.key_rows)
 
     def scrub(self) -> None:
         """Rid the file of what erased values left behind beside their rows; StoreBusy while a reader is in the way."""

@@ -32,6 +32,7 @@ from reenact.store.naming import part, read_lines
 from reenact.store.owner import owner_is_gone
 from reenact.store.signing import SigningKey, missing_key
 from reenact.store.sqlite.connection import Connection
+from reenact.store.sqlite.keys import KeyRows
 from reenact.store.sqlite.signed import notes
 from reenact.values.clock import Clock
 from reenact.values.digest import ZERO_DIGEST
@@ -139,7 +140,11 @@ class KeyTable(KeyKeeper):
         with self._writer.transaction() as db:
             register(db, new)
             self._write(db, old, record)
+            self._key_rows(old).vouch_again(db, new)
         return record
+
+    def _key_rows(self, key: SigningKey) -> KeyRows:
+        return KeyRows(self._store_id, lambda: key, self.here.get)
 
     def _new_key(self, history: KeyHistory) -> SigningKey | None:
         """One that never signed here; None where the host names another, but not first."""
@@ -185,6 +190,10 @@ class KeyTable(KeyKeeper):
                 )  # fmt: skip
                 self._write(db, new, record)
                 done.append(record)
+            if new.kid == current:
+                self._key_rows(new).vouch_again(db, new)
+            else:
+                self._key_rows(new).link_all(db, new)  # as they are found: the lost key cannot tell
         return done
 
     def _in_place_of(self, history: KeyHistory, current: str | None) -> SigningKey:
