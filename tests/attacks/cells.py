@@ -215,7 +215,9 @@ class Cell:
             value = "CAST(x'fffe' AS TEXT)" if self.wrong == "no text" else "?"
             values = (*(() if self.wrong == "no text" else (WRONG[self.wrong],)), *self.row.values())
             try:
-                done = db.execute(f"UPDATE {self.table} SET {self.column} = {value} WHERE {where}", values).rowcount == 1
+                done = (
+                    db.execute(f"UPDATE {self.table} SET {self.column} = {value} WHERE {where}", values).rowcount == 1
+                )
             except sqlite3.Error:
                 return False  # a number of a row is never anything else
             if self.wrong == "NULL":
@@ -256,7 +258,9 @@ class Campaign:
         self.made, self.runs = fill(folder)
         self.wrong, self.path = folder / "wrong.db", folder / "tried.db"
         copy_store(self.made, self.path)
-        self.statuses = {row["run_id"]: row["status"] for row in msgspec.json.decode(self.ask(["recover", "--json"])[1])}
+        self.statuses = {
+            row["run_id"]: row["status"] for row in msgspec.json.decode(self.ask(["recover", "--json"])[1])
+        }
         with closing(sqlite3.connect(self.made)) as db:
             self.numbers = dict(db.execute("SELECT run_no, run_id FROM runs").fetchall())
 

@@ -98,9 +98,7 @@ def test_a_call_that_failed_is_not_put_in_the_place_of_the_one_that_did_not(stor
     with closing(sqlite3.connect(store, isolation_level=None)) as db:
         ((key,),) = db.execute("SELECT key FROM idempotency WHERE run_no = 2").fetchall()
         failed = db.execute("SELECT trace_id FROM traces WHERE id = 1 << 24 | 1").fetchone()[0]
-        db.execute(
-            "UPDATE idempotency SET trace_id = ?, run_no = 1, state = 'released' WHERE key = ?", (failed, key)
-        )
+        db.execute("UPDATE idempotency SET trace_id = ?, run_no = 1, state = 'released' WHERE key = ?", (failed, key))
     with pytest.raises(NotAuthentic, match="not what was written"):
         call(store, "bob")
     assert PAID == []

@@ -215,7 +215,9 @@ def keep_late(run: Run) -> int:
     kept, redactor = 0, run.journal.book.redactor
     for trace_id, (number, result, hints) in list(run.unrecorded.results.items()):
         try:
-            run.store.add_late_effect(run.run_id, late_effect(run.store, redactor, (run.run_id, trace_id), number, result, hints))
+            run.store.add_late_effect(
+                run.run_id, late_effect(run.store, redactor, (run.run_id, trace_id), number, result, hints)
+            )
         except StoreError:
             return kept
         kept += 1

@@ -66,6 +66,14 @@ class KeysHere:
         self._found[key.kid] = (key, place)
         return key
 
+    def vouches_once(self, key: SigningKey) -> bool:
+        """Whether a store of before is vouched for with this key without being asked.
+
+        A key that the host names may be made by anything, and its file is not ours to write: there is no line in it that
+        says that this was done, so none that somebody could do without. There a person says so.
+        """
+        return not (key.is_strict or self.given)
+
     def make_strict(self) -> None:
         """What lies beside the store vouches for all that there is: from here on a commit without a MAC is damage."""
         for key, place in self._found.values() if not self.given else ():
@@ -94,11 +102,7 @@ class KeysHere:
         if place.startswith(COMMAND):
             return CommandKey(Path(place.removeprefix(COMMAND)), Path(f"{self._database}.mac-key"))
         try:
-            key = read_key(Path(place), follow=bool(self.given))
-            # A key that the host names may be made by anything, and its file is not ours to write: it needs no line that
-            # somebody could take out. A store of before is vouched for when a person says so.
-            key.is_strict = key.is_strict or bool(self.given)
-            return key
+            return read_key(Path(place), follow=bool(self.given))
         except FileNotFoundError:
             if self.given:
                 raise StoreUnavailable(f"{VARIABLE}: {place} is not there") from None

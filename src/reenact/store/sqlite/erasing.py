@@ -18,9 +18,7 @@ from reenact.store.sqlite.signed import notes
 from reenact.values.clock import Clock
 
 
-def erase(
-    writer: Connection, erasing: Erasing, clock: Clock, sign: Callable[[str, str], Note], keys: KeyRows
-) -> int:
+def erase(writer: Connection, erasing: Erasing, clock: Clock, sign: Callable[[str, str], Note], keys: KeyRows) -> int:
     """How many envelopes are gone, each with its record and what `sign` makes of (schema, digest), at once."""
     with writer.transaction() as db:
         run_no = number_of(db, erasing.run_id)

@@ -101,9 +101,7 @@ def refuse_other_tail(db: sqlite3.Connection, codec: Codec, run_id: str, run_no:
     ).fetchone()
     known = max((n for n in (traced, stored) if isinstance(n, int)), default=0)
     refuse_cut_tail(run_id, last, known)
-    row = db.execute(
-        "SELECT body, CAST(digest AS BLOB), mac FROM commits WHERE id = ?", (low + last,)
-    ).fetchone()
+    row = db.execute("SELECT body, CAST(digest AS BLOB), mac FROM commits WHERE id = ?", (low + last,)).fetchone()
     if row is None:
         raise NotAuthentic(
             f"run {run_id}: it has no commits, and nothing goes on with it; see `reenact verify {run_id}`"

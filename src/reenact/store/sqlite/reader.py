@@ -10,7 +10,17 @@ from typing import cast
 from reenact.contracts.records import RunStatus
 from reenact.errors import DamagedRecord, RunNotFound
 from reenact.skills.services import StoreFiles
-from reenact.store.base import PAYLOAD_BITS, Guard, KeyKeeper, KeyRecord, KeyState, LateEffect, OpenRun, RunRow, TraceRow
+from reenact.store.base import (
+    PAYLOAD_BITS,
+    Guard,
+    KeyKeeper,
+    KeyRecord,
+    KeyState,
+    LateEffect,
+    OpenRun,
+    RunRow,
+    TraceRow,
+)
 from reenact.store.damage import TELLS_MORE
 from reenact.store.encryption import SUFFIX, KeyFile
 from reenact.store.keys.here import KeysHere

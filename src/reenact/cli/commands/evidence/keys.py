@@ -109,7 +109,9 @@ def vouch(store: str | None, *, as_json: bool) -> None:
     if as_json:
         print_json({"commits_of_nobody": left})
         return
-    say(f"the store's key vouches for open runs that verify and for idempotency keys; {plural(left, 'commit')} left out")
+    say(
+        f"the store's key vouches for open runs that verify and for idempotency keys; {plural(left, 'commit')} left out"
+    )
 
 
 def rotate(store: str | None, who: str | None, *, as_json: bool) -> None:

@@ -91,7 +91,9 @@ def table(rows: list[RunRow], interrupted: frozenset[str]) -> list[list[Segment]
     lines: list[list[Segment]] = [[(f"{'RUN':<36}  {'STATUS':<11}  {'STARTED':<24}  PLAN", "bold")]]
     for row in rows:
         if row.damage is not None:
-            lines.append([(f"{one_line(row.run_id):<36}  ", ""), ("damaged", "red"), (f"      {one_line(row.damage)}", "")])
+            lines.append(
+                [(f"{one_line(row.run_id):<36}  ", ""), ("damaged", "red"), (f"      {one_line(row.damage)}", "")]
+            )
             continue
         status = "interrupted" if row.run_id in interrupted else row.status
         of = "" if row.parent_run is None else f" of {row.parent_run}"

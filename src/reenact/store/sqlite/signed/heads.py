@@ -73,7 +73,7 @@ def marked(
     replaced = {run_id for record in keys.history().replacements for run_id, _, _ in record.runs}
     needed = {kid_of(writer, run_no) for run_no, run_id, _ in rows if run_id not in replaced}
     if any(kid is not None and key_of(kid) is None for kid in needed):
-        if not key.is_strict:
+        if keys.here.vouches_once(key):
             with writer.transaction() as db:
                 link_keys(db, store_id, key, keys)
         return NEVER  # until the key is back, the run is left as it is
@@ -85,7 +85,7 @@ def marked(
         for run_no, run_id in with_parents(writer, rows):
             head, low = sound[run_id], run_no << 24
             began = key_of(kid_of(writer, run_no) or "")
-            is_of_before = run_id in replaced if began is None else vouches or not began.is_strict
+            is_of_before = run_id in replaced if began is None else vouches or keys.here.vouches_once(began)
             if head is None or not is_of_before:  # one that vouches for all of its own did not write this
                 continue
             own = began or key
@@ -94,7 +94,7 @@ def marked(
                 db.execute("UPDATE commits SET mac = ? WHERE id = ?", (mac, row_id))
             vouched.append((run_id, *head))
         (last,) = db.execute("SELECT coalesce(max(run_no), 0) FROM runs").fetchone()
-        is_of_before = vouches or not key.is_strict
+        is_of_before = vouches or keys.here.vouches_once(key)
         signed = 0 if not is_of_before or there else votes.sign_all(db, key, store_id)
         if last == 0 or is_of_before:
             link_keys(db, store_id, key, keys, anew=vouches)
@@ -119,9 +119,7 @@ def write(db: sqlite3.Connection, store_id: str, key: SigningKey, marker: Marker
     notes.write(db, sign_note(key, MARKER, store_id, sha256_hex(record), record))
 
 
-def link_keys(
-    db: sqlite3.Connection, store_id: str, key: SigningKey, keys: KeyKeeper, *, anew: bool = False
-) -> None:
+def link_keys(db: sqlite3.Connection, store_id: str, key: SigningKey, keys: KeyKeeper, *, anew: bool = False) -> None:
     """The rows of idempotency keys, as they are found, where nobody has vouched for them yet."""
     if anew or not is_linked(db.execute):
         KeyRows(store_id, lambda: key, keys.here.get).link_all(db, key)

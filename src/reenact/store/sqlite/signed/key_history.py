@@ -280,8 +280,9 @@ def sign_erasures(db: sqlite3.Cursor, key: SigningKey, store_id: str, seal: Seal
     if there.count == 0:
         return
     last = db.execute(LAST_SEALED, (SEALED_ERASURES,)).fetchone()
-    if last is not None and msgspec.json.decode(last[0], type=SealedErasures).erasures == there:
-        return
+    with suppress(msgspec.DecodeError, UnicodeDecodeError):  # one that cannot be read has told nothing
+        if last is not None and msgspec.json.decode(last[0], type=SealedErasures).erasures == there:
+            return
     raw = encode(SealedErasures(erasures=there, seal_digest=str(seal.seal_digest)))
     notes.write(db, sign_note(key, SEALED_ERASURES, store_id, sha256(raw).hexdigest(), raw))
 
