@@ -200,7 +200,7 @@ class Cell:
         if self.table == "payloads":
             return int(self.row["id"]) >> 36
         number = self.row.get("run_no")
-        return number if isinstance(number, int) and self.table not in ("erasures",) else None
+        return number if isinstance(number, int) and self.table != "erasures" else None
 
     def put(self, path: Path) -> bool:
         """As somebody does it who can write to the file: no guard of the database is in his way."""

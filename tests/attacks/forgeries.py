@@ -184,9 +184,8 @@ def vote_changes(path: Path, chance: random.Random) -> list[tuple[str, Change]]:
             seed = chance.getrandbits(32)
             change = partial(change_vote, at=at, body=body, number=number, seed=seed, signed=signed)
             found.append((f"ballot{place}", change))
-    for renamed in (False, True):
-        found.append(("ballot of another", partial(move_vote, at=at, other=other[2], renamed=renamed)))
-    return found
+    moved = (partial(move_vote, at=at, other=other[2], renamed=renamed) for renamed in (False, True))
+    return [*found, *(("ballot of another", change) for change in moved)]
 
 
 SIGNED = ("as it was", "by nobody", "by the forger")

@@ -1,4 +1,4 @@
-"""Whoever changes values beside the journal: rows exchanged, forged under their right commitments, or left as results."""
+"""Whoever changes values beside the journal: rows exchanged, forged under right commitments, left as results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store that `verify` calls broken, exported: whoever gets the folder, or runs the command, is not told that it holds."""
+"""A store that `verify` calls broken, exported: nobody is told that it holds."""
 
 from __future__ import annotations
 

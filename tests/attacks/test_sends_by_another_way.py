@@ -19,9 +19,8 @@ from reenact import Registry, Runtime, SkillContext, skill
 from reenact.errors import NotAuthentic
 from reenact.runtime import crash_points
 from reenact.runtime.call import capability
-from tests.attacks import test_sends_by_another_way as here
 
-LEDGER: Path
+LEDGER = Path("ledger")
 PLAN = {"plan_id": "p", "agent_id": "a", "steps": [{"step_id": "send", "skill_id": "send", "parameters": {"to": "x"}}]}
 
 
@@ -167,7 +166,7 @@ def test_nothing_is_sent_that_was_not_approved(
     switched_off: bool,
 ) -> None:
     """The approval is for another vote. The control has no check: there it is sent."""
-    monkeypatch.setattr(here, "LEDGER", tmp_path / "ledger", raising=False)
+    monkeypatch.setitem(globals(), "LEDGER", tmp_path / "ledger")
     monkeypatch.setattr(capability, "vote_in", capability.vote_in)  # put back afterwards
     if switched_off:
         monkeypatch.setattr(capability, "check", lambda _: None)
@@ -175,11 +174,11 @@ def test_nothing_is_sent_that_was_not_approved(
     else:
         with pytest.raises(NotAuthentic, match="nothing is sent"):
             way(tmp_path / "store.db", tool)
-    assert here.LEDGER.exists() == switched_off
+    assert LEDGER.exists() == switched_off
 
 
 def test_there_is_no_other_way() -> None:
-    """Whoever hands something to a source has it from `attempt_call`; a test's replay runs code of its own recording."""
+    """Whoever hands something to a source has it from `attempt_call`; a replay in a test runs its own recording."""
     source = Path(capability.__file__).parents[2]
     found = {
         f"{file.relative_to(source)}: {line.strip()}"

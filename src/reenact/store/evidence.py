@@ -129,6 +129,8 @@ class KeyCells(NamedTuple):
     trace_id: object
     run_no: object
     state: object
+    next: object = None
+    mac: object = None
 
 
 class SealCells(NamedTuple):

@@ -69,8 +69,8 @@ class KeysHere:
     def vouches_once(self, key: SigningKey) -> bool:
         """Whether a store of before is vouched for with this key without being asked.
 
-        A key that the host names may be made by anything, and its file is not ours to write: there is no line in it that
-        says that this was done, so none that somebody could do without. There a person says so.
+        A key that the host names may be made by anything, and its file is not ours to write: no line in it says that
+        this was done, and none can be taken out. There a person says so.
         """
         return not (key.is_strict or self.given)
 

@@ -19,7 +19,8 @@ from reenact.store.damage import TELLS_MORE
 from reenact.store.owner import owner_is_gone
 
 LIVE = (
-    "SELECT e.model, e.exact, CASE WHEN r.status IN ('held', 'waiting') THEN NULL ELSE r.owner END AS owner, e.trace_id "
+    "SELECT e.model, e.exact, CASE WHEN r.status IN ('held', 'waiting') THEN NULL ELSE r.owner END AS owner, "
+    "e.trace_id "
     "FROM earmarks e JOIN runs r ON r.run_no = e.run_no WHERE e.day = ? AND e.agent_id = ? "
     "AND (r.status IN ('held', 'waiting') OR (r.owner IS NOT NULL AND r.expires_ms > ?))"
 )

@@ -39,7 +39,7 @@ def keys(
 
     A rotation is signed by the key before it. A replacement is signed by the new key alone, for the open runs as they
     stand: they go on, and `verify` says that the old key did not vouch for it. To vouch is for a store that was written
-    before its key vouched for everything, or whose idempotency keys somebody changed: look first, `verify` and `doctor`.
+    before its key vouched for everything, or whose idempotency keys somebody changed: look first, with `verify`.
 
     Exit codes: 0 done, 1 what is on record is not signed as it must be, 2 not possible, 3 the store cannot be used,
     4 a key that is needed is not here.

@@ -60,15 +60,8 @@ def marked(
     """The number of the first run of which every commit must be vouched for; what is of before is vouched for here."""
     there, key_of = notes.of_kind(writer, MARKER), keys.here.get
     known = believed(there, store_id, keys) if there else []
-    if known and not vouches:
-        if not any(record.keys_linked for record in known):
-            with writer.transaction() as db:
-                link_keys(db, store_id, key, keys)
-                write(db, store_id, key, msgspec.structs.replace(known[0], keys_linked=True))
-        keys.here.make_strict()
-        return known[0].last_run + 1
     if there and not vouches:
-        return NEVER  # of another key: what it says is not believed, and no run is vouched for a second time
+        return go_on_from(known, writer, store_id, key, keys)
     rows = writer.query(f"SELECT run_no, run_id, parent_run FROM runs WHERE status NOT IN {ENDED} ORDER BY run_no")
     replaced = {run_id for record in keys.history().replacements for run_id, _, _ in record.runs}
     needed = {kid_of(writer, run_no) for run_no, run_id, _ in rows if run_id not in replaced}
@@ -102,6 +95,18 @@ def marked(
         write(db, store_id, key, marker)
     keys.here.make_strict()
     return int(last) + 1
+
+
+def go_on_from(known: list[Marker], writer: Connection, store_id: str, key: SigningKey, keys: KeyKeeper) -> int:
+    """The store has its marker; one of before idempotency keys were vouched for gets another."""
+    if not known:
+        return NEVER  # of another key: what it says is not believed, and no run is vouched for a second time
+    if not any(record.keys_linked for record in known):
+        with writer.transaction() as db:
+            link_keys(db, store_id, key, keys)
+            write(db, store_id, key, msgspec.structs.replace(known[0], keys_linked=True))
+    keys.here.make_strict()
+    return known[0].last_run + 1
 
 
 def believed(there: list[Note], store_id: str, keys: KeyKeeper) -> list[Marker]:
