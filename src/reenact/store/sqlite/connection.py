@@ -442,7 +442,7 @@ COLUMNS: dict[str, type] = {
     **dict.fromkeys(("body", "commitment", "dedupe_key", "content_key", "signature", "record", "secret"), bytes),
 }
 """What the columns hold that runs go on from. SQLite keeps whatever is put into a cell. Not here: numbers of rows,
-which are always whole; what is compared as it is (`mac`, `frontier`); and a name that two tables use otherwise (`value`)."""
+which are whole; what is compared as it is (`mac`, `frontier`); and a name that two tables use otherwise (`value`)."""
 MAY_BE_NULL = ("parent_run", "owner", "cancel", "session", "request_digest", "record", "store_id", "secret", "next")
 
 
