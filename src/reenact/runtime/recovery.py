@@ -206,9 +206,9 @@ class Work:
 
 async def contained(engine: Engine, row: RunRow) -> RunResult:
     """Go on with a run; whatever it raises is its result, but for a closed pipe and a cancellation of ours."""
+    if row.damage is not None:
+        return failed(engine, row, DamagedRecord(row.damage))
     try:
-        if row.damage is not None:
-            raise DamagedRecord(row.damage)
         return left_alone(engine, row) or await resume(engine, row.run_id)
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
