@@ -377,6 +377,7 @@ class SqliteReader:
 
     def key_record(self, server: str, tool: str, key: str) -> KeyRecord | None:
         """NotAuthentic where the rows cannot tell: one was changed, or taken out."""
+        assert self.signing_key.kid  # by then those of before are vouched for
         row, is_there = self.key_rows.find(self._reader().query, (server, tool, key))
         if not is_there:
             return None
