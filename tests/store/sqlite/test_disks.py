@@ -13,7 +13,7 @@ import pytest
 
 from reenact.errors import ReenactError, StoreError, StoreUnavailable, StoreVersionError, UsageError
 from reenact.store.doctor.examine import examine
-from reenact.store.sqlite.connection import translate
+from reenact.store.sqlite.database_errors import translate
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import SystemClock
 from tests.crash.harness import Stage, check_survived, in_child, look, recover

@@ -15,15 +15,13 @@ from typing import Any
 from reenact.errors import ChecksumMismatch, StoreUnavailable, StoreVersionError
 from reenact.store.naming import part, read_lines
 from reenact.store.sqlite.connection import (
-    BUSY_TIMEOUT_S,
-    DATABASE_ERRORS,
     Connection,
     refuse_folder,
     refuse_lone_log,
     refuse_taken_log,
     size_of,
-    translate,
 )
+from reenact.store.sqlite.database_errors import BUSY_TIMEOUT_S, DATABASE_ERRORS, translate
 from reenact.store.sqlite.migrations import apply_scripts, latest, refuse_ancient, refuse_foreign, version_of
 from reenact.store.sqlite.schema import Alteration, alterations
 

@@ -11,7 +11,7 @@ from reenact.store.base import Appended, Erasing, LateEffect, Lease, Unit
 from reenact.store.keys.notes import sign_note
 from reenact.store.sqlite import leases, votes
 from reenact.store.sqlite.appending import Appender
-from reenact.store.sqlite.connection import translate
+from reenact.store.sqlite.database_errors import translate
 from reenact.store.sqlite.erasing import empty_log, erase
 from reenact.store.sqlite.reader import SqliteReader
 from reenact.values.clock import Clock

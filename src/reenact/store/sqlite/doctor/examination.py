@@ -14,7 +14,8 @@ from reenact.store.doctor.examination import LatestTimes
 from reenact.store.doctor.findings import Finding, flat
 from reenact.store.evidence import DamagedCells
 from reenact.store.keys.here import KeysHere
-from reenact.store.sqlite.connection import DATABASE_ERRORS, Connection, refuse_lone_log, translate
+from reenact.store.sqlite.connection import Connection, refuse_lone_log
+from reenact.store.sqlite.database_errors import DATABASE_ERRORS, translate
 from reenact.store.sqlite.doctor.schema import look_at_schema
 from reenact.store.sqlite.doctor.surroundings import LOG, MEGABYTE, log_was_taken, look_around, size_of
 from reenact.store.sqlite.evidence.run_evidence import SqliteRunEvidence
