@@ -108,7 +108,7 @@ def test_the_store_goes_on_after_a_person_has_looked(store: Path) -> None:
     with closing(sqlite3.connect(store)) as db:
         ids = [row[0] for row in db.execute("SELECT run_id FROM runs ORDER BY run_no")]
     told = [difference.what for run_id in ids[:2] for difference in verify_run(str(store), run_id).differences]
-    assert told == ["there is no such row"]
+    assert set(told) == {"there is no such row"}  # of two runs where both have used it
     runtime = Runtime(str(store), skills=[pay])
     runtime.store.vouch()
     runtime.close()

@@ -8,11 +8,11 @@ from __future__ import annotations
 import hmac
 import sqlite3
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, get_args
+from typing import NamedTuple, cast, get_args
 
 from reenact.errors import DamagedRecord, KeyTaken, KeyUnavailable, NotAuthentic
 from reenact.journal.chain import encode
-from reenact.store.base import KeyCompletion, KeyReservation, KeyState
+from reenact.store.base import KeyCompletion, KeyRecord, KeyReservation, KeyState
 from reenact.store.damage import TELLS_MORE
 from reenact.store.signing import MAC_BYTES, KeyOf, SigningKey, with_kid
 
@@ -68,6 +68,15 @@ class KeyRows:
         if row.next != LAST and (row.next is None or row.next <= name(place)):
             raise self._gone("one that was there is gone")
         return row, False
+
+    def record(self, ask: Ask, place: Place) -> KeyRecord | None:
+        """Who has the key; None where nobody has."""
+        row, is_there = self.find(ask, place)
+        if not is_there:
+            return None
+        for (run_id,) in ask("SELECT run_id FROM runs WHERE run_no = ?", (row.run_no,)):
+            return KeyRecord(*row[:6], run_id=str(run_id), state=cast("KeyState", row.state))
+        raise DamagedRecord(f"run {row.run_no}, which used an idempotency key, is not there; {TELLS_MORE}")
 
     def _check(self, row: KeyRow) -> None:
         mac = row.mac

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import cast
 
 from reenact.contracts.records import RunStatus
 from reenact.errors import DamagedRecord, RunNotFound
@@ -15,13 +14,11 @@ from reenact.store.base import (
     Guard,
     KeyKeeper,
     KeyRecord,
-    KeyState,
     LateEffect,
     OpenRun,
     RunRow,
     TraceRow,
 )
-from reenact.store.damage import TELLS_MORE
 from reenact.store.encryption import SUFFIX, KeyFile
 from reenact.store.keys.here import KeysHere
 from reenact.store.location import OwnFiles, sqlite_path
@@ -378,13 +375,7 @@ class SqliteReader:
     def key_record(self, server: str, tool: str, key: str) -> KeyRecord | None:
         """NotAuthentic where the rows cannot tell: one was changed, or taken out."""
         assert self.signing_key.kid  # by then those of before are vouched for
-        row, is_there = self.key_rows.find(self._reader().query, (server, tool, key))
-        if not is_there:
-            return None
-        runs = self._reader().query("SELECT run_id FROM runs WHERE run_no = ?", (row.run_no,))
-        if not runs:
-            raise DamagedRecord(f"run {row.run_no}, which used an idempotency key, is not there; {TELLS_MORE}")
-        return KeyRecord(*row[:6], run_id=runs[0][0], state=cast("KeyState", row.state))
+        return self.key_rows.record(self._reader().query, (server, tool, key))
 
     def late_effects(self, run_id: str, trace_id: str) -> list[LateEffect]:
         rows = self._reader().query(

@@ -126,8 +126,15 @@ class SqliteExamination:
         """Signing keys that new runs or open ones need and that are not here, with those runs."""
         if self._connection is None or not self.is_readable:
             return {}
-        store_id, _ = self._connection.query(IDENTITY)[0]
-        table = KeyTable(self._connection, store_id, KeysHere(self._file), SystemClock())
+        believed = Connection(self.name, self._connection.db)  # which reads no cell that holds another kind of value
+        try:
+            return self._needed_elsewhere(believed)
+        finally:
+            self._connection.db.row_factory = None
+
+    def _needed_elsewhere(self, connection: Connection) -> dict[str, list[str]]:
+        store_id, _ = connection.query(IDENTITY)[0]
+        table = KeyTable(connection, store_id, KeysHere(self._file), SystemClock())
         history, needed = table.history(), dict[str, list[str]]()
         if history.current is not None:
             needed[history.current] = []
