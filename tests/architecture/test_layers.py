@@ -36,7 +36,8 @@ ROOMS: dict[str, set[str]] = {
     "replay": {"compare", "forecast", "modes", "sources"},
     "runtime": {"call", "effects", "gates", "people", "plans", "session", "session/answering", "session/models",
                 "writing"},
-    "store": {"checks", "doctor", "keys", "sqlite", "sqlite/doctor", "sqlite/evidence", "sqlite/signed"},
+    "store": {"checks", "doctor", "keys", "sqlite", "sqlite/doctor", "sqlite/evidence", "sqlite/signed",
+              "sqlite/trouble"},
     "verify": {"calls", "signed"},
 }  # fmt: skip
 """Sub-packages. A new one is decided here, and says in its docstring what it is for."""

@@ -11,6 +11,7 @@ import pytest
 
 from reenact import Registry, Runtime, skill
 from reenact.errors import WaitingForPerson
+from reenact.record.erase import erase
 from reenact.runtime import crash_points
 from reenact.runtime.people import decisions
 
@@ -97,6 +98,28 @@ class Bank:
         (row,) = runtime.store.runs()
         runtime.close()
         return row.run_id
+
+    def voted(self, *, approve: bool = True) -> str:
+        """A person has spoken about it, and about one of another run, and nobody has heard of it yet."""
+        run_id, other = self.waiting(), self.waiting()
+        runtime = self.runtime()
+        decisions.cast_vote(runtime, run_id, "pay", approve=approve, reason="seen", who="kim")
+        decisions.cast_vote(runtime, other, "pay", approve=True, reason="seen", who="lee")
+        runtime.close()
+        return run_id
+
+    def refused(self) -> str:
+        return self.voted(approve=False)
+
+    def kept(self) -> str:
+        """It was made, a value of it was erased, another payment was made, and another key signs since."""
+        run_id = self.paid()
+        runtime = self.runtime()
+        erase(runtime.store, run_id, "rate", who="kim", reason="asked to")
+        runtime.run({**PLAN, "context": {}})
+        runtime.store.key_table.rotate("kim")
+        runtime.close()
+        return run_id
 
     def paid(self) -> str:
         """It was made, and the run is sealed."""

@@ -14,13 +14,21 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from reenact.errors import ReenactError
 from reenact.store.checks.verification import verify_run
+from reenact.store.keys.ballots import signed as sign_vote
+from reenact.store.keys.notes import sign_note
+from reenact.store.signing import key_in_memory
+from reenact.values.canonical import canonicalize
 from tests.attacks.bank import APPROVED, Bank
 from tests.attacks.forger import Forger
 from tests.store.copies import copy_store
@@ -165,6 +173,109 @@ def column_changes(path: Path, chance: random.Random) -> list[tuple[str, Change]
     return found
 
 
+def vote_changes(path: Path, chance: random.Random) -> list[tuple[str, Change]]:
+    """Every field of a vote that waits, and the vote about another run in its place, however they are signed."""
+    with closing(sqlite3.connect(path)) as db:
+        own, other = db.execute("SELECT run_no, trace_id, body FROM ballots ORDER BY run_no").fetchall()
+    found: list[tuple[str, Change]] = []
+    at, body = own[:2], own[2]
+    for number, (place, _, _) in enumerate(leaves(msgspec.json.decode(body))):
+        for signed in SIGNED:
+            seed = chance.getrandbits(32)
+            change = partial(change_vote, at=at, body=body, number=number, seed=seed, signed=signed)
+            found.append((f"ballot{place}", change))
+    moved = (partial(move_vote, at=at, other=other[2], renamed=renamed) for renamed in (False, True))
+    return [*found, *(("ballot of another", change) for change in moved)]
+
+
+SIGNED = ("as it was", "by nobody", "by the forger")
+
+
+def change_vote(forger: Forger, *, at: tuple[int, str], body: bytes, number: int, seed: int, signed: str) -> bool:
+    ballot = msgspec.json.decode(body)
+    _, holder, key = list(leaves(ballot))[number]
+    holder[key] = other_value(holder[key], random.Random(seed))
+    return put_vote(forger, at, ballot, signed)
+
+
+def move_vote(forger: Forger, *, at: tuple[int, str], other: bytes, renamed: bool) -> bool:
+    """A vote that a person gave about another call; `renamed`, with the names of this one in it."""
+    ballot = msgspec.json.decode(other)
+    ((run_id,),) = forger.db.execute("SELECT run_id FROM runs WHERE run_no = ?", at[:1])
+    return put_vote(forger, at, {**ballot, "run_id": run_id, "trace_id": at[1]} if renamed else ballot, "as it was")
+
+
+def put_vote(forger: Forger, at: tuple[int, str], ballot: dict[str, Any], signed: str) -> bool:
+    if signed == "by nobody":
+        ballot["signature"] = ""
+    body = canonicalize(ballot)
+    if signed == "by the forger":
+        own = key_in_memory()
+        ((store_id,),) = forger.db.execute("SELECT value FROM store WHERE key = 'store_id'")
+        body = sign_vote(own, store_id, ballot["said"], run_id=str(ballot["run_id"]), trace_id=str(ballot["trace_id"]))
+        forger.db.execute("INSERT INTO keys VALUES (?, ?)", (own.kid, own.public_key))
+    forger.db.execute("UPDATE ballots SET body = ? WHERE run_no = ? AND trace_id = ?", (body, *at))
+    forger.db.execute("UPDATE runs SET status = 'pending' WHERE run_no = ?", at[:1])
+    return True
+
+
+def note_changes(path: Path, chance: random.Random) -> list[tuple[str, Change]]:
+    """Every field of every record that a note holds, and of every erasure, with the digest that it has then."""
+    with closing(sqlite3.connect(path)) as db:
+        rows = db.execute("SELECT id, schema, record FROM notes WHERE record IS NOT NULL").fetchall()
+        erased = db.execute("SELECT id, body FROM erasures").fetchall()
+    found: list[tuple[str, Change]] = []
+    for row_id, schema, record in rows:
+        for number, (place, _, _) in enumerate(leaves(msgspec.json.decode(record))):
+            for signed in SIGNED:
+                seed = chance.getrandbits(32)
+                change = partial(change_note, row_id=row_id, record=record, number=number, seed=seed, signed=signed)
+                found.append((f"note {schema}{place}", change))
+    for row_id, body in erased:
+        for number, (place, _, key) in enumerate(leaves(msgspec.json.decode(body))):
+            if key != "digest":
+                seed = chance.getrandbits(32)
+                found.append((f"note erasure{place}", partial(change_erasure, row_id=row_id, number=number, seed=seed)))
+    return found
+
+
+def change_note(forger: Forger, *, row_id: int, record: bytes, number: int, seed: int, signed: str) -> bool:
+    value = msgspec.json.decode(record)
+    _, holder, key = list(leaves(value))[number]
+    holder[key] = other_value(holder[key], random.Random(seed))
+    raw = canonicalize(value)
+    digest = sha256(raw).hexdigest()
+    ((schema, store_id),) = forger.db.execute("SELECT schema, store_id FROM notes WHERE id = ?", (row_id,)).fetchall()
+    row: dict[str, object] = {"record": raw, "digest": digest}
+    if signed == "by the forger":
+        own = key_in_memory()
+        note = sign_note(own, schema, store_id, digest)
+        row |= {"kid": own.kid, "signature": note.signature}
+        forger.db.execute("INSERT INTO keys VALUES (?, ?)", (own.kid, own.public_key))
+    elif signed == "by nobody":
+        row["signature"] = bytes(64)
+    sets = ", ".join(f"{column} = ?" for column in row)
+    return execute(forger, f"UPDATE notes SET {sets} WHERE id = ?", (*row.values(), row_id))
+
+
+def change_erasure(forger: Forger, *, row_id: int, number: int, seed: int) -> bool:
+    """Who, why or what, with every digest of the chain behind it, and of the notes."""
+    last, changed = None, {}
+    for at, body in forger.db.execute("SELECT id, body FROM erasures ORDER BY id").fetchall():
+        record = msgspec.json.decode(body)
+        if at == row_id:
+            _, holder, key = list(leaves(record))[number]
+            holder[key] = other_value(holder[key], random.Random(seed))
+        for key, value in record.items():
+            record[key] = changed.get(value, value) if isinstance(value, str) else value
+        old = record.pop("digest")
+        record["digest"] = changed[old] = sha256(canonicalize(record)).hexdigest()
+        forger.db.execute("UPDATE erasures SET body = ? WHERE id = ?", (canonicalize(record), at))
+        forger.db.execute("UPDATE notes SET digest = ? WHERE digest = ?", (record["digest"], old))
+        last = record
+    return last is not None
+
+
 def other_cell(value: Any, chance: random.Random) -> Any:
     if isinstance(value, bytes):
         at = chance.randrange(len(value)) if value else 0
@@ -188,7 +299,7 @@ class Campaign:
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.chance, self.counted = folder, random.Random(seed), Counted()
         self.stores: dict[str, tuple[Bank, str, int]] = {}
-        for name in ("paid", "waiting", "approved", "cut_off", "session"):
+        for name in ("paid", "waiting", "approved", "cut_off", "session", "voted", "refused", "kept"):
             bank = Bank(folder / name)
             run_id = bank.cut_off("before_dispatch") if name == "cut_off" else getattr(bank, name)()
             self.stores[name] = (bank, run_id, len(bank.payments()))
@@ -204,12 +315,19 @@ class Campaign:
             cases = [
                 (name, place, change)
                 for name, (bank, _, _) in self.stores.items()
-                for place, change in (*record_changes(bank.path, self.chance), *column_changes(bank.path, self.chance))
+                for place, change in self.changes(name, bank.path)
             ]
             self.chance.shuffle(cases)
             for name, place, change in cases[: count - self.counted.forgeries]:
                 self.forge(name, place, change)
         return self.counted
+
+    def changes(self, name: str, path: Path) -> list[tuple[str, Change]]:
+        if name in ("voted", "refused"):
+            return vote_changes(path, self.chance)
+        if name == "kept":
+            return note_changes(path, self.chance)
+        return [*record_changes(path, self.chance), *column_changes(path, self.chance)]
 
     def forge(self, name: str, place: str, change: Change) -> None:
         original, run_id, _ = self.stores[name]
@@ -222,20 +340,21 @@ class Campaign:
             forger.db.close()
             return
         mac = self.chance.choice(MACS)
-        if ("." in place and place.split(".", maxsplit=1)[0] not in ("commits", "notes")) or place == "payload":
+        first = place.split(".", maxsplit=1)[0].split(" ", maxsplit=1)[0]
+        kind = "votes" if first == "ballot" else "notes" if first == "note" else "columns"
+        if kind == "columns" and (("." in place and first not in ("commits", "notes")) or place == "payload"):
             replace_macs(forger, mac)
         forger.write()
         self.counted.forgeries += 1
-        self.counted.by_place[
-            "columns" if place.split(".", maxsplit=1)[0].split(" ", maxsplit=1)[0] in tables(bank.path) else "records"
-        ] += 1
-        forged = evidence(bank.path) != before
+        self.counted.by_place[kind if kind != "columns" or first in tables(bank.path) else "records"] += 1
+        forged = kind in ("votes", "notes") or evidence(bank.path) != before
         aside = bank.path.with_name("aside")
         key = Path(f"{bank.path}.key")
         as_owner = self.chance.random() < 0.5  # else as somebody who has the public key alone
         if not as_owner:
             key.replace(aside)
-        self.judge_verify(bank, name, run_id, place, forged=forged)
+        if kind != "votes":  # which are nothing that is told, before somebody has heard them
+            self.judge_verify(bank, name, run_id, place, forged=forged)
         if not as_owner:
             aside.replace(key)
         self.judge_dispatch(bank, name, run_id, place, forged=forged)
@@ -256,6 +375,13 @@ class Campaign:
     def judge_dispatch(self, bank: Bank, name: str, run_id: str, place: str, *, forged: bool) -> None:
         go_on(bank, run_id)
         payments = bank.payments()
+        if name in ("voted", "refused"):  # the other run goes on by the vote that is its own
+            with closing(sqlite3.connect(bank.path)) as db:
+                status = db.execute("SELECT status FROM runs WHERE run_id = ?", (run_id,)).fetchone()[0]
+            if status == "completed" or any(payment != APPROVED for payment in payments) or len(payments) > 1:
+                self.counted.wrong.append(f"{name}: {place} led to {payments}")
+            self.counted.refused += 1
+            return
         allowed = [APPROVED] if name in ("approved", "cut_off") else []
         if any(payment not in allowed for payment in payments) or (forged and payments):
             self.counted.wrong.append(f"{name}: {place} led to {payments}")

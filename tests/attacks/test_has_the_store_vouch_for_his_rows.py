@@ -7,12 +7,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from reenact.errors import ReenactError
 from reenact.store.checks.verification import verify_run
 from reenact.store.signing import STRICT
 from reenact.values.canonical import canonicalize
-from tests.attacks.bank import Bank
+from tests.attacks.bank import APPROVED, Bank
 from tests.attacks.forger import Forger
 
 NOTES = ["schema = 'reenact.heads.v1'", "schema IN ('reenact.heads.v1', 'reenact.signing.v1')", "1"]
@@ -87,3 +89,22 @@ def test_a_key_of_before_vouches_once(bank: Bank) -> None:
     change(bank, *of_before)
     go_on(bank, run_id)
     assert bank.payments() == []
+
+
+def test_a_key_that_the_host_names_needs_no_line(bank: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made elsewhere, its file says nothing: a database that is made to look like one of before is not vouched for."""
+    key = tmp_path / "elsewhere.pem"
+    private = Ed25519PrivateKey.generate()
+    key.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    key.chmod(0o600)
+    monkeypatch.setenv("REENACT_SIGNING_KEY", str(key))
+    run_id = bank.approved()
+    change(bank, (f"DELETE FROM notes WHERE {NOTES[0]}", ()), ("UPDATE commits SET mac = NULL", ()))
+    go_on(bank, run_id)
+    assert bank.payments() == []
+    assert STRICT not in key.read_bytes()  # it is not ours to write
+    runtime = bank.runtime()
+    runtime.store.vouch()  # a person has looked, and says that it is of before
+    (result,) = runtime.recover()
+    runtime.close()
+    assert (result.status, bank.payments()) == ("completed", [APPROVED])

@@ -22,7 +22,7 @@ from reenact.store import heartbeat
 from reenact.store.checks.verification import verify_run
 from reenact.store.keys.notes import Note, is_signed_note
 from reenact.store.sqlite.appending import Appender
-from reenact.store.sqlite.waiting import STOPPED_S
+from reenact.store.sqlite.trouble.waiting import STOPPED_S
 from tests.cli.harness import Command
 from tests.crash.harness import KILLED, SKILLS, Stage, check_survived, in_child, look
 from tests.runtime.clocks import LaterClock

@@ -41,7 +41,7 @@ def place_of(store: Store) -> str:
 
 def keep_late(store: Store, redactor: Redactor, call: AttemptCall, result: AttemptResult) -> bool:
     """What a thread gave that its caller had left, for whoever goes on with the run, in any process; False if not."""
-    late = late_effect(redactor, call.trace_id, call.attempt, result, call.step.redact_hints)
+    late = late_effect(store, redactor, (call.run_id, call.trace_id), call.attempt, result, call.step.redact_hints)
     try:
         store.add_late_effect(call.run_id, late)
     except (ReenactError, OSError):

@@ -14,7 +14,14 @@ from functools import partial
 from typing import Any, Final
 
 from reenact.contracts.records import UNFINISHED
-from reenact.errors import LockAcquireFailed, RecoveryFailed, RecoveryUnfinished, ReenactError, UsageError
+from reenact.errors import (
+    DamagedRecord,
+    LockAcquireFailed,
+    RecoveryFailed,
+    RecoveryUnfinished,
+    ReenactError,
+    UsageError,
+)
 from reenact.journal.fold import TraceFold
 from reenact.journal.lines import decode_line, split_body
 from reenact.journal.run_fold import RunFold
@@ -199,6 +206,8 @@ class Work:
 
 async def contained(engine: Engine, row: RunRow) -> RunResult:
     """Go on with a run; whatever it raises is its result, but for a closed pipe and a cancellation of ours."""
+    if row.damage is not None:
+        return failed(engine, row, DamagedRecord(row.damage))
     try:
         return left_alone(engine, row) or await resume(engine, row.run_id)
     except asyncio.CancelledError as error:

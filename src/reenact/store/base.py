@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 
 from msgspec import Struct
 
@@ -203,6 +203,12 @@ class RunRow:
     started_at: str
     session: str | None = None
     """The id that its host gave to a session."""
+    damage: str | None = None
+    """What cannot be read of the row: then nothing but `run_id` is, and that only where it can be."""
+
+    @classmethod
+    def unreadable(cls, run_id: str, damage: str) -> Self:
+        return cls(run_id, "plan", "live", "held", "", "", None, 0, "", damage=damage)
 
     @property
     def how_to_go_on(self) -> str:
@@ -318,6 +324,7 @@ class Store(Protocol):
     def signing_key(self) -> SigningKey: ...
     def key_of(self, kid: str) -> SigningKey | None: ...
     def key_for(self, run_id: str, kid: str) -> SigningKey: ...
+    def vouch(self) -> int: ...
     def authenticate(self, run_id: str) -> None: ...
     def check_recorded(self, run_id: str) -> None: ...
 

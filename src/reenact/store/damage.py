@@ -11,12 +11,16 @@ from reenact.errors import DamagedRecord
 P = ParamSpec("P")
 T = TypeVar("T")
 NO_BLOB: Final = "the cell is not a blob"
+NO_SUCH: Final[dict[type, str]] = {
+    bytes: NO_BLOB, str: "the cell is not a text", int: "the cell is not a whole number"
+}  # fmt: skip
+TELLS_MORE: Final = "`reenact verify RUN` tells more"
 
 
 def blob(cell: object, where: str) -> bytes:
     """A cell that was written as bytes; DamagedRecord for one that something else was put into."""
     if not isinstance(cell, bytes):
-        raise DamagedRecord(f"{where}: {NO_BLOB}; `reenact verify RUN` tells more")
+        raise DamagedRecord(f"{where}: {NO_BLOB}; {TELLS_MORE}")
     return cell
 
 

@@ -12,14 +12,13 @@ from typing import NamedTuple, Protocol, Self, TypeVar
 
 from reenact.errors import ChecksumMismatch, RunNotFound
 from reenact.store.base import PAYLOAD_BITS
-from reenact.store.damage import NO_BLOB
+from reenact.store.damage import NO_SUCH
 from reenact.store.naming import read_lines
 from reenact.store.signing import SigningKey
 from reenact.verify.signed.notes import NoteSource
 
 COMMITS_PER_RUN = 1 << 24
 PAYLOADS_PER_COMMIT = 1 << PAYLOAD_BITS
-KINDS: dict[type, str] = {bytes: NO_BLOB, str: "the cell is not a text", int: "the cell is not a whole number"}
 T = TypeVar("T", bytes, str, int)
 
 
@@ -130,6 +129,8 @@ class KeyCells(NamedTuple):
     trace_id: object
     run_no: object
     state: object
+    next: object = None
+    mac: object = None
 
 
 class SealCells(NamedTuple):
@@ -186,7 +187,7 @@ class DamagedCells:
         """The cell, provided that it is of its column's type and, for a text, that it is one."""
         if isinstance(value, kind) and not (isinstance(value, str) and has_other_bytes(value)):
             return value
-        self.add(table, row, column, KINDS[kind])
+        self.add(table, row, column, NO_SUCH[kind])
         return None
 
 

@@ -121,6 +121,16 @@ def frontier_mac(key: SigningKey, store_id: str, run_id: str, n: int, frontier: 
     return with_kid(key, encode(["reenact.frontier.v2", store_id, run_id, n, sha256(frontier).hexdigest()]))
 
 
+def late_mac(key: SigningKey, store_id: str, run_id: str, late: bytes) -> str:
+    """What an executor that lost its lease puts with what it leaves for the next one."""
+    return with_kid(key, encode(["reenact.late.v1", store_id, run_id, sha256(late).hexdigest()])).hex()
+
+
+def is_late_mac(key_of: KeyOf, store_id: str, run_id: str, late: bytes, mac: str) -> bool:
+    key = key_of(mac[:16])
+    return key is not None and hmac.compare_digest(late_mac(key, store_id, run_id, late), mac)
+
+
 def with_kid(key: SigningKey, text: bytes) -> bytes:
     return key.kid_bytes + key.mac.of(text)
 

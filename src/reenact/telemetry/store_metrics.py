@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from reenact.contracts.records import ENDED
-from reenact.errors import EvidenceError, StateError
+from reenact.errors import DamagedRecord, EvidenceError, StateError
 from reenact.record.document import read_document
 from reenact.record.document_shape import StepDocument
 from reenact.replay.modes.saving import saved_traces
@@ -70,7 +70,7 @@ class StoreCollector(Collector):
         with self._lock:
             rows = self._store.runs()
             for row in rows:
-                if row.status in ENDED and row.run_id not in self._done:
+                if (row.status in ENDED or row.damage is not None) and row.run_id not in self._done:
                     self._add(row)
                     self._done.add(row.run_id)
             families = list(self._families(rows))
@@ -78,6 +78,8 @@ class StoreCollector(Collector):
 
     def _add(self, row: RunRow) -> None:
         try:
+            if row.damage is not None:
+                raise DamagedRecord(row.damage)
             if row.mode == "live":
                 for step in read_document(self._store, row.run_id)["steps"]:
                     if step["code"] is not None:

@@ -53,7 +53,7 @@ def values_of(path: str) -> bytes:
     """The same with every packed cell unpacked."""
     with closing(Connection(path)) as connection:
         packed = connection.query("SELECT body FROM payloads UNION ALL SELECT body FROM commits")
-        plain = connection.query("SELECT body FROM late_effects UNION ALL SELECT coalesce(cancel, '') FROM runs")
+        plain = connection.query("SELECT body AS b FROM late_effects UNION ALL SELECT coalesce(cancel, '') FROM runs")
         return b"".join(connection.envelope(body) for (body,) in packed) + b"".join(
             body if isinstance(body, bytes) else str(body).encode() for (body,) in plain
         )

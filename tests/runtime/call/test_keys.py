@@ -233,7 +233,7 @@ def test_of_an_erased_call_only_the_agent_is_compared_and_its_answer_says_that_i
     for run in (first, again, other):
         bench.check(run)
     with closing(sqlite3.connect(bench.path)) as db:
-        assert db.execute("SELECT request_digest FROM idempotency").fetchall() == [(None,)]
+        assert db.execute("SELECT request_digest FROM idempotency WHERE key > ''").fetchall() == [(None,)]
 
 
 def test_a_key_in_doubt_is_denied_before_anybody_is_asked(stage: Stage) -> None:

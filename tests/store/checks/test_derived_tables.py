@@ -76,7 +76,10 @@ def test_added_rows_are_told(original: StoreFile, tmp_path: Path) -> None:
     number = original.number(original.first)
     for table, statement in (
         ("traces", f"INSERT INTO traces VALUES ({number << 24 | 77}, 'a-trace', 'a-step', 1)"),
-        ("idempotency", f"INSERT INTO idempotency VALUES ('local', 'talk', 'k', 'd', 'a', 't', {number}, 'completed')"),
+        (
+            "idempotency",
+            f"INSERT INTO idempotency VALUES ('local', 'talk', 'k', 'd', 'a', 't', {number}, 'completed', '', x'')",
+        ),
         ("contents", f"INSERT INTO contents VALUES ({number}, x'00', 1, x'00')"),
         ("shared_payloads", f"INSERT INTO shared_payloads VALUES ({number}, x'00', 1)"),
         ("run_checkpoints", f"INSERT INTO run_checkpoints (id, frontier) VALUES ({number << 24 | 2}, x'00')"),

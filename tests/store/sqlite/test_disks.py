@@ -13,8 +13,8 @@ import pytest
 
 from reenact.errors import ReenactError, StoreError, StoreUnavailable, StoreVersionError, UsageError
 from reenact.store.doctor.examine import examine
-from reenact.store.sqlite.connection import translate
 from reenact.store.sqlite.store import SqliteStore
+from reenact.store.sqlite.trouble.database_errors import translate
 from reenact.values.clock import SystemClock
 from tests.crash.harness import Stage, check_survived, in_child, look, recover
 from tests.store.sqlite.powerless import give_up_powers, reopen, shut

@@ -195,8 +195,7 @@ def attempt_call(call: Call, number: int) -> AttemptCall:
     """What a source is handed, where it is still what was approved."""
     run, made = call.run, call.trace.call
     assert made is not None
-    if call.is_live:
-        capabilities.check(call)
+    capabilities.check(call)  # whatever the source: a replay's may ask the world too
     return AttemptCall(
         run_id=run.run_id,
         original_run_id=run.original_run_id,

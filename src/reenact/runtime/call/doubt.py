@@ -8,11 +8,13 @@ declares: `redispatch` sends the same call with the same ids and key, `reconcile
 
 from __future__ import annotations
 
+from typing import cast
+
 import msgspec
 
 from reenact.contracts.facts import Facts
 from reenact.contracts.records import Event
-from reenact.errors import StoreError
+from reenact.errors import ReenactError, StoreError
 from reenact.runtime.call import artifacts
 from reenact.runtime.call.call import Call
 from reenact.runtime.crash_points import reach
@@ -23,7 +25,8 @@ from reenact.runtime.money import reserved_by
 from reenact.runtime.parked import InDoubt, Parked
 from reenact.runtime.run import Run
 from reenact.runtime.writing.redaction import Redactor
-from reenact.store.base import LateEffect
+from reenact.store.base import LateEffect, Store
+from reenact.store.signing import is_late_mac, late_mac
 from reenact.values.canonical import canonicalize, parse_canonical
 
 UNDER_WAY = "its thread still runs in this process, and it is not sent twice at a time"
@@ -48,6 +51,8 @@ class Late(msgspec.Struct, frozen=True, kw_only=True):
     message: str | None = None
     details: dict[str, object] | None = None
     unsure: bool = False
+    mac: str = ""
+    """By which it is known to be of somebody who has the store's key: over all the rest."""
 
 
 async def known_result(call: Call, number: int, *, wait: bool = True) -> AttemptResult | bool | None:
@@ -60,7 +65,7 @@ async def known_result(call: Call, number: int, *, wait: bool = True) -> Attempt
     if trace_id not in run.in_doubt or not call.is_live:
         return None
     left = await run.source.left_behind(artifacts.attempt_call(call, number), wait)
-    late: AttemptResult | bool | None = late_result(run, trace_id, number) or left
+    late: AttemptResult | bool | None = late_result(call, number) or left
     under_way = late is True
     if under_way and wait:
         raise held(call, UNDER_WAY)
@@ -161,9 +166,12 @@ def ends_by_word(call: Call) -> bool:
     return not call.is_live and call.run.source.person_said(call.trace) is not None
 
 
-def late_result(run: Run, trace_id: str, number: int) -> AttemptResult | None:
-    """What the executor before us got, if it came back in time to leave it."""
+def late_result(call: Call, number: int) -> AttemptResult | None:
+    """What the executor before us got, if it came back in time to leave it; InDoubt for what nobody vouches for."""
+    run, trace_id = call.run, call.trace_id
     for kept in run.store.late_effects(run.run_id, trace_id):
+        if not is_left_by_us(run.store, run.run_id, kept):
+            raise held(call, "what is there as its late result was not left by anybody who has the store's key")
         value = run.journal.book.redactor.decrypt(parse_canonical(kept.body), passed_on=True)
         shut = run.journal.book.redactor.why_shut(value)
         if shut is not None:
@@ -190,12 +198,26 @@ def late_result(run: Run, trace_id: str, number: int) -> AttemptResult | None:
     return None
 
 
+def is_left_by_us(store: Store, run_id: str, kept: LateEffect) -> bool:
+    """Whether what was left is of this call, and of somebody who has a key of the store."""
+    try:
+        value = parse_canonical(kept.body)
+    except (ReenactError, UnicodeDecodeError, RecursionError):
+        return False
+    if not isinstance(value, dict) or value.get("trace_id") != kept.trace_id:
+        return False
+    mac = value.pop("mac", None)
+    return isinstance(mac, str) and is_late_mac(store.key_of, store.store_id, run_id, canonicalize(value), mac)
+
+
 def keep_late(run: Run) -> int:
     """Leave what this executor got but may no longer record, for whoever holds the lease now."""
     kept, redactor = 0, run.journal.book.redactor
     for trace_id, (number, result, hints) in list(run.unrecorded.results.items()):
         try:
-            run.store.add_late_effect(run.run_id, late_effect(redactor, trace_id, number, result, hints))
+            run.store.add_late_effect(
+                run.run_id, late_effect(run.store, redactor, (run.run_id, trace_id), number, result, hints)
+            )
         except StoreError:
             return kept
         kept += 1
@@ -203,9 +225,10 @@ def keep_late(run: Run) -> int:
 
 
 def late_effect(
-    redactor: Redactor, trace_id: str, number: int, result: AttemptResult, hints: tuple[str, ...]
+    store: Store, redactor: Redactor, call: tuple[str, str], number: int, result: AttemptResult, hints: tuple[str, ...]
 ) -> LateEffect:
-    redact = redactor.redact
+    """Of the call (run id, trace id)."""
+    redact, (run_id, trace_id) = redactor.redact, call
     late = Late(
         trace_id=trace_id,
         attempt=number,
@@ -223,4 +246,7 @@ def late_effect(
         details=result.details,
         unsure=result.unsure,
     )
-    return LateEffect(trace_id, canonicalize(redact(msgspec.to_builtins(late), hints)))
+    value = cast("dict[str, object]", redact(msgspec.to_builtins(late), hints))
+    del value["mac"]
+    mac = late_mac(store.signing_key, store.store_id, run_id, canonicalize(value))
+    return LateEffect(trace_id, canonicalize({**value, "mac": mac}))

@@ -68,7 +68,7 @@ class PayloadBook:
         size = len(content) + 32
         if size > LARGEST_ENVELOPE:
             raise CanonicalizationError(f"a value of {size} bytes: at most {LARGEST_ENVELOPE} can be recorded")
-        known = self._known(content_key) if content_key in self._recent or size >= LARGE else None
+        known = self._known(content_key, content) if content_key in self._recent or size >= LARGE else None
         if known is not None:
             self._name_again(*known)
             return known[0], size
@@ -90,15 +90,20 @@ class PayloadBook:
         self.draft.payloads.append(NewPayload(commitment, b"", envelope))
         return commitment, len(envelope)
 
-    def _known(self, content_key: bytes) -> tuple[str, Place] | None:
+    def _known(self, content_key: bytes, content: bytes) -> tuple[str, Place] | None:
         found = self._recent.get(content_key)
         if found is not None:
             self._recent.move_to_end(content_key)
             return found
         stored = self._store.find_content(self._run_id, content_key)
-        if stored is None:
+        if stored is None or not self._holds(*stored, content):
             return None
         return self._remember(content_key, stored[0], Place(stored[1]))
+
+    def _holds(self, commitment: str, n: int, content: bytes) -> bool:
+        """Nothing vouches for the row that says so: what it leads to is looked at, and else written anew."""
+        envelope = self._store.payload(self._run_id, commitment, near=n)
+        return envelope is not None and envelope[32:] == content and sha256(envelope).hexdigest() == commitment
 
     def _remember(self, content_key: bytes, commitment: str, place: Place) -> tuple[str, Place]:
         known = self._recent[content_key] = (commitment, place)

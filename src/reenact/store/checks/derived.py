@@ -13,14 +13,15 @@ from msgspec.structs import replace
 from reenact.contracts.records import UNFINISHED
 from reenact.contracts.references import has_encrypted
 from reenact.errors import ReenactError
+from reenact.journal.chain import encode
 from reenact.journal.frontier import DECODE, Frontier, pack
 from reenact.journal.run_fold import RunFold
 from reenact.store.base import INDEXED_CONTENT
 from reenact.store.checks.rebuild import KeyedCall, Rebuilt
 from reenact.store.envelopes import StoredEnvelopes
-from reenact.store.evidence import CheckpointCells, Evidence, RunEvidence
+from reenact.store.evidence import CheckpointCells, Evidence, KeyCells, RunEvidence
 from reenact.store.naming import DIGEST
-from reenact.store.signing import FRONTIER_HEAD, MAC_BYTES, KeyOf, frontier_mac, is_signed
+from reenact.store.signing import FRONTIER_HEAD, MAC_BYTES, KeyOf, frontier_mac, is_signed, with_kid
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, hmac_hex
 from reenact.values.ids import project_uuid7
@@ -237,7 +238,32 @@ def idempotency(
         if (row.server, row.tool, row.key) not in owned:
             name = key_row(row.server, row.tool, row.key)
             found.append(Difference("idempotency", name, "no call of the run has this key"))
+    if rebuilt.keyed and not found:
+        found += unvouched_keys(evidence, run.keyed_calls())
     return found
+
+
+def unvouched_keys(evidence: Evidence, rows: list[KeyCells]) -> list[Difference]:
+    """Rows that a key of the store did not vouch for, the first of all among them; none in a store of before."""
+    first, keys, store_id = evidence.keyed_call("", "", ""), evidence.keys(), evidence.store_id()
+    if first is None:
+        linked = any(row.mac is not None for row in rows)
+        return [Difference("idempotency", "the first", "there is no such row")] if linked else []
+    found = []
+    for row in (first, *rows):
+        kid = row.mac[:8].hex() if isinstance(row.mac, bytes) and len(row.mac) == MAC_BYTES else ""
+        key = evidence.key_of(kid) if kid else None
+        text = encode(["reenact.key.v1", store_id, *map(plain, row[:9])])
+        if kid not in keys or (key is not None and with_kid(key, text) != row.mac):
+            found.append(Difference("idempotency", key_row(row.server, row.tool, row.key), "mac", *SIGNED))
+    return found
+
+
+def plain(cell: object) -> object:
+    """As it is vouched for; what no row of ours holds is none of it."""
+    if isinstance(cell, str):
+        return cell.encode("utf-8", "replace").decode()
+    return cell if cell is None or isinstance(cell, int) else told(cell)
 
 
 def key_row(server: object, tool: object, key: object) -> str:

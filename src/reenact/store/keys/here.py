@@ -68,6 +68,14 @@ class KeysHere:
         self._found[key.kid] = (key, place)
         return key
 
+    def vouches_once(self, key: SigningKey) -> bool:
+        """Whether a store of before is vouched for with this key without being asked.
+
+        A key that the host names may be made by anything, and its file is not ours to write: no line in it says that
+        this was done, and none can be taken out. There a person says so.
+        """
+        return not (key.is_strict or self.given)
+
     def make_strict(self) -> None:
         """What lies beside the store vouches for all that there is: from here on a commit without a MAC is damage."""
         for key, place in self._found.values() if not self.given else ():

@@ -20,7 +20,7 @@ from reenact.store.keys.notes import sign_note
 from reenact.store.signing import KeyOf, SigningKey, frontier_mac, missing_key
 from reenact.store.sqlite import money, votes
 from reenact.store.sqlite.connection import Connection
-from reenact.store.sqlite.keys import reserve_key
+from reenact.store.sqlite.keys import KeyRows
 from reenact.store.sqlite.signed import key_history, notes
 from reenact.values.clock import Clock
 from reenact.values.digest import ZERO_DIGEST
@@ -50,6 +50,7 @@ class Appender:
         self._key_of = key_of
         self._keys: dict[str, SigningKey] = {}
         self._bases = DeltaBases()
+        self._key_rows = KeyRows(store_id, own_key, key_of)
 
     def append(self, unit: Unit, lease: Lease | None, owner: str) -> Appended:
         """A new run where there is no lease yet. Bodies are as they were given, but for a seal, which is put behind."""
@@ -59,7 +60,7 @@ class Appender:
         else:
             run_no, lease = self._check_fence(db, unit, lease)
         if unit.reservations or unit.completions or unit.shared or unit.spent or unit.ended or unit.earmarks:
-            write_rare_parts(db, unit, run_no, self._clock.now_ms())
+            write_rare_parts(db, unit, run_no, self._clock.now_ms(), self._key_rows)
         seal, body = unit.seal, unit.body
         if seal is not None and seal.seal_digest is UNSET:
             seal = chain.seal_behind(body, seal, last_seal(db))
@@ -170,17 +171,14 @@ def refuse_taken(db: sqlite3.Cursor, run: NewRun) -> None:
         raise LockAcquireFailed(f"another process has just begun session {run.session!r} of agent {run.agent_id}")
 
 
-def write_rare_parts(db: sqlite3.Cursor, unit: Unit, run_no: int, now_ms: int) -> None:
+def write_rare_parts(db: sqlite3.Cursor, unit: Unit, run_no: int, now_ms: int, keys: KeyRows) -> None:
     """What most commits do not have: keys, shared payloads, money."""
     for reservation in unit.reservations:
-        reserve_key(db, reservation, run_no)
+        keys.reserve(db, reservation, run_no)
     if unit.ended:
         money.free(db, run_no, unit.ended)
     for done in unit.completions:
-        db.execute(
-            "UPDATE idempotency SET state = ? WHERE server = ? AND tool = ? AND key = ? AND trace_id = ?",
-            (done.state, done.server, done.tool, done.key, done.trace_id),
-        )
+        keys.complete(db, done)
     for commitment, n in unit.shared:
         first = (run_no << 24 | n) << PAYLOAD_BITS
         db.execute(SHARE, (run_no, first, first + (1 << PAYLOAD_BITS), bytes.fromhex(commitment)))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import sqlite3
 import threading
 import time
@@ -16,12 +14,13 @@ from types import TracebackType
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
-from reenact.errors import DamagedRecord, StoreBusy, StoreError, StoreGone, StoreUnavailable, TooManyFiles
+from reenact.errors import DamagedRecord, StoreGone, StoreUnavailable, TooManyFiles
 from reenact.store.compression import Codec
-from reenact.store.damage import NO_BLOB, blob
+from reenact.store.damage import NO_SUCH, TELLS_MORE
 from reenact.store.deltas import put_together
 from reenact.store.sqlite.migrations import migrate, refuse_foreign
-from reenact.store.sqlite.waiting import LONGEST_PAUSE_S, LOOK_S, SHORTEST_PAUSE_S, Patience, is_busy
+from reenact.store.sqlite.trouble.database_errors import DATABASE_ERRORS, is_busy, translate
+from reenact.store.sqlite.trouble.waiting import LONGEST_PAUSE_S, LOOK_S, SHORTEST_PAUSE_S, Patience
 
 try:
     import fcntl
@@ -30,8 +29,6 @@ except ImportError:  # pragma: no cover  # only where the system has no such loc
 
 T = TypeVar("T")
 
-DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""What a damaged schema says of itself may be no text, and then Python raises the latter."""
 CHECKPOINT_PAGES = 500
 """About a hundred commits. Then the log begins again in blocks that it has: a log that grows costs each commit a second
 write to the disk, of where its new blocks lie."""
@@ -55,6 +52,7 @@ class Connection:
     def __init__(self, path: str, db: sqlite3.Connection | None = None) -> None:
         self.path = path
         self.db = open_database(path) if db is None else db
+        self.db.row_factory = checked_row
         self.cursor = self.db.cursor()
         """For the transaction at hand: a new cursor for each statement costs as much as a small statement."""
         self.codec = Codec()
@@ -98,7 +96,7 @@ class Connection:
             raise translate(failed, self.path) from failed
         finally:
             self.lock.release()
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, (sqlite3.Error, OverflowError)):
             raise translate(error, self.path) from error
 
     def _begin(self) -> None:
@@ -152,7 +150,7 @@ class Connection:
             try:
                 return self._reading.wait_for(lambda: self.db.execute(sql, parameters).fetchall())
             except DATABASE_ERRORS as error:
-                raise no_text(error, self.path) or translate(error, self.path) from error
+                raise translate(error, self.path) from error
 
     def unpack(self, stored: bytes) -> bytes:
         with self.lock:
@@ -161,11 +159,11 @@ class Connection:
     def envelope(self, stored: bytes) -> bytes:
         """An envelope as it was given, whatever rows it has to be put together from."""
         with self.lock:
-            return put_together(self.codec, blob(stored, "payloads"), self._stored)
+            return put_together(self.codec, stored, self._stored)
 
     def _stored(self, payload_id: int) -> bytes | None:
-        rows = self.query("SELECT body FROM payloads WHERE id = ?", (payload_id,))
-        return blob(rows[0][0], "payloads") if rows else None
+        rows = self.query("SELECT id, body FROM payloads WHERE id = ?", (payload_id,))
+        return rows[0][1] if rows else None
 
 
 OPEN: WeakSet[Connection] = WeakSet()
@@ -347,71 +345,34 @@ def prepare_folder(path: str) -> None:
         raise StoreUnavailable(f"{target.parent} cannot be made: {error.strerror}") from None
 
 
-LEAST_ROOM = 65536
-"""The index of a log takes half of this."""
-ADVICE = {
-    "SQLITE_FULL": "the disk is full; free some space and run `reenact recover`",
-    "SQLITE_READONLY": "it is read-only; make it writable or name another store",
-    "SQLITE_CANTOPEN": "it cannot be opened; check the path and its permissions",
-    "SQLITE_NOTADB": "it is not a database; name another file with --store",
-    "SQLITE_CORRUPT": "it is damaged; keep a copy of it, then restore a backup",
-    "SQLITE_IOERR": "the disk reports an error; nothing after the last commit was written",
-    "SQLITE_PERM": "permission is denied",
-    "SQLITE_TOOBIG": "a value is larger than the database can hold",
+# -- cells -------------------------------------------------------------------------------------------------------------
+
+COLUMNS: dict[str, type] = {
+    **dict.fromkeys(("run_no", "token", "expires_ms", "commit_n", "payload_id"), int),
+    **dict.fromkeys(("run_id", "kind", "mode", "parent_run", "plan_id", "agent_id", "status", "started_at"), str),
+    **dict.fromkeys(("owner", "cancel", "session", "trace_id", "step_id", "server", "tool", "key", "state"), str),
+    **dict.fromkeys(("request_digest", "seal_digest", "day", "model", "exact", "kid", "public_key"), str),
+    **dict.fromkeys(("schema", "store_id", "digest", "namespace", "idempotency_key", "next"), str),
+    **dict.fromkeys(("body", "commitment", "dedupe_key", "content_key", "signature", "record", "secret"), bytes),
 }
+"""What the columns hold that runs go on from. SQLite keeps whatever is put into a cell. Not here: numbers of rows,
+which are whole; what is compared as it is (`mac`, `frontier`); and a name that two tables use otherwise (`value`)."""
+MAY_BE_NULL = ("parent_run", "owner", "cancel", "session", "request_digest", "record", "store_id", "secret", "next")
 
 
-NO_TEXT = re.compile(r"Could not decode to UTF-8 column '(\w+)'")
+def checked_row(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The one place where cells are read to go on from: DamagedRecord for one that holds another kind of value."""
+    for column, cell in zip(cursor.description, row, strict=True):
+        kind = COLUMNS.get(column[0])
+        if kind is not None and type(cell) is not kind and not (cell is None and column[0] in MAY_BE_NULL):
+            raise DamagedRecord(f"{named(cursor, row)}{column[0]}: {NO_SUCH[kind]}; {TELLS_MORE}")
+    return row
 
 
-def is_only_readable(path: str) -> bool:
-    """The file can be read, and the log that it needs beside it cannot be made."""
-    return os.access(path, os.R_OK) and not os.access(Path(path).absolute().parent, os.W_OK)
-
-
-def no_file_can_be_opened() -> bool:
-    """Of the three that SQLite opens one after the other."""
-    opened: list[int] = []
-    try:
-        opened.extend(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) for _ in range(3))
-    except OSError:
-        return True
-    finally:
-        for descriptor in opened:
-            os.close(descriptor)
-    return False
-
-
-def is_on_a_full_disk(path: str) -> bool:
-    try:
-        return shutil.disk_usage(Path(path).absolute().parent).free < LEAST_ROOM
-    except OSError:
-        return False
-
-
-def no_text(error: Exception, path: str) -> DamagedRecord | None:
-    """What to say of bytes that were put into a cell as text; None for any other error."""
-    found = NO_TEXT.match(str(error))
-    return None if found is None else DamagedRecord(f"{path}: {found[1]}: {NO_BLOB}; `reenact verify RUN` tells more")
-
-
-def translate(error: sqlite3.Error | UnicodeDecodeError, path: str) -> StoreError:
-    """A database error as one line that says what to do next."""
-    name = getattr(error, "sqlite_errorname", None) or ""
-    if isinstance(error, UnicodeDecodeError):
-        name = "SQLITE_CORRUPT"
-    elif is_busy(error):
-        return StoreBusy(f"{path} is busy; another process holds it; try again")
-    if name.startswith(("SQLITE_CANTOPEN", "SQLITE_IOERR")) and no_file_can_be_opened():
-        return TooManyFiles(path)
-    if name.startswith("SQLITE_CANTOPEN") and is_only_readable(path):
-        name = "SQLITE_READONLY"
-    if name.startswith("SQLITE_IOERR") and is_on_a_full_disk(path):
-        name = "SQLITE_FULL"  # what the log and its index meet there is an error of input and output to SQLite
-    for prefix, advice in ADVICE.items():
-        if name.startswith(prefix):
-            return StoreUnavailable(f"{path}: {advice}")
-    return StoreError(f"{path}: {error}")
+def named(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> str:
+    """By its first cell, where that is what names it."""
+    name = cursor.description[0][0]
+    return f"{name} {row[0]}, " if name in ("id", "run_no", "run_id", "kid") and type(row[0]) in (int, str) else ""
 
 
 class Turnstile:

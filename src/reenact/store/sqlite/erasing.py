@@ -13,11 +13,12 @@ from reenact.store.deltas import base_of
 from reenact.store.erasures import erasure_record
 from reenact.store.keys.notes import Note
 from reenact.store.sqlite.connection import Connection
+from reenact.store.sqlite.keys import KeyRows
 from reenact.store.sqlite.signed import notes
 from reenact.values.clock import Clock
 
 
-def erase(writer: Connection, erasing: Erasing, clock: Clock, sign: Callable[[str, str], Note]) -> int:
+def erase(writer: Connection, erasing: Erasing, clock: Clock, sign: Callable[[str, str], Note], keys: KeyRows) -> int:
     """How many envelopes are gone, each with its record and what `sign` makes of (schema, digest), at once."""
     with writer.transaction() as db:
         run_no = number_of(db, erasing.run_id)
@@ -39,18 +40,16 @@ def erase(writer: Connection, erasing: Erasing, clock: Clock, sign: Callable[[st
             db.execute("UPDATE runs SET cancel = NULL WHERE run_no = ?", (run_no,))
             # What recovery starts from holds the run's salt, by which its arguments could be guessed from its keys.
             db.execute("DELETE FROM run_checkpoints WHERE id >= ? AND id < ?", (run_no << 24, (run_no + 1) << 24))
-        forget_requests(db, run_no, erasing)
+        forget_requests(db, run_no, erasing, keys)
     return len(rows)
 
 
-def forget_requests(db: sqlite3.Connection, run_no: int, erasing: Erasing) -> None:
+def forget_requests(db: sqlite3.Connection, run_no: int, erasing: Erasing, keys: KeyRows) -> None:
     """By the digest beside a key its request could be guessed: of what is erased only the agent stays known."""
-    forget = "UPDATE idempotency SET request_digest = NULL WHERE run_no = ?"
-    if erasing.whole:
-        db.execute(forget, (run_no,))
-        return
-    for trace_id in erasing.traces:
-        db.execute(f"{forget} AND trace_id = ?", (run_no, trace_id))
+    rows = db.execute("SELECT server, tool, key, trace_id FROM idempotency WHERE run_no = ?", (run_no,)).fetchall()
+    for server, tool, key, trace_id in rows:
+        if erasing.whole or trace_id in erasing.traces:
+            keys.forget_request(db, (server, tool, key))
 
 
 def number_of(db: sqlite3.Connection, run_id: str) -> int:

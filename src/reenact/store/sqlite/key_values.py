@@ -10,6 +10,7 @@ import msgspec
 
 from reenact.errors import SkillError
 from reenact.store.base import Guard
+from reenact.store.damage import blob
 from reenact.store.sqlite.connection import Connection
 from reenact.values.canonical import canonicalize, parse_canonical
 
@@ -29,7 +30,7 @@ class KeyValues:
         rows = self._connection.query(
             "SELECT value FROM kv WHERE agent_id = ? AND namespace = ? AND key = ?", (self._agent_id, namespace, key)
         )
-        return self._decrypt(parse_canonical(rows[0][0])) if rows else None
+        return self._decrypt(parse_canonical(blob(rows[0][0], "kv"))) if rows else None
 
     def exists(self, namespace: str, key: str) -> bool:
         return self.get(namespace, key) is not None
@@ -66,7 +67,7 @@ class KeyValues:
                 "SELECT value FROM kv WHERE agent_id = ? AND namespace = ? AND key = ?",
                 (self._agent_id, namespace, key),
             ).fetchone()
-            current = 0 if row is None else msgspec.json.decode(row[0])
+            current = 0 if row is None else parse_canonical(blob(row[0], "kv"))
             if type(current) is not int:
                 raise TypeError("the value under this key is not an integer")
             self._put(db, namespace, key, canonicalize(current + by))
@@ -87,7 +88,7 @@ class KeyValues:
                 (self._agent_id, idempotency_key),
             ).fetchone()
             if row is not None:
-                return msgspec.json.decode(row[0])
+                return parse_canonical(blob(row[0], "kv_writes"))
             result = change(db)
             db.execute(
                 "INSERT INTO kv_writes VALUES (?, ?, ?)", (self._agent_id, idempotency_key, msgspec.json.encode(result))

@@ -1,25 +1,163 @@
-"""Idempotency keys that callers gave: reserved in the transaction of the call."""
+"""Idempotency keys that callers gave: reserved in the transaction of the call, and never forgotten unnoticed.
+
+A row is authenticated, and names the one after it: that there is none for a key is told by the row before its place.
+"""
 
 from __future__ import annotations
 
+import hmac
 import sqlite3
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, cast, get_args
 
-from reenact.errors import KeyTaken
-from reenact.store.base import KeyReservation
+from reenact.errors import DamagedRecord, KeyTaken, KeyUnavailable, NotAuthentic
+from reenact.journal.chain import encode
+from reenact.store.base import KeyCompletion, KeyRecord, KeyReservation, KeyState
+from reenact.store.damage import TELLS_MORE
+from reenact.store.signing import MAC_BYTES, KeyOf, SigningKey, with_kid
+
+Place = tuple[str, str, str]
+"""(server, tool, key)"""
+FIRST: Place = ("", "", "")
+LAST = ""
+STATES = get_args(KeyState)
+COLUMNS = "server, tool, key, request_digest, agent_id, trace_id, run_no, state, next, mac"
+NEAREST = (
+    f"SELECT {COLUMNS} FROM idempotency WHERE (server, tool, key) <= (?, ?, ?) "
+    "ORDER BY server DESC, tool DESC, key DESC LIMIT 1"
+)
+Ask = Callable[[str, tuple[object, ...]], Iterable[tuple[object, ...]]]
 
 
-def reserve_key(db: sqlite3.Cursor, reserve: KeyReservation, run_no: int) -> None:
-    """The key is this call's from here on; KeyTaken when another call holds it or has used it up."""
-    cursor = db.execute(
-        "INSERT INTO idempotency VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved') "
-        "ON CONFLICT (server, tool, key) DO UPDATE SET trace_id = excluded.trace_id, run_no = excluded.run_no, "
-        "request_digest = excluded.request_digest, agent_id = excluded.agent_id, state = 'reserved' "
-        "WHERE idempotency.state = 'released' OR idempotency.trace_id = excluded.trace_id "
-        "OR (idempotency.state = 'in_doubt' AND idempotency.trace_id = ?)",
-        (
-            reserve.server, reserve.tool, reserve.key, reserve.request_digest, reserve.agent_id,
-            reserve.trace_id, run_no, reserve.after,
-        ),
-    )  # fmt: skip
-    if cursor.rowcount != 1:
-        raise KeyTaken(f"trace {reserve.trace_id}: another call of {reserve.server}.{reserve.tool} holds its key")
+class KeyRow(NamedTuple):
+    server: str
+    tool: str
+    key: str
+    request_digest: str | None
+    agent_id: str
+    trace_id: str
+    run_no: int
+    state: str
+    next: str | None = None
+    mac: object = None
+
+    @property
+    def place(self) -> Place:
+        return self[:3]
+
+
+class KeyRows:
+    """The rows of one store: checked where they are read, authenticated where they are written."""
+
+    def __init__(self, store_id: str, own_key: Callable[[], SigningKey], key_of: KeyOf) -> None:
+        self._store_id = store_id
+        self._own_key = own_key
+        self._key_of = key_of
+
+    def find(self, ask: Ask, place: Place) -> tuple[KeyRow, bool]:
+        """(the row at a place, True), or (the one before it, False). NotAuthentic where one was changed or is gone."""
+        found = [KeyRow(*row) for row in ask(NEAREST, place)]  # type: ignore[arg-type]  # as the columns hold them
+        if not found:
+            raise self._gone("the first of them is gone")
+        (row,) = found
+        self._check(row)
+        if row.place == place:
+            if row.state not in STATES:
+                raise DamagedRecord(f"an idempotency key is in no state that there is; {TELLS_MORE}")
+            return row, True
+        if row.next != LAST and (row.next is None or row.next <= name(place)):
+            raise self._gone("one that was there is gone")
+        return row, False
+
+    def record(self, ask: Ask, place: Place) -> KeyRecord | None:
+        """Who has the key; None where nobody has."""
+        row, is_there = self.find(ask, place)
+        if not is_there:
+            return None
+        for (run_id,) in ask("SELECT run_id FROM runs WHERE run_no = ?", (row.run_no,)):
+            return KeyRecord(*row[:6], run_id=str(run_id), state=cast("KeyState", row.state))
+        raise DamagedRecord(f"run {row.run_no}, which used an idempotency key, is not there; {TELLS_MORE}")
+
+    def _check(self, row: KeyRow) -> None:
+        mac = row.mac
+        if not isinstance(mac, bytes) or len(mac) != MAC_BYTES:
+            raise self._gone("nothing vouches for one of them")
+        key = self._key_of(mac[:8].hex())
+        if key is None:
+            kid = mac[:8].hex()
+            raise KeyUnavailable(f"idempotency keys of this store are vouched for by key {kid}: put it back", kid=kid)
+        if not hmac.compare_digest(self._mac(key, row), mac):
+            raise self._gone("one of them is not what was written")
+
+    def _gone(self, why: str) -> NotAuthentic:
+        return NotAuthentic(
+            f"nothing is sent under an idempotency key: of those that were used here, {why}; `reenact doctor` and "
+            "`reenact verify RUN` tell more"
+        )
+
+    def _mac(self, key: SigningKey, row: KeyRow) -> bytes:
+        return with_kid(key, encode(["reenact.key.v1", self._store_id, *row[:9]]))
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def reserve(self, db: sqlite3.Cursor, wanted: KeyReservation, run_no: int) -> None:
+        """The key is this call's from here on; KeyTaken when another call holds it or has used it up."""
+        place = (wanted.server, wanted.tool, wanted.key)
+        row, is_there = self.find(db.execute, place)
+        own = KeyRow(*place, wanted.request_digest, wanted.agent_id, wanted.trace_id, run_no, "reserved", row.next)
+        if not is_there:
+            self._write(db, row._replace(next=name(place)))
+        elif not (
+            row.state == "released"
+            or row.trace_id == wanted.trace_id
+            or (row.state == "in_doubt" and row.trace_id == wanted.after)
+        ):
+            raise KeyTaken(f"trace {wanted.trace_id}: another call of {wanted.server}.{wanted.tool} holds its key")
+        self._write(db, own)
+
+    def complete(self, db: sqlite3.Cursor, done: KeyCompletion) -> None:
+        """Only the call that holds the key completes it."""
+        row, is_there = self.find(db.execute, (done.server, done.tool, done.key))
+        if is_there and row.trace_id == done.trace_id:
+            self._write(db, row._replace(state=done.state))
+
+    def forget_request(self, db: sqlite3.Connection, place: Place) -> None:
+        """Its digest goes with the erasure of its call."""
+        row, is_there = self.find(db.execute, place)
+        if is_there:
+            self._write(db, row._replace(request_digest=None))
+
+    def _write(self, db: sqlite3.Cursor | sqlite3.Connection, row: KeyRow) -> None:
+        write_row(db, row._replace(mac=self._mac(self._own_key(), row)))
+
+    # -- as a whole ----------------------------------------------------------------------------------------------------
+
+    def link_all(self, db: sqlite3.Connection, key: SigningKey) -> None:
+        """Vouch for what there is, as it is found, in the transaction that the caller has begun."""
+        rows = [KeyRow(*row) for row in db.execute(f"SELECT {COLUMNS} FROM idempotency ORDER BY 1, 2, 3")]
+        rows = [KeyRow(*FIRST, None, "", "", 0, "released"), *(row for row in rows if row.place != FIRST)]
+        for row, following in zip(rows, [*(name(row.place) for row in rows[1:]), LAST], strict=True):
+            linked = row._replace(next=following)
+            write_row(db, linked._replace(mac=self._mac(key, linked)))
+
+    def vouch_again(self, db: sqlite3.Connection, key: SigningKey) -> None:
+        """Another key signs for the store from here on; what the one before it did not vouch for, this does not."""
+        for row in (KeyRow(*row) for row in db.execute(f"SELECT {COLUMNS} FROM idempotency").fetchall()):
+            try:
+                self._check(row)
+            except (NotAuthentic, KeyUnavailable):
+                continue
+            write_row(db, row._replace(mac=self._mac(key, row)))
+
+
+def write_row(db: sqlite3.Cursor | sqlite3.Connection, row: KeyRow) -> None:
+    db.execute(f"INSERT OR REPLACE INTO idempotency ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def name(place: Place) -> str:
+    """As `next` has it; in the order of the places."""
+    return "\n".join(place)
+
+
+def is_linked(ask: Ask) -> bool:
+    return any(True for _ in ask("SELECT 1 FROM idempotency WHERE server = '' AND tool = '' AND key = ''", ()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from typing import Final
@@ -120,10 +121,12 @@ def broken_leases(reader: Reads, run_id: str) -> list[BrokenLease]:
 
 def unattended(reader: Reads, now_ms: int) -> frozenset[str]:
     """Ids of runs in status `running` whose lease was given back or has lapsed, or whose owner is gone."""
-    rows = reader.query("SELECT run_id, owner, expires_ms FROM runs WHERE status = 'running'")
-    return frozenset(
-        run_id for run_id, owner, expires in rows if owner is None or now_ms >= expires or owner_is_gone(owner)
-    )
+    found = set()
+    for (run_no,) in reader.query("SELECT run_no FROM runs WHERE status = 'running'"):
+        with suppress(DamagedRecord):  # `runs` tells of it
+            rows = reader.query("SELECT run_id, owner, expires_ms FROM runs WHERE run_no = ?", (run_no,))
+            found |= {run_id for run_id, owner, ends in rows if owner is None or now_ms >= ends or owner_is_gone(owner)}
+    return frozenset(found)
 
 
 def open_run(reader: Reads, run_id: str) -> OpenRun | None:
@@ -142,9 +145,7 @@ def refuse_other_tail(db: sqlite3.Connection, codec: Codec, run_id: str, run_no:
     ).fetchone()
     known = max((n for n in (traced, stored) if isinstance(n, int)), default=0)
     refuse_cut_tail(run_id, last, known)
-    row = db.execute(
-        "SELECT CAST(body AS BLOB), CAST(digest AS BLOB), mac FROM commits WHERE id = ?", (low + last,)
-    ).fetchone()
+    row = db.execute("SELECT body, CAST(digest AS BLOB), mac FROM commits WHERE id = ?", (low + last,)).fetchone()
     if row is None:
         raise NotAuthentic(
             f"run {run_id}: it has no commits, and nothing goes on with it; see `reenact verify {run_id}`"

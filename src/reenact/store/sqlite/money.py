@@ -12,17 +12,22 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from reenact.errors import FundsTaken
+from reenact.errors import DamagedRecord, FundsTaken
 from reenact.policy.budget import over_limit
 from reenact.store.base import Earmark
+from reenact.store.damage import TELLS_MORE
 from reenact.store.owner import owner_is_gone
 
 LIVE = (
-    "SELECT e.model, e.exact, CASE WHEN r.status IN ('held', 'waiting') THEN NULL ELSE r.owner END, e.trace_id "
+    "SELECT e.model, e.exact, CASE WHEN r.status IN ('held', 'waiting') THEN NULL ELSE r.owner END AS owner, "
+    "e.trace_id "
     "FROM earmarks e JOIN runs r ON r.run_no = e.run_no WHERE e.day = ? AND e.agent_id = ? "
     "AND (r.status IN ('held', 'waiting') OR (r.owner IS NOT NULL AND r.expires_ms > ?))"
 )
 SPENT = "SELECT model, exact FROM spending WHERE day = ? AND agent_id = ?"
+
+
+LONGEST_AMOUNT = 40
 
 
 def spend(db: sqlite3.Cursor, rows: Iterable[tuple[str, str, str, int]]) -> None:
@@ -30,8 +35,15 @@ def spend(db: sqlite3.Cursor, rows: Iterable[tuple[str, str, str, int]]) -> None
     for day, agent, model, exact in rows:
         whose = (day, agent, model)
         row = db.execute("SELECT exact FROM spending WHERE day = ? AND agent_id = ? AND model = ?", whose).fetchone()
-        total = exact + (int(row[0]) if row else 0)
+        total = exact + (amount(row[0]) if row else 0)
         db.execute("INSERT OR REPLACE INTO spending VALUES (?, ?, ?, ?)", (*whose, str(total)))
+
+
+def amount(exact: str) -> int:
+    """Picodollars as a cell has them."""
+    if not exact.isascii() or not exact.isdigit() or len(exact) > LONGEST_AMOUNT:
+        raise DamagedRecord(f"exact: the cell holds no amount; {TELLS_MORE}")
+    return int(exact)
 
 
 def by_model(rows: Iterable[tuple[str, str, str | None, str]], besides: Collection[str]) -> dict[str, int]:
@@ -44,7 +56,7 @@ def by_model(rows: Iterable[tuple[str, str, str | None, str]], besides: Collecti
         if owner is not None and owner not in gone:
             gone[owner] = owner_is_gone(owner)
         if owner is None or not gone[owner]:
-            found[model] += int(exact)
+            found[model] += amount(exact)
     return dict(found)
 
 
@@ -52,7 +64,7 @@ def set_apart(db: sqlite3.Cursor, earmark: Earmark, run_no: int, now_ms: int) ->
     """What a call may cost is the call's until it ends; FundsTaken where a limit would be passed."""
     whose = (earmark.day, earmark.agent_id)
     if earmark.binding:
-        totals = Counter({model: int(exact) for model, exact in db.execute(SPENT, whose).fetchall()})
+        totals = Counter({model: amount(exact) for model, exact in db.execute(SPENT, whose).fetchall()})
         totals.update(by_model(db.execute(LIVE, (*whose, now_ms)).fetchall(), {earmark.trace_id}))
         reason = over_limit("day", earmark.day_limit, sum(totals.values()), earmark.exact) or over_limit(
             "model", earmark.model_limit, totals[earmark.model], earmark.exact

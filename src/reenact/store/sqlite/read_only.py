@@ -15,13 +15,11 @@ from typing import Any
 from reenact.errors import ChecksumMismatch, StoreUnavailable, StoreVersionError
 from reenact.store.naming import part, read_lines
 from reenact.store.sqlite.connection import (
-    DATABASE_ERRORS,
     Connection,
     refuse_folder,
     refuse_lone_log,
     refuse_taken_log,
     size_of,
-    translate,
 )
 from reenact.store.sqlite.migrations import (
     apply_scripts,
@@ -32,7 +30,8 @@ from reenact.store.sqlite.migrations import (
     version_of,
 )
 from reenact.store.sqlite.schema import Alteration, alterations
-from reenact.store.sqlite.waiting import LOOK_S, Patience
+from reenact.store.sqlite.trouble.database_errors import DATABASE_ERRORS, translate
+from reenact.store.sqlite.trouble.waiting import LOOK_S, Patience
 
 LARGEST_IN_MEMORY = 64_000_000
 UNWRITABLE = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")

@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from reenact.contracts.records import RunStatus
-from reenact.errors import RunNotFound
+from reenact.errors import DamagedRecord, RunNotFound
 from reenact.skills.services import StoreFiles
 from reenact.store.base import (
     PAYLOAD_BITS,
@@ -20,7 +20,6 @@ from reenact.store.base import (
     RunRow,
     TraceRow,
 )
-from reenact.store.damage import blob
 from reenact.store.encryption import SUFFIX, KeyFile
 from reenact.store.keys.here import KeysHere
 from reenact.store.location import OwnFiles, sqlite_path
@@ -29,6 +28,7 @@ from reenact.store.sqlite import leases, money, votes
 from reenact.store.sqlite.connection import Connection, Reads
 from reenact.store.sqlite.evidence.evidence import NAMED, SqliteEvidence, copy_of, open_evidence
 from reenact.store.sqlite.key_values import KeyValues
+from reenact.store.sqlite.keys import KeyRows
 from reenact.store.sqlite.pool import Readers
 from reenact.store.sqlite.read_only import open_to_read, unkept_steps
 from reenact.store.sqlite.signed import heads
@@ -41,7 +41,9 @@ RUN_COLUMNS = (
     "AND id < (run_no + 1) << 24), 0) & 16777215, started_at, session"
 )
 
-IDENTITY = "SELECT (SELECT value FROM store WHERE key = 'store_id'), (SELECT secret FROM key_secret)"
+IDENTITY = (
+    "SELECT (SELECT value FROM store WHERE key = 'store_id') AS store_id, (SELECT secret FROM key_secret) AS secret"
+)
 
 
 ENCRYPTED_WITH = "encrypted_with:"
@@ -63,6 +65,7 @@ class SqliteReader:
         self._readers = Readers(self._writer, open_to_read if to_read else None)
         self.store_id, self.key_secret = self._identify()
         here = KeysHere(None if self.in_memory else Path(path))
+        self.key_rows = KeyRows(self.store_id, lambda: self.signing_key, self.key_of)
         self.key_table: KeyKeeper = KeyTable(self._writer, self.store_id, here, self.clock)
         self._key: SigningKey | None = None
         self._authenticated: set[str] = set()
@@ -85,7 +88,7 @@ class SqliteReader:
                     db.execute("INSERT INTO key_secret VALUES (1, ?)", (self.clock.random_bytes(32),))
             rows = self._writer.query(IDENTITY)
         store_id, secret = rows[0]
-        return str(store_id), b"" if secret is None else blob(secret, "key_secret")
+        return str(store_id), secret or b""
 
     @property
     def signing_key(self) -> SigningKey:
@@ -98,6 +101,18 @@ class SqliteReader:
                     self._writer, self.store_id, key, self.key_table, self.evidence, self.clock
                 )
         return self._key
+
+    def vouch(self) -> int:
+        """A person says that what is there is of before, or is right: how many commits nobody vouches for any more.
+
+        Runs that verify as a whole get the MACs that are missing, and idempotency keys are taken as they are found.
+        """
+        key = self.signing_key
+        self._strict_from = heads.marked(
+            self._writer, self.store_id, key, self.key_table, self.evidence, self.clock, vouches=True
+        )
+        ((left,),) = self._writer.query("SELECT count(*) FROM commits WHERE mac IS NULL")
+        return int(left)
 
     def key_of(self, kid: str) -> SigningKey | None:
         """The key of this kid, where this process has it."""
@@ -131,13 +146,13 @@ class SqliteReader:
             kid = mac[:8].hex() if isinstance(mac, bytes) else ""
             if (mac is None and row_id >> 24 < self._strict_from) or (kid and self.key_of(kid) is None):
                 continue  # of before, or of a key that is not here: `verify` tells of both
-            body = self._reader().unpack(blob(packed, f"run {run_id}, commit {row_id - low}"))
+            body = self._reader().unpack(packed)
             self.check_head(run_id, row_id - low, sha256(body).hexdigest(), mac)
 
-    def _checked(self, run_id: str, row_id: int, packed: object, mac: object) -> bytes:
+    def _checked(self, run_id: str, row_id: int, packed: bytes, mac: object) -> bytes:
         """The body of a commit, as it was written."""
         n = row_id & 0xFFFFFF
-        body = self._reader().unpack(blob(packed, f"run {run_id}, commit {n}"))
+        body = self._reader().unpack(packed)
         if run_id in self._authenticated:
             self.check_head(run_id, n, sha256(body).hexdigest(), mac)
         return body
@@ -157,7 +172,7 @@ class SqliteReader:
 
     def erasures(self) -> list[bytes]:
         """The canonical records of what was erased, in the order of their chain."""
-        return [bytes(row[0]) for row in self._reader().query("SELECT body FROM erasures ORDER BY id")]
+        return [row[1] for row in self._reader().query("SELECT id, body FROM erasures ORDER BY id")]
 
     def _reader(self) -> Reads:
         """So that reading never waits for a writer."""
@@ -207,8 +222,19 @@ class SqliteReader:
 
     def runs(self, *, status: tuple[RunStatus, ...] | None = None, limit: int | None = None) -> list[RunRow]:
         where = f"WHERE status IN ({', '.join('?' * len(status))})" if status else ""
-        sql = f"SELECT {RUN_COLUMNS} FROM runs {where} ORDER BY run_no DESC LIMIT ?"
-        return [RunRow(*row) for row in self._reader().query(sql, (*(status or ()), -1 if limit is None else limit))]
+        wanted = f"FROM runs {where} ORDER BY run_no DESC LIMIT ?"
+        values = (*(status or ()), -1 if limit is None else limit)
+        try:
+            return [RunRow(*row) for row in self._reader().query(f"SELECT {RUN_COLUMNS} {wanted}", values)]
+        except DamagedRecord:  # one row does not keep the others from being read
+            return [self._row(run_no) for (run_no,) in self._reader().query(f"SELECT run_no {wanted}", values)]
+
+    def _row(self, run_no: int) -> RunRow:
+        try:
+            return RunRow(*self._reader().query(f"SELECT {RUN_COLUMNS} FROM runs WHERE run_no = ?", (run_no,))[0])
+        except DamagedRecord as damage:
+            ((raw,),) = self._reader().query("SELECT CAST(run_id AS BLOB) FROM runs WHERE run_no = ?", (run_no,))
+            return RunRow.unreadable((raw or b"").decode("utf-8", "replace"), f"row {run_no} of runs: {damage}")
 
     def unattended(self) -> frozenset[str]:
         """Ids of runs that count as running, and that nobody works on."""
@@ -246,15 +272,15 @@ class SqliteReader:
         ):
             for row_id, body, mac in rows:
                 if unchecked:
-                    yield reader.unpack(blob(body, f"run {run_id}, commit {row_id - base}"))
+                    yield reader.unpack(body)
                 else:
                     yield self._checked(run_id, row_id, body, mac)
                 last = row_id
 
     def body(self, run_id: str, n: int) -> bytes | None:
         row_id = self._run_no(run_id) << 24 | n
-        rows = self._reader().query("SELECT body, mac FROM commits WHERE id = ?", (row_id,))
-        return self._checked(run_id, row_id, *rows[0]) if rows else None
+        rows = self._reader().query("SELECT id, body, mac FROM commits WHERE id = ?", (row_id,))
+        return self._checked(run_id, *rows[0]) if rows else None
 
     def latest_frontier(self, run_id: str) -> tuple[int, bytes] | None:
         """(commit, frontier) of the run's last run checkpoint, as a key of ours vouched for it."""
@@ -327,7 +353,7 @@ class SqliteReader:
             (last, low + (1 << 24 + PAYLOAD_BITS)),
         ):
             for row_id, commitment, body in rows:
-                yield blob(commitment, "payloads").hex(), reader.envelope(body)
+                yield commitment.hex(), reader.envelope(body)
                 last = row_id
 
     def find_content(self, run_id: str, content_key: bytes) -> tuple[str, int] | None:
@@ -342,7 +368,7 @@ class SqliteReader:
 
     def spent(self, day: str, agent_id: str) -> dict[str, int]:
         """Picodollars that an agent spent on a day, by model; "" stands for what no model did."""
-        return {model: int(exact) for model, exact in self._reader().query(money.SPENT, (day, agent_id))}
+        return {model: money.amount(exact) for model, exact in self._reader().query(money.SPENT, (day, agent_id))}
 
     def set_apart(self, day: str, agent_id: str, besides: Collection[str] = ()) -> dict[str, int]:
         """Picodollars, by model, that an agent's calls in flight, but for the traces `besides`, may still cost.
@@ -352,12 +378,9 @@ class SqliteReader:
         return money.by_model(self._reader().query(money.LIVE, (day, agent_id, self.clock.now_ms())), besides)
 
     def key_record(self, server: str, tool: str, key: str) -> KeyRecord | None:
-        rows = self._reader().query(
-            "SELECT i.server, i.tool, i.key, i.request_digest, i.agent_id, i.trace_id, r.run_id, i.state "
-            "FROM idempotency i JOIN runs r ON r.run_no = i.run_no WHERE i.server = ? AND i.tool = ? AND i.key = ?",
-            (server, tool, key),
-        )
-        return KeyRecord(*rows[0]) if rows else None
+        """NotAuthentic where the rows cannot tell: one was changed, or taken out."""
+        assert self.signing_key.kid  # by then those of before are vouched for
+        return self.key_rows.record(self._reader().query, (server, tool, key))
 
     def late_effects(self, run_id: str, trace_id: str) -> list[LateEffect]:
         rows = self._reader().query(

@@ -13,9 +13,9 @@ from reenact.store.keys.notes import Note, sign_note
 from reenact.store.owner import Held, Watch
 from reenact.store.sqlite import leases, votes
 from reenact.store.sqlite.appending import Appender
-from reenact.store.sqlite.connection import translate
 from reenact.store.sqlite.erasing import empty_log, erase
 from reenact.store.sqlite.reader import SqliteReader
+from reenact.store.sqlite.trouble.database_errors import translate
 from reenact.values.clock import Clock
 
 WATCH_S = 0.25
@@ -163,7 +163,8 @@ class SqliteStore(SqliteReader):
     def erase(self, erasing: Erasing) -> int:
         """Take values out, each with its record, signed, in one transaction; how many are gone."""
         key = self.signing_key
-        return erase(self._writer, erasing, self.clock, lambda *what: sign_note(key, what[0], self.store_id, what[1]))
+        sign = lambda *what: sign_note(key, what[0], self.store_id, what[1])  # noqa: E731
+        return erase(self._writer, erasing, self.clock, sign, self.key_rows)
 
     def scrub(self) -> None:
         """Rid the file of what erased values left behind beside their rows; StoreBusy while a reader is in the way."""

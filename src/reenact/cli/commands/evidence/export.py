@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reenact.cli.exits import FAILED
 from reenact.cli.options import JsonOption, RunArgument, StoreOption
 from reenact.cli.screens.printing import say
 
 if TYPE_CHECKING:
     from reenact.record.export import Exported
+    from reenact.store.evidence import Evidence
 
 
 class Payloads(StrEnum):
@@ -35,19 +37,37 @@ def export(
 
     `reenact verify DIR` checks it, on any machine and without this store.
 
-    Exit codes: 0 written, 1 the recording is damaged, 2 no such run, or a folder that is not empty, 3 the store or
-    the folder cannot be used.
+    Exit codes: 0 written; 1 the recording is broken: what can be read of it is written and said to be so; 2 no such
+    run, or a folder that is not empty; 3 the store or the folder cannot be used.
     """
     from reenact.cli.options import existing_evidence
     from reenact.record.export import export_evidence
 
     with existing_evidence(store) as evidence:
         exported = export_evidence(evidence, run, to, payloads=payloads.value)
-    show(exported, payloads, as_json=as_json)
+        broken = what_is_broken(evidence, exported.run_id)
+    show(exported, payloads, broken, as_json=as_json)
+    if broken is not None:
+        raise typer.Exit(FAILED)
 
 
-def show(exported: Exported, mode: Payloads, *, as_json: bool) -> None:
-    from reenact.cli.screens.printing import plural, print_json
+def what_is_broken(evidence: Evidence, run_id: str) -> str | None:
+    """What `verify` says first of the run where it lies; None where it breaks nowhere."""
+    from reenact.store.checks.verification import verify_evidence
+
+    verified = verify_evidence(evidence, run_id)
+    first = verified.report.first_break
+    if first is not None:
+        return f"{first.code}: {first.what}"
+    if verified.differences:
+        other = verified.differences[0]
+        return f"{other.table}, {other.row}: {other.what}"
+    return None
+
+
+def show(exported: Exported, mode: Payloads, broken: str | None, *, as_json: bool) -> None:
+    from reenact.cli.screens.printing import one_line, print_json
+    from reenact.errors import DamagedRecord
 
     if as_json:
         print_json(
@@ -61,9 +81,22 @@ def show(exported: Exported, mode: Payloads, *, as_json: bool) -> None:
                 "erased": exported.erased,
                 "lost": exported.lost,
                 "parents": list(exported.parents),
+                "broken": broken,
             }
         )
-        return
+    else:
+        show_lines(exported, mode)
+    if broken is not None:
+        say(
+            f"error: what was written is not sound, as `reenact verify {exported.run_id}` says: {one_line(broken)} "
+            f"[{DamagedRecord.code}]",
+            err=True,
+        )
+
+
+def show_lines(exported: Exported, mode: Payloads) -> None:
+    from reenact.cli.screens.printing import plural
+
     values = plural(exported.payloads, "payload") if mode is Payloads.full else "no payloads"
     say(f"{exported.folder}: run {exported.run_id}, {plural(exported.commits, 'commit')}, {values}")
     if exported.parents:

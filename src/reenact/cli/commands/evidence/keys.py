@@ -22,6 +22,7 @@ class Action(StrEnum):
     MAKE = "make"
     ROTATE = "rotate"
     REPLACE = "replace"
+    VOUCH = "vouch"
 
 
 def keys(
@@ -34,10 +35,11 @@ def keys(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the keys that sign for a store, make one, rotate to a new one, or replace one that is lost.
+    """List the keys that sign for a store, make one, rotate to a new one, replace one that is lost, or vouch.
 
     A rotation is signed by the key before it. A replacement is signed by the new key alone, for the open runs as they
-    stand: they go on, and `verify` says that the old key did not vouch for it.
+    stand: they go on, and `verify` says that the old key did not vouch for it. To vouch is for a store that was written
+    before its key vouched for everything, or whose idempotency keys somebody changed: look first, with `verify`.
 
     Exit codes: 0 done, 1 what is on record is not signed as it must be, 2 not possible, 3 the store cannot be used,
     4 a key that is needed is not here, or a run was left without one.
@@ -50,6 +52,8 @@ def keys(
         raise UsageError("only `reenact keys make` takes a file")
     elif action is Action.LIST:
         show(store, public=public, as_json=as_json)
+    elif action is Action.VOUCH:
+        vouch(store, as_json=as_json)
     elif action is Action.ROTATE:
         rotate(store, who, as_json=as_json)
     else:
@@ -95,6 +99,19 @@ def key_line(line: KeyLine) -> str:
     needed = f", needed by {plural(len(line.open_runs), 'open run')}" if line.open_runs else ""
     where = "NOT HERE" if line.where is None else one_line(line.where)
     return f"{line.kid}  {line.state:<8}  since {line.since or 'unknown'}  {where}{needed}"
+
+
+def vouch(store: str | None, *, as_json: bool) -> None:
+    from reenact.cli.options import existing_store
+    from reenact.cli.screens.printing import plural, print_json
+
+    left = existing_store(store, to_write=True).vouch()
+    if as_json:
+        print_json({"commits_of_nobody": left})
+        return
+    say(
+        f"the store's key vouches for open runs that verify and for idempotency keys; {plural(left, 'commit')} left out"
+    )
 
 
 def rotate(store: str | None, who: str | None, *, as_json: bool) -> None:

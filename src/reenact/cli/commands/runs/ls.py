@@ -68,7 +68,7 @@ def statuses(given: list[str], *, waiting: bool) -> tuple[RunStatus, ...]:
 def as_document(row: RunRow, interrupted: frozenset[str]) -> dict[str, object]:
     return {
         "run_id": row.run_id,
-        "status": row.status,
+        "status": row.status if row.damage is None else "damaged",
         "interrupted": row.run_id in interrupted,
         "kind": row.kind,
         "mode": row.mode,
@@ -90,6 +90,11 @@ def table(rows: list[RunRow], interrupted: frozenset[str]) -> list[list[Segment]
     continued = {row.parent_run: row.run_id for row in rows if row.kind == "session" and row.mode == "live"}
     lines: list[list[Segment]] = [[(f"{'RUN':<36}  {'STATUS':<11}  {'STARTED':<24}  PLAN", "bold")]]
     for row in rows:
+        if row.damage is not None:
+            lines.append(
+                [(f"{one_line(row.run_id):<36}  ", ""), ("damaged", "red"), (f"      {one_line(row.damage)}", "")]
+            )
+            continue
         status = "interrupted" if row.run_id in interrupted else row.status
         of = "" if row.parent_run is None else f" of {row.parent_run}"
         mode = "" if row.mode == "live" else f" ({row.mode}{of})"
@@ -101,9 +106,9 @@ def table(rows: list[RunRow], interrupted: frozenset[str]) -> list[list[Segment]
         name = "a trace of another runtime" if row.kind == "trace" else name
         lines.append(
             [
-                (f"{row.run_id:<36}  ", ""),
-                (f"{status:<11}", STATUS_STYLE.get(status, "yellow")),
-                (f"  {row.started_at:<24}  {one_line(name)}{mode}", ""),
+                (f"{one_line(row.run_id):<36}  ", ""),
+                (f"{one_line(status):<11}", STATUS_STYLE.get(status, "yellow")),
+                (f"  {one_line(row.started_at):<24}  {one_line(name)}{mode}", ""),
             ]
         )
     return lines

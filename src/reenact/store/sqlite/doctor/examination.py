@@ -14,7 +14,7 @@ from reenact.store.doctor.examination import LatestTimes
 from reenact.store.doctor.findings import Finding, flat
 from reenact.store.evidence import DamagedCells
 from reenact.store.keys.here import KeysHere
-from reenact.store.sqlite.connection import DATABASE_ERRORS, Connection, refuse_lone_log, translate
+from reenact.store.sqlite.connection import Connection, refuse_lone_log
 from reenact.store.sqlite.doctor.schema import look_at_schema
 from reenact.store.sqlite.doctor.surroundings import LOG, MEGABYTE, log_was_taken, look_around, size_of
 from reenact.store.sqlite.evidence.run_evidence import SqliteRunEvidence
@@ -23,6 +23,7 @@ from reenact.store.sqlite.migrations import latest, refuse_ancient, refuse_forei
 from reenact.store.sqlite.read_only import open_read_only
 from reenact.store.sqlite.reader import ENCRYPTED_WITH, IDENTITY
 from reenact.store.sqlite.signed.key_history import KeyTable
+from reenact.store.sqlite.trouble.database_errors import DATABASE_ERRORS, translate
 from reenact.values.clock import SystemClock
 
 FORGOTTEN_RUNS = """
@@ -74,6 +75,7 @@ class SqliteExamination:
     def look_inside(self) -> Iterator[Finding]:
         db, _ = open_read_only(self.name)
         self._connection = Connection(self.name, db)
+        db.row_factory = None  # here each cell is looked at by whoever asks for it
         try:
             yield from self._look_at(db)
         except DATABASE_ERRORS as error:
@@ -124,8 +126,15 @@ class SqliteExamination:
         """Signing keys that new runs or open ones need and that are not here, with those runs."""
         if self._connection is None or not self.is_readable:
             return {}
-        store_id, _ = self._connection.query(IDENTITY)[0]
-        table = KeyTable(self._connection, store_id, KeysHere(self._file), SystemClock())
+        believed = Connection(self.name, self._connection.db)  # which reads no cell that holds another kind of value
+        try:
+            return self._needed_elsewhere(believed)
+        finally:
+            self._connection.db.row_factory = None
+
+    def _needed_elsewhere(self, connection: Connection) -> dict[str, list[str]]:
+        store_id, _ = connection.query(IDENTITY)[0]
+        table = KeyTable(connection, store_id, KeysHere(self._file), SystemClock())
         history, needed = table.history(), dict[str, list[str]]()
         if history.current is not None:
             needed[history.current] = []

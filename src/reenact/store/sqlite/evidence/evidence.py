@@ -173,7 +173,8 @@ def copy_of(db: sqlite3.Connection, key_of: KeyOf) -> SqliteEvidence:
 
 def snapshot(connection: Connection, key_of: KeyOf, altered: tuple[Alteration, ...] = ()) -> SqliteEvidence:
     # Text that is none stays text, whatever its bytes: a cell is told from a blob, and never refuses to be read.
-    connection.db.text_factory = as_text
+    # Each cell is looked at by whoever asks for it.
+    connection.db.text_factory, connection.db.row_factory = as_text, None
     connection.query("BEGIN")  # however long the reading takes
     return SqliteEvidence(connection, lru_cache(key_of), altered)
 

@@ -27,7 +27,7 @@ from reenact.store.sqlite.connection import Connection
 
 BATCH = 64
 LAST_ROW = 1 << 62
-KEY_COLUMNS = "server, tool, key, request_digest, agent_id, trace_id, run_no, state"
+KEY_COLUMNS = "server, tool, key, request_digest, agent_id, trace_id, run_no, state, next, mac"
 SEAL_COLUMNS = "SELECT id, run_no, seal_digest FROM seals"
 
 

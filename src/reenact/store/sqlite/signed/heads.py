@@ -5,6 +5,7 @@ That it was done is a note, signed: from then on a head that nobody vouched for 
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from typing import Final
 
@@ -14,10 +15,11 @@ from reenact.contracts.records import ENDED
 from reenact.errors import ReenactError
 from reenact.store.base import KeyKeeper
 from reenact.store.evidence import Evidence
-from reenact.store.keys.notes import is_signed_note, sign_note
+from reenact.store.keys.notes import Note, is_signed_note, sign_note
 from reenact.store.signing import KeyOf, SigningKey, head_mac, missing_key
 from reenact.store.sqlite import votes
 from reenact.store.sqlite.connection import Connection
+from reenact.store.sqlite.keys import KeyRows, is_linked
 from reenact.store.sqlite.signed import notes
 from reenact.store.sqlite.signed.key_history import begun_with
 from reenact.values.canonical import canonicalize
@@ -27,12 +29,14 @@ from reenact.values.digest import sha256_hex
 MARKER: Final = "reenact.heads.v1"
 NEVER: Final = 1 << 62
 """Beyond every run number."""
-OF_RUN = "SELECT id, digest FROM commits WHERE id > ? AND id < ? AND mac IS NULL ORDER BY id"
+OF_RUN = "SELECT id, digest AS head FROM commits WHERE id > ? AND id < ? AND mac IS NULL ORDER BY id"
 
 
 class Marker(msgspec.Struct, frozen=True, kw_only=True):
     """What the note is about: from the run after `last_run` on, every commit is vouched for."""
 
+    keys_linked: bool = False
+    """The rows of idempotency keys are vouched for too, and that there are no others."""
     last_run: int
     """The number of the newest run by then; 0 in a store that had none."""
     runs: list[tuple[str, int, str]]
@@ -50,31 +54,31 @@ def marked(
     keys: KeyKeeper,
     evidence: Callable[[], Evidence],
     clock: Clock,
+    *,
+    vouches: bool = False,
 ) -> int:
     """The number of the first run of which every commit must be vouched for; what is of before is vouched for here."""
     there, key_of = notes.of_kind(writer, MARKER), keys.here.get
-    if there:
-        for note in there:
-            record = note.record or b""
-            is_ours = note.store_id == store_id and sha256_hex(record) == note.digest
-            if is_ours and is_signed_note(keys.history().keys, note):
-                keys.here.make_strict()
-                return msgspec.json.decode(record, type=Marker).last_run + 1
-        return NEVER  # of another key: what it says is not believed, and no run is vouched for a second time
+    known = believed(there, store_id, keys) if there else []
+    if there and not vouches:
+        return go_on_from(known, writer, store_id, key, keys)
     rows = writer.query(f"SELECT run_no, run_id, parent_run FROM runs WHERE status NOT IN {ENDED} ORDER BY run_no")
     replaced = {run_id for record in keys.history().replacements for run_id, _, _ in record.runs}
     needed = {kid_of(writer, run_no) for run_no, run_id, _ in rows if run_id not in replaced}
     if any(kid is not None and key_of(kid) is None for kid in needed):
+        if keys.here.vouches_once(key):
+            with writer.transaction() as db:
+                link_keys(db, store_id, key, keys)
         return NEVER  # until the key is back, the run is left as it is
     sound = {run_id: verified(evidence, run_id) for _, run_id in with_parents(writer, rows)}
     with writer.transaction() as db:
-        if db.execute("SELECT 1 FROM notes WHERE schema = ?", (MARKER,)).fetchone() is not None:
+        if not vouches and db.execute("SELECT 1 FROM notes WHERE schema = ?", (MARKER,)).fetchone() is not None:
             return NEVER  # somebody was faster: what he wrote is read when the store is opened next
         vouched = []
         for run_no, run_id in with_parents(writer, rows):
             head, low = sound[run_id], run_no << 24
             began = key_of(kid_of(writer, run_no) or "")
-            is_of_before = run_id in replaced if began is None else not began.is_strict
+            is_of_before = run_id in replaced if began is None else vouches or keys.here.vouches_once(began)
             if head is None or not is_of_before:  # one that vouches for all of its own did not write this
                 continue
             own = began or key
@@ -83,11 +87,47 @@ def marked(
                 db.execute("UPDATE commits SET mac = ? WHERE id = ?", (mac, row_id))
             vouched.append((run_id, *head))
         (last,) = db.execute("SELECT coalesce(max(run_no), 0) FROM runs").fetchone()
-        signed = 0 if key.is_strict else votes.sign_all(db, key, store_id)
-        record = canonicalize(Marker(last_run=last, runs=vouched, ts=clock.timestamp(), votes=signed))
-        notes.write(db, sign_note(key, MARKER, store_id, sha256_hex(record), record))
+        is_of_before = vouches or keys.here.vouches_once(key)
+        signed = 0 if not is_of_before or there else votes.sign_all(db, key, store_id)
+        if last == 0 or is_of_before:
+            link_keys(db, store_id, key, keys, anew=vouches)
+        marker = Marker(keys_linked=True, last_run=last, runs=vouched, ts=clock.timestamp(), votes=signed)
+        write(db, store_id, key, marker)
     keys.here.make_strict()
     return int(last) + 1
+
+
+def go_on_from(known: list[Marker], writer: Connection, store_id: str, key: SigningKey, keys: KeyKeeper) -> int:
+    """The store has its marker; one of before idempotency keys were vouched for gets another."""
+    if not known:
+        return NEVER  # of another key: what it says is not believed, and no run is vouched for a second time
+    if not any(record.keys_linked for record in known):
+        with writer.transaction() as db:
+            link_keys(db, store_id, key, keys)
+            write(db, store_id, key, msgspec.structs.replace(known[0], keys_linked=True))
+    keys.here.make_strict()
+    return known[0].last_run + 1
+
+
+def believed(there: list[Note], store_id: str, keys: KeyKeeper) -> list[Marker]:
+    """Those that a key of the store signed."""
+    known, found = keys.history().keys, []
+    for note in there:
+        record = note.record or b""
+        if note.store_id == store_id and sha256_hex(record) == note.digest and is_signed_note(known, note):
+            found.append(msgspec.json.decode(record, type=Marker))
+    return found
+
+
+def write(db: sqlite3.Connection, store_id: str, key: SigningKey, marker: Marker) -> None:
+    record = canonicalize(marker)
+    notes.write(db, sign_note(key, MARKER, store_id, sha256_hex(record), record))
+
+
+def link_keys(db: sqlite3.Connection, store_id: str, key: SigningKey, keys: KeyKeeper, *, anew: bool = False) -> None:
+    """The rows of idempotency keys, as they are found, where nobody has vouched for them yet."""
+    if anew or not is_linked(db.execute):
+        KeyRows(store_id, lambda: key, keys.here.get).link_all(db, key)
 
 
 def with_parents(writer: Connection, rows: list[tuple[int, str, str | None]]) -> list[tuple[int, str]]:
@@ -119,9 +159,9 @@ def verified(evidence: Callable[[], Evidence], run_id: str) -> tuple[int, str] |
 
 def kid_of(reader: Connection, run_no: int) -> str | None:
     """The kid in the run record; None where there is none that can be read."""
-    rows = reader.query("SELECT body FROM commits WHERE id = ?", (run_no << 24 | 1,))
     try:
-        return begun_with(reader.codec.unpack(rows[0][0])) if rows and isinstance(rows[0][0], bytes) else None
+        rows = reader.query("SELECT id, body FROM commits WHERE id = ?", (run_no << 24 | 1,))
+        return begun_with(reader.codec.unpack(rows[0][1])) if rows else None
     except ReenactError:
         return None
 

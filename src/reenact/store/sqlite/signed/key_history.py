@@ -14,7 +14,6 @@ from reenact.contracts.records import ENDED, Seal
 from reenact.errors import KeyUnavailable, LockAcquireFailed, NotAuthentic, UsageError
 from reenact.journal.chain import encode
 from reenact.store.base import KeyKeeper, NeedingRun
-from reenact.store.damage import blob
 from reenact.store.keys.command import CommandKey
 from reenact.store.keys.here import VARIABLE, KeysHere
 from reenact.store.keys.history import (
@@ -33,6 +32,7 @@ from reenact.store.naming import part, read_lines
 from reenact.store.owner import owner_is_gone
 from reenact.store.signing import SigningKey, missing_key
 from reenact.store.sqlite.connection import Connection
+from reenact.store.sqlite.keys import KeyRows
 from reenact.store.sqlite.signed import notes
 from reenact.values.clock import Clock
 from reenact.values.digest import ZERO_DIGEST
@@ -140,7 +140,11 @@ class KeyTable(KeyKeeper):
         with self._writer.transaction() as db:
             register(db, new)
             self._write(db, old, record)
+            self._key_rows(old).vouch_again(db, new)
         return record
+
+    def _key_rows(self, key: SigningKey) -> KeyRows:
+        return KeyRows(self._store_id, lambda: key, self.here.get)
 
     def _new_key(self, history: KeyHistory) -> SigningKey | None:
         """One that never signed here; None where the host names another, but not first."""
@@ -186,6 +190,10 @@ class KeyTable(KeyKeeper):
                 )  # fmt: skip
                 self._write(db, new, record)
                 done.append(record)
+            if new.kid == current:
+                self._key_rows(new).vouch_again(db, new)
+            else:
+                self._key_rows(new).link_all(db, new)  # as they are found: the lost key cannot tell
         return done
 
     def _in_place_of(self, history: KeyHistory, current: str | None) -> SigningKey:
@@ -229,8 +237,8 @@ class KeyTable(KeyKeeper):
         return None if body is None else sha256(body).hexdigest()
 
     def _body(self, commit_id: int) -> bytes | None:
-        rows = self._writer.query("SELECT body FROM commits WHERE id = ?", (commit_id,))
-        return self._writer.codec.unpack(blob(rows[0][0], "commits")) if rows else None
+        rows = self._writer.query("SELECT id, body FROM commits WHERE id = ?", (commit_id,))
+        return self._writer.codec.unpack(rows[0][1]) if rows else None
 
 
 def begun_with(body: bytes | None) -> str | None:
@@ -262,7 +270,7 @@ def refuse_held(db: sqlite3.Connection, clock: Clock) -> None:
 
 def erasures_head(db: sqlite3.Connection | sqlite3.Cursor) -> Head:
     row = db.execute("SELECT id, body FROM erasures ORDER BY id DESC LIMIT 1").fetchone()
-    last = next(read_lines(bytes(row[1])), {}).get("digest") if row else ZERO_DIGEST
+    last = next(read_lines(row[1]), {}).get("digest") if row else ZERO_DIGEST
     return Head(count=row[0] if row else 0, head=str(last))
 
 
@@ -272,8 +280,9 @@ def sign_erasures(db: sqlite3.Cursor, key: SigningKey, store_id: str, seal: Seal
     if there.count == 0:
         return
     last = db.execute(LAST_SEALED, (SEALED_ERASURES,)).fetchone()
-    if last is not None and msgspec.json.decode(last[0], type=SealedErasures).erasures == there:
-        return
+    with suppress(msgspec.DecodeError, UnicodeDecodeError):  # one that cannot be read has told nothing
+        if last is not None and msgspec.json.decode(last[0], type=SealedErasures).erasures == there:
+            return
     raw = encode(SealedErasures(erasures=there, seal_digest=str(seal.seal_digest)))
     notes.write(db, sign_note(key, SEALED_ERASURES, store_id, sha256(raw).hexdigest(), raw))
 

@@ -20,6 +20,7 @@ from reenact.contracts.records import ENDED
 from reenact.errors import StoreBusy, StoreError, StoreUnavailable
 from reenact.store.base import LEASE_MS
 from reenact.store.owner import is_stopped, process_is_stopped, this_host
+from reenact.store.sqlite.trouble.database_errors import is_busy
 from reenact.values.clock import say_ts
 
 try:
@@ -75,10 +76,6 @@ class Patience:
                     raise told
             time.sleep(pause)
             pause = min(pause * 1.2, LONGEST_PAUSE_S)
-
-
-def is_busy(error: sqlite3.Error) -> bool:
-    return (getattr(error, "sqlite_errorname", None) or "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
 
 
 def in_the_way(path: str, waited: float, ask: sqlite3.Connection | None, *, is_last: bool) -> StoreError | None:
