@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from reenact.errors import StoreBusy
-from reenact.store.sqlite import connection, waiting
+from reenact.store.sqlite import connection
+from reenact.store.sqlite.trouble import waiting
 from reenact.store.sqlite.connection import Turnstile
 from reenact.store.sqlite.store import SqliteStore
 from tests.store.sqlite.crowd import check, gather
