@@ -11,9 +11,9 @@ import pytest
 
 from reenact.errors import StoreBusy
 from reenact.store.sqlite import connection
-from reenact.store.sqlite.trouble import waiting
 from reenact.store.sqlite.connection import Turnstile
 from reenact.store.sqlite.store import SqliteStore
+from reenact.store.sqlite.trouble import waiting
 from tests.store.sqlite.crowd import check, gather
 
 SECONDS = 3
