@@ -15,12 +15,11 @@ import msgspec
 
 from reenact.contracts.facts import Facts
 from reenact.replay.runtime import Runtime
-from reenact.runtime.call.doubt import Late
-from reenact.store.base import PAYLOAD_BITS, LateEffect
+from reenact.runtime.call.doubt import Late, vouched
+from reenact.store.base import PAYLOAD_BITS
 from reenact.store.checks.verification import RunVerification, verify_run
 from reenact.store.keys.keeping import rotate_key
 from reenact.store.sqlite.store import SqliteStore
-from reenact.values.canonical import canonicalize
 from tests.store.checks.store_file import COMMIT_BITS, REGISTRY, erase_step, kill_plan, query, run_plan
 from tests.store.copies import copy_store
 
@@ -59,7 +58,7 @@ def run_that_took_over(path: Path) -> str:
     late = Late(
         trace_id=trace_id, attempt=0, facts=Facts(), started_at=ts, ended_at=ts, latency_ms=1, output={"said": "late"}
     )
-    store.add_late_effect(run_id, LateEffect(trace_id, canonicalize(msgspec.to_builtins(late))))
+    store.add_late_effect(run_id, vouched(store, run_id, trace_id, msgspec.to_builtins(late)))
     store.close()
     runtime = Runtime(str(path), skills=REGISTRY)
     assert runtime.resume(run_id).status == "completed"

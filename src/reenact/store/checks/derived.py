@@ -253,7 +253,7 @@ def unvouched_keys(evidence: Evidence, rows: list[KeyCells]) -> list[Difference]
     for row in (first, *rows):
         kid = row.mac[:8].hex() if isinstance(row.mac, bytes) and len(row.mac) == MAC_BYTES else ""
         key = evidence.key_of(kid) if kid else None
-        text = encode(["reenact.key.v1", store_id, *map(plain, row[:9])])
+        text = encode(["reenact.key.v1", *map(plain, (store_id, *row[:9]))])
         if kid not in keys or (key is not None and with_kid(key, text) != row.mac):
             found.append(Difference("idempotency", key_row(row.server, row.tool, row.key), "mac", *SIGNED))
     return found
@@ -263,7 +263,7 @@ def plain(cell: object) -> object:
     """As it is vouched for; what no row of ours holds is none of it."""
     if isinstance(cell, str):
         return cell.encode("utf-8", "replace").decode()
-    return cell if cell is None or isinstance(cell, int) else told(cell)
+    return cell if cell is None or isinstance(cell, int) else [told(cell)]
 
 
 def key_row(server: object, tool: object, key: object) -> str:
