@@ -8,6 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -418,6 +419,35 @@ def test_one_effect_however_often_four_processes_start_it(tmp_path: Path, bank: 
     assert len(held) == 2
     for row in bench.store.runs():
         bench.check(row.run_id, exit_code=4 if row.status == "held" else 0)
+
+
+@pytest.mark.parametrize("skill_id", ["hold", "hold_async", "asks"])
+def test_one_effect_however_often_four_processes_give_up_on_it(tmp_path: Path, bank: Bank, skill_id: str) -> None:
+    """The caller is cancelled in every start, and the program goes on without the answer."""
+    bank.knows = False
+
+    async def gives_up(bench: Bench) -> str:
+        async with bench.runtime.session(id="order-44") as session:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await session.call(skill_id, {"url": bank.url, "how": "slow"}, idempotency_key="order-44")
+            return (await session.call("note", {"text": "it goes on"})).code
+
+    def repeat() -> None:
+        bench = Bench(tmp_path, *SKILLS)
+        for _ in range(REPEATS):
+            while True:
+                try:
+                    assert asyncio.run(gives_up(bench)) == "OK"
+                    break
+                except LockAcquireFailed:
+                    time.sleep(0.01)
+
+    assert side_by_side(repeat) == [0] * PROCESSES
+    assert len(bank.paid) == 1
+    bench = Bench(tmp_path, *SKILLS)
+    (row,) = bench.store.runs()
+    bench.check(row.run_id, exit_code=4 if row.status == "held" else 0)
 
 
 def side_by_side(work: Any) -> list[int]:
