@@ -137,7 +137,7 @@ def a_key_under_the_name_of_the_old_one(thief: Thief) -> None:
 def a_beginning_with_one_word_changed(thief: Thief) -> None:
     thief.without_guards()
     thief.ask(
-        "UPDATE notes SET record = replace(CAST(record AS TEXT), '\"count\":0', '\"count\":9') "
+        "UPDATE notes SET record = CAST(replace(CAST(record AS TEXT), '\"count\":0', '\"count\":9') AS BLOB) "
         "WHERE schema = 'reenact.signing.v1'"
     )
 
