@@ -82,7 +82,9 @@ def test_by_a_resumed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     )
     began = Runtime("store.db", policy=allowed).run(document)
     assert began.status == "waiting"
-    (held,) = Runtime("store.db").recover()
+    (waiting,) = Runtime("store.db").recover()
+    assert waiting.status == "waiting", "nobody has answered: it is not opened"
+    held = Runtime("store.db").resume(began.run_id)
     assert held.status == "held"
     assert "shell.allow" in str(held.reason)
     assert not (tmp_path / "a").exists()

@@ -101,10 +101,12 @@ def leaks_in_store(path: Path) -> list[str]:
 
 
 def rows(db: sqlite3.Connection) -> Iterator[tuple[str, tuple[object, ...]]]:
-    names = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    cursor = db.cursor()
+    cursor.row_factory = None  # as the cells are, whatever their columns hold
+    names = [name for (name,) in cursor.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()]
     assert {"commits", "payloads", "late_effects", "kv", "runs"} <= set(names)
     for name in names:
-        yield from ((name, row) for row in db.execute(f'SELECT * FROM "{name}"').fetchall())
+        yield from ((name, row) for row in cursor.execute(f'SELECT * FROM "{name}"').fetchall())
 
 
 def readings(connection: Connection, table: str, cell: object) -> Iterator[bytes]:
