@@ -72,13 +72,19 @@ class LiveProgress(PlainProgress):
         self._shown = ""
         self._task: Any = None
         self._is_over = False
+        self._steps: dict[str, int] = {}
+        """Of runs that are at work beside the one that has the bar: theirs may come later."""
 
     def show(self, notice: Notice) -> None:
         if self._is_over:
             return
+        if notice.steps is not None:
+            self._steps[notice.run_id] = notice.steps
         if self._bar is None:
+            if notice.kind in ENDS:
+                return
             self._shown = notice.run_id
-            self._start(notice.steps)
+            self._start(self._steps.get(notice.run_id))
         if notice.run_id != self._shown:  # beside the one that has the bar
             if told_above(notice):
                 self._above(notice)
