@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 import msgspec
 
@@ -26,6 +26,7 @@ from reenact.runtime.writing.writer import RunWriter
 from reenact.store.base import Store
 from reenact.values.clock import Clock
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 RECENT_OUTPUTS = 32
@@ -148,11 +149,11 @@ class Run:
         self.journal.event(Event(data=data, reason=None, trace_id=None, ts=ts, type="cancel", who=who))
 
     @staticmethod
-    async def searched(make: Callable[[], T]) -> T:
+    async def searched(make: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
         """What `make` gives once each of its large values was searched for secrets; it is asked again after each."""
         while True:
             try:
-                return make()
+                return make(*args, **options)
             except LargeValue as large:
                 await large.search()
 

@@ -81,8 +81,6 @@ class LiveProgress(PlainProgress):
         if notice.steps is not None:
             self._steps[notice.run_id] = notice.steps
         if self._bar is None:
-            if notice.kind in ENDS:
-                return
             self._shown = notice.run_id
             self._start(self._steps.get(notice.run_id))
         if notice.run_id != self._shown:  # beside the one that has the bar

@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode
 from binascii import b2a_base64
 from hashlib import sha256
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from msgspec import Struct
@@ -54,7 +54,9 @@ def bindings(call: Call, approver: str, vote: object) -> Bindings:
     record = run.journal.fold.record
     assert request is not None
     assert record is not None
-    definition = cast("dict[str, object]", request.meta).get("definition_digest")
+    meta = request.meta
+    assert isinstance(meta, dict)
+    definition = meta.get("definition_digest")
     return (
         run.plan.agent_id, approver, request.proposal.args["$commit"], definition,
         record.mode, record.plan_hash, request.digest, run.run_id, vote,

@@ -50,7 +50,7 @@ async def dispatch(call: Call) -> StructuredOutcome:
         if not code.startswith("OK"):
             result, wait = await after_failure(call, result, code, number)
             code = code_of(call, result)
-        output = await recorded(call, result, code, number, wait)
+        output = await call.run.searched(record, call, result, code, number, wait, ask=True)
         if wait is None:
             return end_with_attempt(call, result, code, output)
         if await wait_for_next(call, wait):
@@ -123,11 +123,6 @@ async def attempt(call: Call, number: int) -> AttemptResult:
 def code_of(call: Call | AttemptCall, result: AttemptResult) -> str:
     code = "OK" if result.facts is NO_FACTS else classify(result.facts)
     return call.step.success_code if code == "OK" else code
-
-
-async def recorded(call: Call, result: AttemptResult, code: str, number: int, wait: int | None) -> Kept:
-    """`record`, with what is large searched for secrets off the loop before."""
-    return await call.run.searched(lambda: record(call, result, code, number, wait, ask=True))
 
 
 def record(call: Call, result: AttemptResult, code: str, number: int, wait: int | None, *, ask: bool = False) -> Kept:

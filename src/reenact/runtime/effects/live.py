@@ -24,7 +24,7 @@ from reenact.runtime.effects.source import NO_FACTS, SAME, AttemptCall, AttemptR
 from reenact.runtime.effects.threads import THREADS, as_exception, leave_if_forked
 from reenact.runtime.gates.permission import refuse_hosts
 from reenact.runtime.plans.steps import PlannedStep
-from reenact.skills.context import SILENT, SkillContext, forbidden
+from reenact.skills.context import SILENT, Remarks, SkillContext, forbidden
 from reenact.skills.plain import to_plain
 from reenact.skills.skill import Skill
 from reenact.store.encryption import KEY_VARIABLE
@@ -128,31 +128,44 @@ class LiveSource(EffectSource):
         self, call: AttemptCall, begun: Begun, output: object, error: BaseException | None, *, still_running: bool
     ) -> AttemptResult:
         """What an attempt came to. An exception that raises when it is asked what it is ends as one without a word."""
+        ended_at, latency_ms = self._clock.timestamp(), max(0, int((self._clock.monotonic() - begun.at) * 1000))
+        report = begun.ctx.close()
+        if error is None and not still_running and report == SILENT:
+            return AttemptResult(
+                facts=NO_FACTS,
+                started_at=begun.started_at,
+                ended_at=ended_at,
+                latency_ms=latency_ms,
+                output=escape_encrypted_marks(output),
+            )
+        told = partial(self._described, call, begun, output, ended_at=ended_at, latency_ms=latency_ms, report=report)
         try:
-            return self._described(call, begun, output, error, still_running=still_running)
+            return told(error, still_running=still_running)
         except BaseException as raised:
             if error is None or (isinstance(raised, KeyboardInterrupt) and in_main_thread()):
                 raise
             wordless = reports.Wordless(type(error).__name__)
-            return self._described(call, begun, output, wordless, still_running=still_running)
+            return told(wordless, still_running=still_running)
 
     def _described(
-        self, call: AttemptCall, begun: Begun, output: object, error: BaseException | None, *, still_running: bool
+        self,
+        call: AttemptCall,
+        begun: Begun,
+        output: object,
+        error: BaseException | None,
+        *,
+        still_running: bool,
+        ended_at: str,
+        latency_ms: int,
+        report: Remarks,
     ) -> AttemptResult:
-        ended_at, latency_ms = self._clock.timestamp(), max(0, int((self._clock.monotonic() - begun.at) * 1000))
-        report, started_at = begun.ctx.close(), begun.started_at
-        if error is None and not still_running and report == SILENT:
-            output = escape_encrypted_marks(output)
-            return AttemptResult(
-                facts=NO_FACTS, started_at=started_at, ended_at=ended_at, latency_ms=latency_ms, output=output
-            )
         if report.refused is not None and not still_running:
             error = forbidden(*report.refused)
         if still_running:
             error = TimeoutError(f"no answer within {call.step.timeout_ms} ms; its thread still runs")
         return AttemptResult(
             facts=reports.facts(report, error, still_running=still_running),
-            started_at=started_at,
+            started_at=begun.started_at,
             ended_at=ended_at,
             latency_ms=latency_ms,
             output=escape_encrypted_marks(output) if error is None else None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import RunStatus
@@ -42,7 +41,7 @@ async def run_plan(run: Run, before_seal: BeforeSeal | None = None) -> RunStatus
         if resumed:
             begin.hold_without_skill(run, step, step.definition_digest)
         begin_turn(run, step)
-        call = await run.searched(partial(next_call, run, step))
+        call = await run.searched(next_call, run, step)
         stopped = aborts(step, await drive(call))
         index += 1
         if journal.is_large:

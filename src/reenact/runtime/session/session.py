@@ -188,7 +188,7 @@ class Session(ForeignTools):
             return await self._found(found, asked)
         if self._unanswered is not None and self._unanswered.calls:
             await self._unanswered.record(self._run, asked.lane)
-        call = await self._run.searched(lambda: self._begun(asked))
+        call = await self._run.searched(self._begun, asked)
         if on_progress is not None:
             self._engine.on_progress[call.run.run_id, call.step.step_id] = on_progress
         try:
