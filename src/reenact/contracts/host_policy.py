@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from reenact.contracts.plan_rules import PlanPart, PriceList
 from reenact.errors import PolicyError
+from reenact.values.struct_types import build
 
 Names = list[str]
 Amount = Annotated[int, Meta(ge=0, le=9_007_199_254_740_991)]
@@ -78,3 +79,6 @@ def refuse_unknown(document: Mapping[str, object], table: type[PlanPart], source
             near = get_close_matches(str(key), known, n=1)
             instead = f"did you mean {prefix}{near[0]}?" if near else f"known are {', '.join(known)}"
             raise PolicyError(f"{source}: a policy has no key {prefix}{key}; {instead}", key=f"{prefix}{key}")
+
+
+build(Policy)

@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from reenact.contracts.tool_results import ToolResult, result_messages, result_text
+from reenact.values.struct_types import build
 
 OutcomeStatus = Literal["success", "failure", "partial", "skipped"]
 
@@ -60,3 +61,6 @@ class StructuredOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """The result as the message that a model is told it with; `call_id` is that of the model's tool call."""
         [message] = result_messages([ToolResult(call_id, result_text(self), not self.ok)], style)
         return message
+
+
+build(StructuredOutcome)

@@ -24,6 +24,7 @@ from reenact.contracts.whole_plan import refuse_absent
 from reenact.errors import PlanError
 from reenact.values.canonical import canonicalize, parse_json
 from reenact.values.digest import sha256_hex
+from reenact.values.struct_types import build
 
 Cents = Annotated[int, Meta(ge=0, le=9_007_199_254_740_991)]
 Name128 = Annotated[str, Meta(min_length=1, max_length=128)]
@@ -207,3 +208,6 @@ def plan_hash(document: dict[str, object]) -> str:
     """`sha256:` over the canonical pinned plan without its top-level `created_at`."""
     covered = {key: value for key, value in document.items() if key != "created_at"}
     return "sha256:" + sha256_hex(canonicalize(covered))
+
+
+build(Plan)

@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from reenact.contracts.artifacts import Record
 from reenact.contracts.facts import Facts
+from reenact.values.struct_types import build
 
 RunKind = Literal["plan", "session", "trace"]
 """`trace`: one that another runtime writes through the log's own interface."""
@@ -151,3 +152,6 @@ class Erasure(Record, frozen=True, kw_only=True):
     schema: Literal["reenact.erasure.v1"] = "reenact.erasure.v1"
     ts: str
     who: str
+
+
+build(PendingVote)

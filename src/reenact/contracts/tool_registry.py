@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from reenact.errors import PlanError
+from reenact.values.struct_types import build
 
 Pointer = Annotated[str, Meta(pattern=r"^/")]
 
@@ -54,3 +55,6 @@ def read_tool_registry(document: object, *, source: str = "tool registry") -> To
         if tool.is_document_op and spec is not None and not (spec.write_content_pointers or spec.read_content_pointers):
             raise PlanError(f"{where}.document_spec: names neither what is read nor what is written")
     return registry
+
+
+build(ToolRegistry)

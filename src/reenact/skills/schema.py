@@ -15,6 +15,7 @@ import msgspec
 from reenact.contracts.references import is_encrypted, is_secret
 from reenact.errors import SkillDeclarationError, SkillError
 from reenact.skills.plain import to_plain
+from reenact.values.struct_types import build
 
 CONTEXT_PARAMETER = "ctx"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -54,6 +55,8 @@ def read_signature(function: Callable[..., Any], where: str, names_in_scope: Map
     for parameter in declared:
         _check_parameter(parameter, hints, where)
     parameters_type = _parameters_type(declared, hints)
+    if parameters_type is not None:
+        build(parameters_type)
     return Signature(
         takes_context=takes_context,
         names=tuple(parameter.name for parameter in declared),

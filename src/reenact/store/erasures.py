@@ -8,6 +8,7 @@ from reenact.contracts.records import Erasure
 from reenact.journal.chain import with_digest
 from reenact.store.base import Erasing
 from reenact.values.digest import ZERO_DIGEST
+from reenact.values.struct_types import build
 
 LONGEST_NAME = 255
 LONGEST_REASON = 1000
@@ -21,3 +22,6 @@ def erasure_record(erasing: Erasing, commitment: str, ts: str, *, after: bytes |
         commitment=commitment, prev=prev, reason=erasing.reason, run_id=erasing.run_id, ts=ts, who=erasing.who
     )
     return with_digest(record)
+
+
+build(Erasure)

@@ -14,6 +14,7 @@ from reenact.errors import NotAuthentic
 from reenact.journal.chain import encode
 from reenact.journal.fold import TraceFold
 from reenact.store.signing import SigningKey, has_signed
+from reenact.values.struct_types import build
 
 if TYPE_CHECKING:
     from reenact.runtime.call.call import Call
@@ -221,3 +222,6 @@ class Mints:
         if key.kid not in self._made:
             self._made[key.kid] = Mint(key, self._store_id)
         return self._made[key.kid]
+
+
+build(Claims)

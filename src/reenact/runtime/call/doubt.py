@@ -28,6 +28,7 @@ from reenact.runtime.writing.redaction import Redactor
 from reenact.store.base import LateEffect, Store
 from reenact.store.signing import is_late_mac, late_mac
 from reenact.values.canonical import canonicalize, parse_canonical
+from reenact.values.struct_types import build
 
 UNDER_WAY = "its thread still runs in this process, and it is not sent twice at a time"
 MOST_SAID = 20_000
@@ -254,3 +255,6 @@ def vouched(store: Store, run_id: str, trace_id: str, late: dict[str, object]) -
     value = {name: part for name, part in late.items() if name != "mac"}
     mac = late_mac(store.signing_key, store.store_id, run_id, canonicalize(value))
     return LateEffect(trace_id, canonicalize({**value, "mac": mac}))
+
+
+build(Late)

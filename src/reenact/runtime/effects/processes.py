@@ -25,6 +25,7 @@ from reenact.runtime.effects.reports import ChildDied, ChildFailure
 from reenact.skills.context import SkillContext, portable
 from reenact.skills.home import home_of
 from reenact.skills.skill import Skill
+from reenact.values.struct_types import build
 
 START_LIMIT_S: Final = 60.0
 """Until the skill's module is imported. Its own time counts from then on."""
@@ -202,3 +203,6 @@ def told(code: int | None) -> str:
     if code is None:
         return ""
     return f" (signal {-code})" if code < 0 else f" (exit code {code})"
+
+
+build(Answer)

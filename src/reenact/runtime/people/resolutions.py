@@ -18,6 +18,7 @@ from reenact.runtime.session import history
 from reenact.runtime.writing.redaction import Redactor
 from reenact.store.base import Store
 from reenact.store.keys.ballots import sign_for, waiting_words
+from reenact.values.struct_types import build
 
 
 class Resolution(Struct, frozen=True, kw_only=True):
@@ -101,3 +102,6 @@ def opened(run: Run, trace: TraceFold, value: object) -> object:
     if shut is not None:
         raise Parked("held", f"what a person said of step {trace.step_id} is encrypted: {shut} to go on")
     return found
+
+
+build(Resolution)

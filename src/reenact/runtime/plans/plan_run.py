@@ -41,7 +41,11 @@ async def run_plan(run: Run, before_seal: BeforeSeal | None = None) -> RunStatus
         if resumed:
             begin.hold_without_skill(run, step, step.definition_digest)
         begin_turn(run, step)
-        call = await run.searched(next_call, run, step)
+        try:
+            call = await run.searched(next_call, run, step)
+        except Exception:  # what the step before it came to is known, whatever is wrong with this one
+            await journal.flush()
+            raise
         stopped = aborts(step, await drive(call))
         index += 1
         if journal.is_large:

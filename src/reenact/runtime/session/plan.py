@@ -26,6 +26,7 @@ from reenact.skills.registry import Registry
 from reenact.skills.skill import Skill
 from reenact.values.clock import Clock
 from reenact.values.ids import uuid7_ms
+from reenact.values.struct_types import build
 
 Document = dict[str, object]
 
@@ -275,3 +276,6 @@ def step_index(request: ActionRequest) -> int:
     index = meta_of(request)["step_index"]
     assert isinstance(index, int)
     return index
+
+
+build(Pinned)

@@ -14,6 +14,7 @@ from reenact.store.keys.notes import note_text
 from reenact.store.signing import KeyOf, SigningKey, has_signed
 from reenact.values.canonical import canonicalize, parse_canonical
 from reenact.values.digest import digest
+from reenact.values.struct_types import build
 
 
 class Ballot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -99,3 +100,6 @@ def why_not(ballot: Ballot, store: WordsKept, run_id: str, trace_id: str) -> str
 
 def shown(kid: str) -> str:
     return kid if kid.isalnum() and len(kid) <= 16 else "of no name"
+
+
+build(Ballot)

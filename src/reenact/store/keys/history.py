@@ -17,6 +17,7 @@ import msgspec
 from reenact.contracts.artifacts import Record
 from reenact.errors import NotAuthentic
 from reenact.store.keys.notes import Note, is_signed_note
+from reenact.values.struct_types import build
 
 SEE = "see `reenact verify`"
 
@@ -174,3 +175,6 @@ def kid_of(public_key: str) -> str | None:
         return sha256(urlsafe_b64decode(public_key + "=")).hexdigest()[:16]
     except ValueError:
         return None
+
+
+build(*KINDS.values())

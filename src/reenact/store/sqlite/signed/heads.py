@@ -25,6 +25,7 @@ from reenact.store.sqlite.signed.key_history import begun_with
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import Clock
 from reenact.values.digest import sha256_hex
+from reenact.values.struct_types import build
 
 MARKER: Final = "reenact.heads.v1"
 NEVER: Final = 1 << 62
@@ -172,3 +173,6 @@ def refuse_without_key(reader: Connection, run_id: str, key_of: KeyOf) -> None:
     kid = kid_of(reader, rows[0][0]) if rows else None
     if kid is not None and key_of(kid) is None and not notes.of_kind(reader, MARKER):
         raise missing_key(run_id, kid)
+
+
+build(Marker)
