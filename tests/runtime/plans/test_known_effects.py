@@ -59,6 +59,7 @@ def test_a_mail_is_sent_once_although_the_next_step_cannot_begin(
 
 FIRST_PLANS = """
 import os, threading
+from reenact import Runtime
 from reenact.contracts.plan import plan_from_document
 
 document = {"plan_id": "p", "agent_id": "a", "steps": [{"step_id": "x", "skill_id": "y", "parameters": {}}]}
@@ -70,7 +71,8 @@ def read(together):
 for _ in range(60):
     child = os.fork()
     if child == 0:
-        threads = [threading.Thread(target=read, args=(barrier,)) for barrier in [threading.Barrier(8)] for _ in range(8)]
+        together = threading.Barrier(8)
+        threads = [threading.Thread(target=read, args=(together,)) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
