@@ -341,7 +341,7 @@ def in_main_thread() -> bool:
 
 def of_skill(raised: BaseException) -> BaseException:
     """An interrupt in the main thread may be the user's, and goes through; anywhere else no signal raises one."""
-    if isinstance(raised, KeyboardInterrupt):
+    if issubclass(type(raised), KeyboardInterrupt):  # by its type: what it says of its class may raise
         if in_main_thread():
             raise raised
         return as_exception(raised)
