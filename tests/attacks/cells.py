@@ -212,7 +212,7 @@ class Cell:
         if self.table == "payloads":
             return int(self.row["id"]) >> 36
         number = self.row.get("run_no")
-        return number if isinstance(number, int) and self.table != "erasures" else None
+        return number if isinstance(number, int) and self.table not in ("erasures", "earmarks") else None
 
     def put(self, path: Path) -> bool:
         """As somebody does it who can write to the file: no guard of the database is in his way."""
@@ -377,6 +377,8 @@ def long_form(count: int, seed: int) -> Counted:
     with get_context("spawn").Pool(2, maxtasksperchild=1) as pool:
         for counted in pool.imap(partial(campaign, seed=seed), parts, chunksize=1):
             total.add(counted)
+            for each in counted.wrong:
+                print(f"  {each}", flush=True)
     return total
 
 
@@ -386,8 +388,6 @@ def main() -> int:
     began = time.monotonic()
     counted = long_form(count or MOST, seed)
     print(f"{counted}; seed {seed}, {time.monotonic() - began:.0f} s")
-    for each in counted.wrong:
-        print(f"  {each}")
     return 1 if counted.wrong else 0
 
 
