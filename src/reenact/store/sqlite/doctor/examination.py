@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from reenact.contracts.records import ENDED
 from reenact.errors import NotAuthentic, ReenactError, StoreUnavailable
@@ -14,7 +14,7 @@ from reenact.store.doctor.examination import LatestTimes
 from reenact.store.doctor.findings import Finding, flat
 from reenact.store.evidence import DamagedCells
 from reenact.store.keys.here import KeysHere
-from reenact.store.sqlite.connection import Connection, refuse_lone_log
+from reenact.store.sqlite.connection import Connection, checked_row, refuse_lone_log
 from reenact.store.sqlite.doctor.schema import look_at_schema
 from reenact.store.sqlite.doctor.surroundings import LOG, MEGABYTE, log_was_taken, look_around, size_of
 from reenact.store.sqlite.evidence.run_evidence import SqliteRunEvidence
@@ -158,6 +158,15 @@ class SqliteExamination:
         assert self._connection is not None, "look inside first"
         return self._connection
 
+    def _believed(self, sql: str) -> list[Any]:
+        """Rows of which each cell holds what its column may; DamagedRecord, which the doctor tells, for any other."""
+        db = self._opened.db
+        db.row_factory = checked_row
+        try:
+            return self._opened.query(sql)
+        finally:
+            db.row_factory = None
+
     def _run(self, run_no: int) -> SqliteRunEvidence:
         return SqliteRunEvidence(self._opened, run_no, DamagedCells())
 
@@ -166,20 +175,21 @@ class SqliteExamination:
         return [self._run(row[0]) for row in rows]
 
     def latest_times(self) -> LatestTimes:
-        return LatestTimes(*self._opened.query("SELECT max(started_at), max(expires_ms) FROM runs")[0])
+        began, lease = self._opened.query("SELECT max(started_at), max(expires_ms) FROM runs")[0]
+        return LatestTimes(began if isinstance(began, str) else None, lease if isinstance(lease, int) else None)
 
     def status_counts(self) -> dict[str, int]:
-        return dict(self._opened.query("SELECT status, count(*) FROM runs GROUP BY status"))
+        return dict(self._believed("SELECT status, count(*) FROM runs GROUP BY status"))
 
     def open_runs(self) -> list[tuple[SqliteRunEvidence, OpenRun]]:
-        rows = self._opened.query(f"SELECT run_no, {OPEN_RUN} ORDER BY run_no")
+        rows = self._believed(f"SELECT run_no, {OPEN_RUN} ORDER BY run_no")
         return [(self._run(row[0]), OpenRun(*row[1:])) for row in rows]
 
     def forgotten_runs(self) -> int:
         return len(self._opened.query(FORGOTTEN_RUNS))
 
     def unsealed_runs(self) -> list[str]:
-        rows = self._opened.query(
+        rows = self._believed(
             f"SELECT run_id FROM runs WHERE status IN {ENDED} AND run_no NOT IN (SELECT run_no FROM seals)"
         )
         return [row[0] for row in rows]
