@@ -156,9 +156,9 @@ class _Bundle:
     def _unread_parent(self, run_id: str) -> Problem:
         folder = self.folder.parent(run_id)
         if folder is None:
-            return Problem("FILE_EXTRA", f"the folder {PARENTS}/{run_id}, which the manifest names, is missing")
+            return Problem("FILE_MISSING", f"the folder {PARENTS}/{run_id}, of a run before this one, is missing")
         folder.close()
-        return Problem("FILE_EXTRA", f"run {run_id} is none that this one continues")
+        return Problem("FILE_EXTRA", f"run {run_id} is none that this one continues, by what is here of those")
 
     def _take(self, parent: _Bundle, report: Report, run_id: str, name: str) -> None:
         """What was found in the bundle of a parent counts as found here."""
