@@ -92,9 +92,10 @@ def store_option(url: str) -> list[str]:
     """Nothing for the store that is taken by itself, and for one in memory, which no command reaches."""
     path = url.removeprefix("sqlite:///")
     try:
-        return [] if path in (":memory:", sqlite_path(None)) else ["--store", url]
-    except UsageError:
-        return ["--store", url]
+        default = os.path.realpath(named_path(None))
+    except UsageError:  # there is none
+        default = None
+    return [] if path == ":memory:" or os.path.realpath(path) == default else ["--store", url]
 
 
 def at_home(path: str) -> str:

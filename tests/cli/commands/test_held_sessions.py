@@ -65,7 +65,7 @@ def test_the_commands_that_a_waiting_session_prints_can_be_pasted(reenact: Comma
         [sys.executable, "agent.py"], cwd=reenact.folder, env=environment(), capture_output=True, text=True, check=True
     )
     first = done.stdout.splitlines()[0].split("`")[1]
-    assert first.endswith(" main:1 --reason '…' --store sqlite:///store.db")
+    assert first.endswith(f" main:1 --reason '…' --store sqlite:///{reenact.folder}/store.db")
     (following,) = [
         line for line in reenact("show", "last", "--store", "store.db").out.splitlines() if "next  " in line
     ]
