@@ -28,7 +28,7 @@ class Advice:
 
     def say(self, command: str, run_id: str) -> str:
         """A person's word, which needs a reason; what it is given of skills stands in the advice that it gives."""
-        return f"{self.read(command, run_id)}{self._around()} --reason …"
+        return f"{self.read(command, run_id)}{self._around()} --reason '…'"
 
     def go_on(self, run_id: str) -> str:
         """A command that goes on with a run, and so needs its skills."""

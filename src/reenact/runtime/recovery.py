@@ -244,7 +244,7 @@ def left_alone(engine: Engine, row: RunRow) -> RunResult | None:
     if asked:
         step_id = asked[0].step_id
         parked = Parked("waiting", f"a person was asked about step {step_id} and has not answered")
-        reason = str(as_waiting(parked, row.run_id, step_id) if row.kind == "session" else parked)
+        reason = str(as_waiting(parked, store, row.run_id, step_id) if row.kind == "session" else parked)
     return RunResult(row.run_id, "waiting" if asked else "pending", store, reason=reason)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
@@ -74,6 +75,27 @@ def named_path(url: str | None) -> str:
     elif "://" not in given:
         return at_home(given)
     raise UsageError(f"store {given!r} is not understood; write sqlite:///PATH")
+
+
+def to_type(url: str, *words: str) -> str:
+    """A command that can be copied as it stands, for the store with this URL; named where it is not the default."""
+    return shlex.join(["reenact", *words, *store_option(url)])
+
+
+def to_resolve(run_id: str, step_id: str, option: list[str]) -> str:
+    """What a person types about a call in doubt; `option` names the store."""
+    words = f"{shlex.join(['reenact', 'resolve', run_id, step_id])} --succeeded|--failed|--redispatch --reason '…'"
+    return f"{words} {shlex.join(option)}" if option else words
+
+
+def store_option(url: str) -> list[str]:
+    """Nothing for the store that is taken by itself, and for one in memory, which no command reaches."""
+    path = url.removeprefix("sqlite:///")
+    try:
+        default = os.path.realpath(named_path(None))
+    except UsageError:  # there is none
+        default = None
+    return [] if path == ":memory:" or os.path.realpath(path) == default else ["--store", url]
 
 
 def at_home(path: str) -> str:

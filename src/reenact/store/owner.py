@@ -192,6 +192,6 @@ def in_other_hands(run_id: str, held: Held, now_ms: int, left_s: float) -> LockA
         told += ", by a clock that runs ahead of this one"
     return LockAcquireFailed(
         f"{told}; it is free in {left_s:.0f} s unless it renews its lease, "
-        f"and at once after `reenact break-lease {run_id} --reason …`",
+        f"and at once after `reenact break-lease {run_id} --reason '…'`",
         free_in_s=left_s,
     )

@@ -156,8 +156,9 @@ UNAUTHENTIC = "nothing goes on with this run, and nothing is sent:"
 
 def missing_key(run_id: str, kid: str) -> KeyUnavailable:
     return KeyUnavailable(
-        f"run {run_id} needs key {kid}, which is not here, and is left as it is: put the key back, or "
-        "`reenact keys replace --lost` where there is none any more",
+        f"run {run_id} needs key {kid}, which is not here, and is left as it is: name it in "
+        "REENACT_SIGNING_KEY if it lies elsewhere, put it back from a backup, or "
+        "`reenact keys replace --lost --reason '…'` where there is none any more",
         kid=kid,
     )
 

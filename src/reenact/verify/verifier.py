@@ -149,9 +149,16 @@ class _Bundle:
             are_signed = are_signed and report.authenticity != "absent"
             run_id = parent.continues
         for run_id, name in named.items():
-            problem = Problem("FILE_EXTRA", f"run {run_id} is not there, or none that this one continues")
+            problem = self._unread_parent(run_id)
             self.findings.add(problem, Where(file=name))
         return are_signed
+
+    def _unread_parent(self, run_id: str) -> Problem:
+        folder = self.folder.parent(run_id)
+        if folder is None:
+            return Problem("FILE_MISSING", f"the folder {PARENTS}/{run_id}, of a run before this one, is missing")
+        folder.close()
+        return Problem("FILE_EXTRA", f"run {run_id} is none that this one continues, by what is here of those")
 
     def _take(self, parent: _Bundle, report: Report, run_id: str, name: str) -> None:
         """What was found in the bundle of a parent counts as found here."""

@@ -79,7 +79,7 @@ def test_the_command_to_go_on_with_names_the_store_and_the_skills_that_were_give
     run_id = done.out.split()[1]
     assert f"see  reenact show {run_id} --store 'a store.db'\n" in done.out
     approve = f"reenact approve {run_id} --store 'a store.db' --skills {SKILLS}"
-    assert f"say  {approve} --reason …  (or deny)\n" in done.out
+    assert f"say  {approve} --reason '…'\nor   {approve.replace('approve', 'deny')} --reason '…'\n" in done.out
     assert done.out.endswith(f"then reenact resume {run_id} --store 'a store.db' --skills {SKILLS}\n")
     voted = reenact(*shlex.split(approve)[1:], "--reason", "it may")
     resume = f"reenact resume {run_id} --store 'a store.db' --skills {SKILLS}"

@@ -65,7 +65,7 @@ def next_steps(result: RunResult, advice: Advice) -> list[str]:
     if status == "failed":
         return [see]
     if status == "waiting":
-        return [see, f"say  {advice.say('approve', run_id)}  (or deny)", go_on]
+        return [see, f"say  {advice.say('approve', run_id)}", f"or   {advice.say('deny', run_id)}", go_on]
     if status in ("held", "running", "pending"):
         return [see, go_on]
     return []

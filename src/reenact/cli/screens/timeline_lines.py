@@ -15,7 +15,7 @@ DIM = "dim"
 WORDS = {"APPROVE": "approved", "DENY": "denied"}
 STANDS_STILL = {
     "waiting": "waits for a person to approve or deny it",
-    "held": "stands still until somebody helps: `reenact resume` says with what",
+    "held": "stands still until somebody helps",
 }
 IN_DOUBT = {
     "interrupted": "was on its way when its process ended: it may or may not have happened",
@@ -106,6 +106,8 @@ def step_lines(step: StepDocument, run_status: str) -> list[list[Segment]]:
         lines.append([(f"      served from trace {step['served_from']}: nothing was sent", "")])
     if step["state"] == "PENDING" and step["vote"] is not None:
         lines.append([("      goes on with `reenact resume`", "yellow")])
+    elif step["state"] == "EXECUTING" and run_status == "held":
+        lines.append([("      was sent, and has no answer: it may or may not have happened", "yellow")])
     elif step["code"] is None and run_status in STANDS_STILL:
         lines.append([(f"      {STANDS_STILL[run_status]}", "yellow")])
     elif step["state"] == "EXECUTING" and run_status in IN_DOUBT:
@@ -193,7 +195,7 @@ def event_line(event: EventDocument) -> list[Segment]:
 
 def said_in(event: EventDocument) -> str:
     if event.get("erased"):
-        return "(what was said is erased)"
+        return "(what was said is erased, or left out of this export)"
     if event["type"] == "verify":
         pairs = zip(event.get("commands") or [], event.get("exit_codes") or [], strict=False)
         return ", ".join(f"`{command}` exit {code}" for command, code in pairs)
@@ -209,5 +211,5 @@ def vote_text(vote: EventDocument) -> str:
     """A person's vote about a step, in words."""
     text = f"{WORDS[vote['decision']]} by {vote['who']}"
     if vote.get("erased"):
-        return f"{text} (the reason is erased)"
+        return f"{text} (the reason is erased, or left out of this export)"
     return f"{text}: {vote['reason']}" if vote["reason"] else text

@@ -19,6 +19,7 @@ from reenact.runtime.plans.accepted import changed
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.runtime.run import Run
 from reenact.runtime.writing.payloads import ENCRYPTED
+from reenact.store.location import to_type
 
 
 def begin(run: Run, step: PlannedStep) -> Call:
@@ -110,7 +111,7 @@ def hold_without_skill(run: Run, step: PlannedStep, pinned: object) -> None:
         raise Parked(
             "held",
             f"step {step.step_id} needs the skill {step.reference}, which the run began with and which is not "
-            "registered here; name its file with --skills",
+            "registered here; name its file with --skills, or give it to Runtime(skills=[…])",
         )
     hold_changed_skill(run, step, pinned)
 
@@ -132,12 +133,16 @@ def hold_changed_skill(run: Run, step: PlannedStep, pinned: object) -> None:
 
 
 def began_otherwise(run: Run, step: PlannedStep, pinned: str, found: str) -> Parked:
+    url, record = run.store.url, run.journal.fold.record
+    resume = to_type(url, "resume", run.run_id, "--accept-changed", step.skill_id)
+    program = f", in its program by session(accept_changed=[{step.skill_id!r}])"
+    accept = f"`{resume}`{program if record is not None and record.kind == 'session' else ''}"
+    cancel = to_type(url, "cancel", run.run_id, "--reason", "…")
     return Parked(
         "held",
         f"step {step.step_id} began with another declaration of the skill {step.reference}: {pinned[:12]} then, "
         f"{found[:12]} here. Bring that one back and give the changed one a version of its own, go on with the "
-        f"changed one by `reenact resume {run.run_id} --accept-changed {step.skill_id}`, or end the run with "
-        f"`reenact cancel {run.run_id} --reason …`",
+        f"changed one by {accept}, or end the run with `{cancel}`",
     )
 
 

@@ -26,6 +26,7 @@ from reenact.runtime.parked import InDoubt, Parked
 from reenact.runtime.run import Run
 from reenact.runtime.writing.redaction import Redactor
 from reenact.store.base import LateEffect, Store
+from reenact.store.location import store_option, to_resolve
 from reenact.store.signing import is_late_mac, late_mac
 from reenact.values.canonical import canonicalize, parse_canonical
 from reenact.values.struct_types import build
@@ -88,11 +89,9 @@ async def known_result(call: Call, number: int, *, wait: bool = True) -> Attempt
 
 
 def held(call: Call, why: str) -> InDoubt:
-    step_id = call.step.step_id
-    return InDoubt(
-        f"step {step_id} is in doubt: {why}. Look, then say `reenact resolve {call.run.run_id} {step_id} "
-        "--succeeded|--failed|--redispatch --reason …`",
-    )
+    run, step_id = call.run, call.step.step_id
+    say = to_resolve(run.run_id, step_id, store_option(run.store.url))
+    return InDoubt(f"step {step_id} is in doubt: {why}. Look, then say `{say}`")
 
 
 def released_by_person(call: Call) -> bool:

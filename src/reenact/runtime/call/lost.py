@@ -26,6 +26,7 @@ from reenact.runtime.effects import reports
 from reenact.runtime.effects.source import AttemptResult
 from reenact.runtime.parked import InDoubt, Lost
 from reenact.store.base import KeyCompletion
+from reenact.store.location import to_resolve
 
 DIED: Final = "its process died before its answer was recorded"
 GIVEN_UP: Final = "its caller gave up on it"
@@ -123,10 +124,11 @@ def record(call: Call, number: int, unknown: InDoubt, cause: str, known: Attempt
 
 
 def advice(call: Call, cause: str) -> str:
-    """What a model, and the person behind it, is told to do."""
+    """What a model, and the person behind it, is told to do. It is recorded, so it does not name the store."""
+    say = to_resolve(call.run.run_id, call.step.step_id, [])
     return (
         f"Do not call this again. It was sent and its answer is lost ({cause}): it may or may not have happened. A "
-        f"person looks, and says so with `reenact resolve {call.run.run_id} {call.step.step_id}`."
+        f"person looks, and says so with `{say}`."
     )
 
 

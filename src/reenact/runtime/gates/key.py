@@ -17,6 +17,7 @@ from reenact.runtime.call import artifacts
 from reenact.runtime.gates.answer import Answered, Refusal
 from reenact.runtime.parked import Parked
 from reenact.store.base import KeyRecord, KeyReservation, Store
+from reenact.store.location import to_type
 from reenact.store.owner import owner_is_gone
 from reenact.values.canonical import canonicalize
 from reenact.values.difference import first_difference
@@ -82,10 +83,11 @@ def hold_for_abandoned(call: Call, record: KeyRecord) -> None:
         return
     left = store.free_in_s(row.run_id)
     if row.owner is None or owner_is_gone(row.owner) or (left is not None and left <= 0):
+        resume = to_type(store.url, "resume", row.run_id)
         raise Parked(
             "held",
             f"step {call.step.step_id}: a call of run {row.run_id} has its key, and nobody works on that run; go on "
-            f"with it first (`reenact resume {row.run_id}`), then with this one: it gets what comes of that call",
+            f"with it first (`{resume}`), then with this one: it gets what comes of that call",
         )
 
 

@@ -52,7 +52,7 @@ async def vote(
         fold = run.journal.fold
         votes.hear(run)
         unanswered = [trace for trace in fold.open.values() if is_unanswered(run, trace)]
-        trace = votes.choose(fold, step_id, unanswered)
+        trace = votes.choose(run.store, fold, step_id, unanswered)
         said = votes.new_vote(trace, approve=approve, reason=reason, ts=run.clock.timestamp(), who=whoami(who))
         votes.enter(run, trace.trace_id, said)
         await run.journal.flush()
@@ -82,7 +82,7 @@ def cast_vote(engine: Engine, run_id: str, step_id: str | None, *, approve: bool
     """For a run in other hands: only what it was parked for is asked, all else is being decided there."""
     engine.store.authenticate(run_id)
     fold = load_fold(engine.store, run_id).fold
-    trace = votes.choose(fold, step_id, votes.asked(fold, engine.store))
+    trace = votes.choose(engine.store, fold, step_id, votes.asked(fold, engine.store))
     shown = Redactor(engine.secrets).redact_text(reason)
     said = votes.new_vote(trace, approve=approve, reason=shown, ts=engine.clock.timestamp(), who=whoami(who))
     votes.cast(engine.store, run_id, fold, trace, said)

@@ -14,6 +14,7 @@ from reenact.runtime.listeners import Notice
 from reenact.runtime.run import Run
 from reenact.store.base import Store
 from reenact.store.keys.ballots import sign_for, waiting_votes
+from reenact.store.location import to_type
 
 LONGEST_NAME = 255
 
@@ -100,7 +101,7 @@ def asked(fold: RunFold, store: Store) -> list[TraceFold]:
     return [trace for trace in parked if trace.trace_id not in fold.votes and trace.trace_id not in unheard]
 
 
-def choose(fold: RunFold, step_id: str | None, waiting: list[TraceFold]) -> TraceFold:
+def choose(store: Store, fold: RunFold, step_id: str | None, waiting: list[TraceFold]) -> TraceFold:
     """The call that a vote is about."""
     chosen = [trace for trace in waiting if step_id is None or trace.step_id == step_id]
     if len(chosen) == 1:
@@ -110,6 +111,8 @@ def choose(fold: RunFold, step_id: str | None, waiting: list[TraceFold]) -> Trac
         raise UsageError(f"run {fold.run_id} waits about several steps ({names}); name one")
     pending = [trace for trace in fold.open.values() if trace.state == "PENDING" and step_id in (None, trace.step_id)]
     if pending:
-        raise UsageError(f"step {pending[0].step_id} was voted on already; `reenact resume {fold.run_id}` goes on")
+        row = store.find_run(fold.run_id)
+        go_on = row.how_to_go_on if row.kind != "plan" else f"`{to_type(store.url, 'resume', row.run_id)}` goes on"
+        raise UsageError(f"step {pending[0].step_id} was voted on already; {go_on}")
     about = f"step {step_id}" if step_id else "any step"
     raise UsageError(f"run {fold.run_id} does not wait for a person about {about}")

@@ -21,7 +21,7 @@ from reenact.runtime.plans.accepted import NOTHING_ACCEPTED, Accepted
 from reenact.runtime.run import Run
 from reenact.runtime.session import history
 from reenact.runtime.session.answering import forking
-from reenact.runtime.session.answering.answers import Answers, Ended
+from reenact.runtime.session.answering.answers import STAYS_OPEN, Answers, Ended
 from reenact.runtime.session.arguments import check_divergence, check_id
 from reenact.runtime.session.beginning import NOBODY, Wanted, begin_session, until_free
 from reenact.runtime.session.session import Session
@@ -96,6 +96,7 @@ class SessionOpening:
         self._session = session = Session(self._engine, run, answers)
         if self._forks and answers is not None:
             session.fork = partial(self._fork, session, answers)
+            answers.advice = STAYS_OPEN
         self._hold = await self._engine.held(run).__aenter__()
         try:
             await run.journal.flush()
@@ -108,7 +109,7 @@ class SessionOpening:
         except Parked as parked:
             self._hold.leave(parked.status, str(parked))
             await self._leave()
-            raise as_waiting(parked, run.run_id) from None
+            raise as_waiting(parked, run.store, run.run_id) from None
         except WaitingForPerson as waiting:
             self._hold.leave(self._stopped_as(waiting), str(waiting))
             await self._leave()

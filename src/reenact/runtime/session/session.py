@@ -196,7 +196,7 @@ class Session(ForeignTools):
         except Lost as lost:
             return self._handed_over(call, lost.outcome)
         except Parked as parked:
-            told = settling.as_waiting(parked, self.run_id, call.step.step_id)
+            told = settling.as_waiting(parked, self._run.store, self.run_id, call.step.step_id)
             self._without_answer(call, asked, told)
             raise told from None
         except asyncio.CancelledError as cancelled:

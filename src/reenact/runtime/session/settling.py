@@ -16,7 +16,9 @@ from reenact.runtime.parked import Lost, Parked
 from reenact.runtime.people import resolutions, votes
 from reenact.runtime.run import Run
 from reenact.runtime.session import history
+from reenact.store.base import Store
 from reenact.store.keys.ballots import waiting_votes
+from reenact.store.location import to_type
 
 
 def hear(run: Run) -> None:
@@ -67,7 +69,7 @@ async def settle(
         try:
             outcomes.append(await drive(reopened(run, trace)))
         except Parked as parked:
-            stopped = stopped or as_waiting(parked, run.run_id, trace.step_id)
+            stopped = stopped or as_waiting(parked, run.store, run.run_id, trace.step_id)
             begin.mark_parked(run, trace)
         else:
             if told:
@@ -102,13 +104,14 @@ async def answer_open(
     except Parked as parked:
         begin.mark_parked(run, trace)
         await run.journal.flush()
-        raise as_waiting(parked, run.run_id, trace.step_id) from None
+        raise as_waiting(parked, run.store, run.run_id, trace.step_id) from None
 
 
-def as_waiting(parked: Parked, run_id: str, step_id: str | None = None) -> WaitingForPerson:
+def as_waiting(parked: Parked, store: Store, run_id: str, step_id: str | None = None) -> WaitingForPerson:
     """For the host, with what a person may say about it. What is held says that itself."""
     advice = f" (run {run_id})"
     if parked.status == "waiting":
-        call = f"{run_id} {step_id}" if step_id is not None else run_id
-        advice = f"; a person says `reenact approve {call}` or `reenact deny {call}`"
+        call = [run_id] if step_id is None else [run_id, step_id]
+        approve, deny = (to_type(store.url, word, *call, "--reason", "…") for word in ("approve", "deny"))
+        advice = f"; a person says `{approve}` or `{deny}`"
     return WaitingForPerson(f"{parked}{advice}", status=parked.status, run_id=run_id, step_id=step_id)

@@ -52,7 +52,7 @@ def look_at_rows(looked: Examination, clock: Clock, store: str | None) -> Iterat
         yield Finding("runs", "warning", f"{len(unsealed) - NAMED} more are called ended and have no seal")
     open_runs = looked.open_runs()
     yield from OpenJournals(looked.name, store).look(open_runs)
-    yield from look_at_runs(looked.status_counts(), [row for _, row in open_runs], clock, store)
+    yield from look_at_runs(looked.status_counts(), open_runs, clock, store)
 
 
 # -- the clock -------------------------------------------------------------------------------------------------------

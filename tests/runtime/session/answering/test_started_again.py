@@ -299,6 +299,8 @@ def test_a_program_that_goes_another_way_goes_on_as_a_new_run(tmp_path: Path) ->
 
     refused = diverging(tmp_path, changed, on_divergence="fork")
     assert "accept=['main:2']" in "".join(refused.__notes__)
+    assert "SENT AGAIN" in "".join(refused.__notes__)
+    assert "on_divergence" not in str(refused)
     first = start(tmp_path, changed, on_divergence="fork", accept=["main:2"])
     assert MADE == [("look", "a"), ("pay", 1), ("look", "b"), ("pay", 2)]
     new, old = runtime(tmp_path).store.runs()

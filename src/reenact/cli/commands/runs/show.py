@@ -67,12 +67,14 @@ def show(
 def store_document(recorded: Store, run_id: str, url: str | None, *, values: bool) -> RunDocument:
     """A run of a store. Of one that has not ended it is said who works on it, or what to do."""
     from reenact.record.document import read_document
-    from reenact.store.doctor.runs import look_at_run
+    from reenact.store.doctor.runs import Unsettled, look_at_run
     from reenact.values.clock import SystemClock
 
     interrupted = run_id in recorded.unattended()
     document = read_document(recorded, run_id, values=values)
-    finding = look_at_run(recorded, run_id, SystemClock(), store=url)
+    asked = [step["step_id"] for step in document["steps"] if step["state"] == "PENDING" and step["vote"] is None]
+    sent = [step["step_id"] for step in document["steps"] if step["state"] == "EXECUTING"]
+    finding = look_at_run(recorded, run_id, SystemClock(), store=url, unsettled=Unsettled(asked, sent))
     document["interrupted"] = interrupted
     document["next"] = None if finding is None else ": ".join(part for part in (finding.says, finding.do) if part)
     return document

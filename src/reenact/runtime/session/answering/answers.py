@@ -21,7 +21,7 @@ from reenact.journal.run_fold import RunFold
 from reenact.record.outcomes import Payloads
 from reenact.record.reader import RecordedStep
 from reenact.record.told import next_requests, told_loss
-from reenact.runtime.session.answering import went_on
+from reenact.runtime.session.answering import hints, went_on
 from reenact.runtime.session.answering.calls import Asked, Ended, LaneRecord, RecordedCall, recorded_call
 from reenact.runtime.session.answering.lanes import MAIN, NUMBERED, Lanes, is_under, lane_of
 from reenact.runtime.session.answering.telling import is_as_recorded, listed, on_a_line, shown_call
@@ -201,7 +201,7 @@ class Answers:
             or self._is_same(call, asked)  # in a lane that is called otherwise now
         ]
         if names:
-            raise Diverged(
+            diverged = Diverged(
                 f"{asked.step_id} is new, and {listed(names)} of the record was not asked for before it: it has taken "
                 f"effect, and this program seems not to know. Nothing was sent. {self.advice}",
                 kind="unaccounted_write",
@@ -212,13 +212,15 @@ class Answers:
                 nearest=names[0],
                 unaccounted=tuple(names),
             )
+            diverged.add_note(hints.to_account_for(names))
+            raise diverged
 
     def _another(self, call: RecordedCall, asked: Asked) -> Diverged:
         """What is asked for under the name of a recorded call is another one."""
         recorded, wanted = self._shown_call(call, asked.hints), self._shown(asked)
         nearest = self._nearest(asked)
         if call.skill_id != asked.skill_id:
-            kind, pointer = "another_call", None
+            kind, pointer, hint = "another_call", None, None
             what = f"it was {recorded['skill_id']}, and now it is {wanted['skill_id']}"
         else:
             found = first_difference(recorded["parameters"], wanted["parameters"])
@@ -226,8 +228,9 @@ class Answers:
             version, secret = call.trace.meta("skill_version"), "what is like a secret in its arguments is another one"
             same = asked.version in (None, version)
             what = f"{asked.skill_id}: {found or (secret if same else f'version {version} → {asked.version}')}"
+            hint = None if found is None else hints.about(found.before, found.after)
         also = f"; most like it was {nearest.name}" if nearest is not None and nearest is not call else ""
-        return Diverged(
+        diverged = Diverged(
             f"{call.name} is recorded for something else: {what}{also}"
             + ("" if self.in_test else f". Nothing was sent. {self.advice}"),
             kind=kind,
@@ -239,6 +242,9 @@ class Answers:
             nearest=None if nearest is None else nearest.name,
             unaccounted=tuple(each.name for each in self.unasked_writes()),
         )
+        if hint is not None:
+            diverged.add_note(hint)
+        return diverged
 
     def _nearest(self, asked: Asked) -> RecordedCall | None:
         """The recorded call of the same skill whose arguments are the same, or at least of the same lane."""
@@ -296,7 +302,7 @@ class Answers:
         """At the end of the program: every write that was recorded was asked for again; in a test, every call."""
         left = self.unasked() if self.in_test else self.unasked_writes()
         if left:
-            raise Diverged(
+            diverged = Diverged(
                 f"the program has ended, and did not ask for {self.listed(left)} of the record"
                 + ("" if self.in_test else f", which may have taken effect. {self.advice}"),
                 kind="not_asked",
@@ -305,6 +311,9 @@ class Answers:
                 nearest=left[0].name,
                 unaccounted=tuple(call.name for call in left),
             )
+            if not self.in_test:
+                diverged.add_note(hints.to_account_for([call.name for call in left]))
+            raise diverged
 
     def listed(self, calls: list[RecordedCall]) -> str:
         """Their names; in a test, which makes them again from their code, also what they are."""
@@ -342,10 +351,8 @@ class Answers:
             return kept.popleft() if kept else None
 
 
-ADVICE: Final = (
-    "The session stays open: bring back what it began with and start it again, or let it go on as a new run with "
-    'on_divergence="fork"'
-)
+STAYS_OPEN: Final = "The session stays open: bring back what it began with and start it again"
+ADVICE: Final = f'{STAYS_OPEN}, or let it go on as a new run with on_divergence="fork"'
 ENDED_ADVICE: Final = "The session has ended, and only answers what it recorded: what is new needs another id"
 
 

@@ -26,7 +26,10 @@ def refuse_unaccepted(answers: Answers, accept: Iterable[str], diverged: Diverge
     left = [call.name for call in answers.unasked_writes()]
     unknown = sorted({*left} - {*accept})
     if unknown:
-        diverged.add_note(f"to go on without {', '.join(unknown)}, which may have taken effect, say accept={unknown!r}")
+        diverged.add_note(
+            f"{', '.join(unknown)} may have taken effect, and the new run would not know of it: what the program "
+            f"asks for again is SENT AGAIN, as a new call. Where that does no harm, say accept={unknown!r}"
+        )
         raise diverged
     return left
 

@@ -14,6 +14,7 @@ from reenact.errors import StoreUnavailable
 from reenact.store.doctor.findings import NAMED, Finding, counted
 from reenact.store.encryption import SUFFIX, key_name, read_keys
 from reenact.store.keys.here import VARIABLE, files_beside, given_places
+from reenact.store.location import to_type
 from reenact.store.signing import read_key
 
 MEGABYTE = 1024 * 1024
@@ -126,7 +127,11 @@ def long_log(log: Path) -> Iterator[Finding]:
         )
 
 
-LOST = "put it back from a backup; where there is none, `reenact keys replace --lost` lets its runs go on"
+def lost_advice(database: Path) -> str:
+    replace = to_type(f"sqlite:///{database}", "keys", "replace", "--lost", "--reason", "…")
+    unset = "" if given_places() else ", which is not set, if it lies elsewhere"
+    where = f"name it in {VARIABLE}{unset}, or put it back from a backup"
+    return f"{where}; where there is none, `{replace}` lets its runs go on"
 
 
 def signing(database: Path, keys: Mapping[str, str] | None, lost: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
@@ -135,14 +140,14 @@ def signing(database: Path, keys: Mapping[str, str] | None, lost: Mapping[str, S
     if found.verdict != "ok" or not lost:
         yield found
     if found.verdict != "trouble":
-        yield from (lost_key(kid, runs) for kid, runs in lost.items() if runs or found.verdict == "ok")
+        yield from (lost_key(database, kid, runs) for kid, runs in lost.items() if runs or found.verdict == "ok")
 
 
-def lost_key(kid: str, runs: Sequence[str]) -> Finding:
+def lost_key(database: Path, kid: str, runs: Sequence[str]) -> Finding:
     more = f" and {len(runs) - NAMED} more" if len(runs) > NAMED else ""
     needed = f"{counted(len(runs), 'open run')} began with it: {', '.join(runs[:NAMED])}{more}"
     says = f"{kid} is not here, and {needed if runs else 'it signs for new runs'}"
-    return Finding("key", "warning", says, LOST if not given_places() else f"{LOST}; name it in {VARIABLE}")
+    return Finding("key", "warning", says, lost_advice(database))
 
 
 def given() -> Finding:
@@ -154,27 +159,27 @@ def beside(database: Path, keys: Mapping[str, str] | None) -> Finding:
     there = [file for file in (first, *later) if os.path.lexists(file)]
     if not there and keys:
         says = f"{first} is not there, and this store is signed with {', '.join(sorted(keys))}"
-        return Finding("key", "warning", says, LOST)
+        return Finding("key", "warning", says, lost_advice(database))
     if not there:
         return Finding("key", "ok", f"{first} is not there: the first run makes it")
-    found = [key(file, keys) for file in there]
+    found = [key(file, keys, lost_advice(database)) for file in there]
     return next((one for one in found if one.verdict != "ok"), found[-1])
 
 
-def key(path: Path, keys: Mapping[str, str] | None) -> Finding:
+def key(path: Path, keys: Mapping[str, str] | None, lost: str) -> Finding:
     """A signing key beside the store: readable, whole, its own, and nobody else's to read."""
     quoted = shlex.quote(str(path))
     try:
         found = read_key(path)
     except FileNotFoundError:
-        return Finding("key", "warning", f"{path} went away", LOST)
+        return Finding("key", "warning", f"{path} went away", lost)
     except StoreUnavailable as error:
         if path.is_symlink():
             says = f"{path} is a link to {path.readlink()}, and is not followed"
             return Finding("key", "trouble", says, f"put the file itself there, or name it in {VARIABLE}")
         if "chmod 600" in str(error) or not os.access(path, os.R_OK):
             return Finding("key", "trouble", str(error), f"chmod 600 {quoted}, as the user that runs reenact")
-        return Finding("key", "trouble", str(error), LOST)
+        return Finding("key", "trouble", str(error), lost)
     if keys and found.kid not in keys:
         says = f"{path} is {found.kid}, which this store has never signed with: it may be that of another store"
         return Finding("key", "warning", says, f"put back the key that is {', '.join(sorted(keys))}")

@@ -28,6 +28,7 @@ from reenact.store.keys.history import (
     read_history,
 )
 from reenact.store.keys.notes import sign_note
+from reenact.store.location import to_type
 from reenact.store.naming import part, read_lines
 from reenact.store.owner import owner_is_gone
 from reenact.store.signing import SigningKey, missing_key
@@ -92,11 +93,14 @@ class KeyTable(KeyKeeper):
     def _missing(self, kid: str, other: SigningKey | None) -> KeyUnavailable:
         if other is None or not self.here.given:
             found = "" if other is None else f" (what lies beside the store is {other.kid})"
-            what = f"key {kid}, which signs for {self._writer.path}, is not here{found}: put it back from a backup"
+            unset = "" if self.here.given else f"{VARIABLE} is not set: name the key there if it lies elsewhere, or "
+            where = f"key {kid}, which signs for {self._writer.path}, is not here{found}"
+            what = f"{where}: {unset}put it back from a backup"
         else:
             where = f"{VARIABLE} begins with key {other.kid}, which is not on record in {self._writer.path}"
-            what = f"{where}: `reenact keys rotate` puts it there"
-        return KeyUnavailable(f"{what}; `reenact keys replace --lost` where {kid} is lost", kid=kid)
+            what = f"{where}: `{to_type(f'sqlite:///{self._writer.path}', 'keys', 'rotate')}` puts it there"
+        replace = to_type(f"sqlite:///{self._writer.path}", "keys", "replace", "--lost", "--reason", "…")
+        return KeyUnavailable(f"{what}; `{replace}` where {kid} is lost", kid=kid)
 
     def _begin(self, key: SigningKey) -> None:
         ready(key)
