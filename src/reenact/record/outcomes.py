@@ -40,7 +40,7 @@ def outcome_of(
     `erased` stands for an output that is gone.
     """
     if trace.effect is None:
-        raise DamagedRecord(f"step {trace.step_id}, trace {trace.trace_id}: its effect is not in the journal")
+        raise DamagedRecord(f"trace {trace.trace_id} of step {trace.step_id}: its effect is gone; see `reenact verify`")
     try:
         value = book.get(str(trace.effect.commitment("/outcome")), near=near)
         outcome = msgspec.convert(value, StructuredOutcome)
