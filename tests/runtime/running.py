@@ -11,7 +11,9 @@ from reenact import RunResult, Runtime
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.journal.fold import TraceFold
 from reenact.skills.skill import Skill
+from reenact.store.base import Store
 from reenact.store.checks.verification import verify_run
+from reenact.store.keys.ballots import CancelRequest, signed
 from reenact.store.sqlite.store import SqliteStore
 from tests.crash.harness import folded
 
@@ -51,6 +53,13 @@ class Bench:
         """The evidence verifies; 4 for a run that has not ended."""
         verified = verify_run(self.path, run if isinstance(run, str) else run.run_id)
         assert verified.exit_code == exit_code, (verified.report.first_break, verified.differences)
+
+
+def ask_to_cancel(store: Store, run_id: str) -> None:
+    """As `cancel` does where somebody works on the run."""
+    asked = CancelRequest(reason="enough", ts="2026-01-01T00:00:00.000Z", who="kim")
+    note = signed(store.signing_key, store.store_id, asked, run_id=run_id, trace_id="")
+    store.request_cancel(run_id, note.decode())
 
 
 def plan(*steps: Mapping[str, object], **context: object) -> Document:

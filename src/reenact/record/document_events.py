@@ -9,7 +9,7 @@ from reenact.contracts.records import Event, Vote
 from reenact.record.document_shape import EventDocument, ReplayDocument
 from reenact.record.payloads import StoredPayloads
 from reenact.record.reader import RunReader
-from reenact.store.keys.ballots import waiting_votes
+from reenact.store.keys.ballots import asked_to_cancel, waiting_votes
 
 REPLAY_TRACE: Final = "reenact.replay_trace.v1"
 TELLS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -67,7 +67,18 @@ def vote_documents(reader: RunReader, steps: Mapping[str, str]) -> list[EventDoc
     return [
         *(vote_document(reader.payloads, vote, steps) for vote in votes.values()),
         *unheard(reader, steps, set(votes)),
+        *ignored_cancels(reader),
     ]
+
+
+def ignored_cancels(reader: RunReader) -> list[EventDocument]:
+    """What asks for the end of a run that goes on, and is not believed."""
+    note = None if reader.fold.seal else reader.store.cancel_request(reader.run_id)
+    why = None if note is None else asked_to_cancel(reader.store, reader.run_id, note)
+    if not isinstance(why, str) or reader.fold.record is None:
+        return []
+    ts = reader.fold.record.started_at
+    return [{"type": "cancel_ignored", "ts": ts, "who": None, "trace_id": None, "step_id": None, "reason": why}]
 
 
 def vote_document(payloads: StoredPayloads, vote: Vote, steps: Mapping[str, str]) -> EventDocument:

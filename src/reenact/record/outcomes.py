@@ -17,6 +17,7 @@ from reenact.contracts.outcome import (
     StructuredOutcome,
 )
 from reenact.contracts.records import Attempt
+from reenact.errors import DamagedRecord
 from reenact.journal.fold import TraceFold
 from reenact.policy.cost import cents
 from reenact.policy.taxonomy import is_retryable
@@ -38,7 +39,8 @@ def outcome_of(
 
     `erased` stands for an output that is gone.
     """
-    assert trace.effect is not None
+    if trace.effect is None:
+        raise DamagedRecord(f"trace {trace.trace_id} of step {trace.step_id}: its effect is gone; see `reenact verify`")
     try:
         value = book.get(str(trace.effect.commitment("/outcome")), near=near)
         outcome = msgspec.convert(value, StructuredOutcome)

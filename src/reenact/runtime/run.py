@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import ParamSpec, TypeVar
 
-import msgspec
-
 from reenact.contracts.records import Event
 from reenact.contracts.references import MISSING
-from reenact.errors import ConcurrentExecution, DamagedRecord
+from reenact.errors import ConcurrentExecution
 from reenact.journal.fold import TraceFold
 from reenact.record.trace import load_trace
 from reenact.runtime.call.capability import Mint
 from reenact.runtime.drain import Drain
 from reenact.runtime.effects.source import AttemptResult, EffectSource
 from reenact.runtime.gates.state import Gates
-from reenact.runtime.listeners import Listeners
+from reenact.runtime.listeners import Listeners, Notice
 from reenact.runtime.money import Money
 from reenact.runtime.parked import LargeValue, Parked
 from reenact.runtime.plans.steps import RunPlan
 from reenact.runtime.writing.writer import RunWriter
 from reenact.store.base import Store
+from reenact.store.keys.ballots import CancelRequest, asked_to_cancel
 from reenact.values.clock import Clock
+
+log = logging.getLogger("reenact.runs")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -99,6 +101,8 @@ class Run:
         """Of a run that goes on: what its state was brought back from."""
         self.forbidden: str | None = None
         """Of a run that goes on: why the host's policy of today does not let it call anything."""
+        self._asked: tuple[str | None, CancelRequest | None] = (None, None)
+        """The last note that asked for its end, and what it says where it is believed."""
 
     def hold_forbidden(self) -> None:
         """The policy of today holds for what is still to be called, whatever the run was begun with."""
@@ -122,26 +126,34 @@ class Run:
     # -- cancelling ------------------------------------------------------------------------------------------------
 
     @property
-    def cancel_note(self) -> str | None:
-        """Who asked for this run to be cancelled and why, once a commit has told."""
-        return None if self.journal.lease is None else self.journal.lease.cancel
+    def cancel_note(self) -> CancelRequest | None:
+        """Who asked for this run to be cancelled and why, once a commit has told; None where no key of ours says so."""
+        lease = self.journal.lease
+        return None if lease is None or lease.cancel is None else self._believed(lease.cancel)
+
+    def _believed(self, note: str) -> CancelRequest | None:
+        """Each is looked at once, and told of where it is ignored."""
+        if note != self._asked[0]:
+            found = asked_to_cancel(self.store, self.run_id, note)
+            self._asked = (note, None if isinstance(found, str) else found)
+            if isinstance(found, str):
+                log.warning("run %s: a request to cancel it was ignored: %s", self.run_id, found)
+                message = f"a request to cancel it was ignored: {found}"
+                self.listeners.tell_now(Notice(kind="cancel_ignored", run_id=self.run_id, message=message))
+        return self._asked[1]
 
     def is_cancelled(self) -> bool:
         """Whether somebody asked for this run to be cancelled, by what the store says now."""
         lease = self.journal.lease
-        if lease is not None and lease.cancel is None:
+        if lease is not None and self.cancel_note is None:
             note = self.store.cancel_request(self.run_id)
-            if note is not None:
+            if note != lease.cancel:
                 self.journal.lease = replace(lease, cancel=note)
         return self.cancel_note is not None
 
-    def note_cancel_request(self, note: str) -> None:
+    def note_cancel_request(self, asked: CancelRequest) -> None:
         """Stage what somebody else asked for, as an event of the run."""
-        try:
-            asked = msgspec.json.decode(note, type=dict[str, str])
-        except msgspec.DecodeError:  # whoever put it there, nobody has asked in so many words
-            raise DamagedRecord(f"run {self.run_id}: what asks for its end cannot be read; nothing goes on") from None
-        self.note_cancel(asked.get("reason", ""), asked.get("who"))
+        self.note_cancel(asked.reason, asked.who)
 
     def note_cancel(self, reason: str, who: str | None) -> None:
         """Stage that the run was cancelled, as an event: why, and by whom."""

@@ -58,7 +58,7 @@ class Lease:
     expires_ms: int
     """When it ends unless renewed, as its holder's clock tells the time: what others are told, and nobody goes by."""
     cancel: str | None = None
-    """Somebody asked for the run to be cancelled: who and why, as JSON."""
+    """Somebody asked for the run to be cancelled, as it lies there: `asked_to_cancel` says whether to believe it."""
     kid: str = ""
     """The key that the heads of the run are authenticated with; the store's own where nothing else is said."""
     until: float = 0.0

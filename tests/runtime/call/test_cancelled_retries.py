@@ -13,9 +13,7 @@ from reenact.replay import load_recording
 from reenact.runtime import run as run_module
 from reenact.values.clock import FixedClock, SystemClock
 from tests.replay.recording import mocked
-from tests.runtime.running import Bench, outcome_of, step
-
-NOTE = '{"reason":"enough","who":"kim"}'
+from tests.runtime.running import Bench, ask_to_cancel, outcome_of, step
 
 
 def failing(attempts: list[int]) -> Any:
@@ -35,7 +33,7 @@ class Cancelling(FixedClock):
     async def sleep(self, seconds: float) -> None:
         await super().sleep(seconds)
         if len(self.slept) == 2:
-            self.bench.store.request_cancel(self.bench.store.find_run("last").run_id, NOTE)
+            ask_to_cancel(self.bench.store, self.bench.store.find_run("last").run_id)
 
 
 @pytest.mark.parametrize("backoff_ms", [1, 5_000])
@@ -80,7 +78,7 @@ def test_a_long_back_off_is_not_slept_to_its_end(tmp_path: Path, monkeypatch: py
     class Asking(SystemClock):
         async def sleep(self, seconds: float) -> None:
             asked.append(seconds)
-            bench.store.request_cancel(bench.store.find_run("last").run_id, NOTE)
+            ask_to_cancel(bench.store, bench.store.find_run("last").run_id)
             await super().sleep(seconds)
 
     shaky = failing(attempts)

@@ -17,7 +17,7 @@ from reenact.store.checks.verification import verify_run
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedClock
 from tests.replay.recording import Crash, armed
-from tests.runtime.running import plan, step
+from tests.runtime.running import ask_to_cancel, plan, step
 
 
 class Desk:
@@ -131,7 +131,7 @@ def test_a_key_is_in_doubt_when_its_run_is_cancelled_over_an_open_call(desk: Des
 def test_a_key_is_in_doubt_when_a_cancelled_run_is_recovered_to_its_end(desk: Desk) -> None:
     """Whoever recovers it finds the request, and seals it over the call that is open."""
     first = desk.begin()
-    desk.runtime.store.request_cancel(first, '{"reason":"enough","who":"kim"}')
+    ask_to_cancel(desk.runtime.store, first)
     assert desk.runtime.resume(first).status == "cancelled"
     desk.check(first)
     assert desk.runtime.run(desk.plan).status == "held"
@@ -145,7 +145,7 @@ def test_a_call_that_is_cancelled_before_it_is_sent_leaves_its_key_free(desk: De
     def append(unit: Any, lease: Any, **options: Any) -> Any:
         if unit.reservations:
             run_ids.append(unit.run_id)
-            desk.runtime.store.request_cancel(unit.run_id, '{"reason":"enough","who":"kim"}')
+            ask_to_cancel(desk.runtime.store, unit.run_id)
         return real(unit, lease, **options)
 
     desk.runtime.store.append = append  # type: ignore[method-assign]

@@ -2,7 +2,7 @@
 
 Two kinds. Escapes (`%3C`, `&lt;`, `=3C`, `\\163`, those of JSON, the folds of lines) stand among plain characters: the
 text is read without them, and what is found is traced back to where it came from. Base64, base32, hex and lists of
-bytes are runs of characters (`runs.py`): a run is decoded, wherever in it the secret begins, and goes as a whole. What
+bytes or characters are runs (`runs.py`): a run is decoded, wherever in it the secret begins, and goes as a whole. What
 was decoded may be encoded once more.
 """
 
@@ -19,9 +19,11 @@ from reenact.policy.secrets.runs import (
     BASE64_RUN,
     HEX_RUN,
     NUMBERS_RUN,
+    QUOTED_RUN,
     byte_needles,
     hex_readings,
     number_readings,
+    quoted_readings,
     spellings,
     unpacked,
     word_readings,
@@ -118,7 +120,8 @@ ANY: Final = re.compile("|".join(escape.pattern.pattern for escape in ESCAPES))
 ALL_AT_ONCE: Final = Escape("", ANY, lambda match: READERS[match[0][0]](match))
 ODD: Final = re.compile(
     rb"[%&=:,; \-](?:(?<=[%=])[0-9A-Fa-f]{2}|(?<=&)[#A-Za-z]|(?<=%)[uU]"
-    rb"| ?+(?:[0-9A-FXa-fx]{1,4}+[:,; \-]{1,2}+){4}|(?<=,)(?:\"[^\"\\]{1,4}+\",){4})"
+    rb"| ?+(?:[0-9A-FXa-fx]{1,4}+[:,; \-]{1,2}+){4}|(?<=,)(?:\"[^\"\\]{1,4}+\",){4}"
+    rb"|(?<=[,; ])(?:'[^'\\]{1,4}+'[,; ]{1,17}+){4})"
 )
 """An escape, hex with something between its digits, a list of numbers or of single characters: in canonical JSON."""
 WORDS: Final = bytes(
@@ -221,6 +224,7 @@ class Search:
             (BASE64_RUN, word_readings, 4 / 3),
             (HEX_RUN, hex_readings, 2),
             (NUMBERS_RUN, number_readings, 2),
+            (QUOTED_RUN, quoted_readings, 2),
         ):
             for match in pattern.finditer(text):
                 run = match[0]

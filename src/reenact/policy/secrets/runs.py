@@ -1,4 +1,4 @@
-"""Runs of characters that say bytes: base64, base32, hex, lists of numbers; and what those bytes may be.
+"""Runs of characters that say bytes: base64, base32, hex, lists of numbers or characters; what those may be.
 
 A run may begin before the secret does, and nobody says where, so it is read at every alignment there is.
 """
@@ -32,7 +32,10 @@ HEX_RUN: Final = re.compile(r"[0-9A-Fa-f]{2}(?:[: ,;\-]{0,2}+(?:0[xX]|\\x)?+[0-9
 NO_HEX: Final = re.compile(r"0[xX](?=[0-9A-Fa-f])|\\x|[^0-9A-Fa-f]")
 NUMBERS_RUN: Final = re.compile(r"[0-9]{1,3}+(?:[,; \t]\s{0,16}+[0-9]{1,3}+){5,}+")
 NUMBER: Final = re.compile(r"[0-9]++")
-PATTERNS: Final = (BASE64_RUN, BASE32, HEX_RUN, NO_HEX, NUMBERS_RUN, NUMBER)
+QUOTED: Final = r"[\"'](?:(?:\\u[0-9A-Fa-f]{4}){1,2}+|\\x[0-9A-Fa-f]{2}|\\U[0-9A-Fa-f]{8}|\\?+.)[\"']"
+QUOTED_RUN: Final = re.compile(rf"{QUOTED}(?:[,; \t]\s{{0,16}}+{QUOTED}){{5,}}+")
+QUOTED_ONE: Final = re.compile(QUOTED)
+PATTERNS: Final = (BASE64_RUN, BASE32, HEX_RUN, NO_HEX, NUMBERS_RUN, NUMBER, QUOTED_RUN, QUOTED_ONE)
 
 
 def spellings(text: str) -> set[str]:
@@ -116,6 +119,11 @@ def hex_readings(run: str, _: int) -> Iterator[bytes]:
 def number_readings(run: str, _: int) -> Iterator[bytes]:
     numbers = [int(each) for each in NUMBER.findall(run)]
     yield bytes(each if each < 256 else 0 for each in numbers)
+
+
+def quoted_readings(run: str, _: int) -> Iterator[bytes]:
+    """Its characters side by side, escapes among them: those are read as those of any text are."""
+    yield "".join(each[1:-1] for each in QUOTED_ONE.findall(run)).encode("utf-8", "surrogatepass")
 
 
 def unpacked(data: bytes) -> bytes:

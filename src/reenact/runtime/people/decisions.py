@@ -19,8 +19,8 @@ from reenact.runtime.session import closing
 from reenact.runtime.session.reopening import reopen_session
 from reenact.runtime.writing.redaction import Redactor
 from reenact.store.base import BrokenLease, RunRow
+from reenact.store.keys.ballots import CancelRequest, sign_for
 from reenact.store.owner import until_known
-from reenact.values.canonical import canonicalize
 
 Resolution = Literal["succeeded", "failed", "redispatch"]
 MOST_WAITS = 20
@@ -156,8 +156,12 @@ async def cancel(engine: Engine, run_id: str, *, reason: str, who: str | None = 
         run = reopen_any(engine, row)
     except LockAcquireFailed:
         shown = Redactor(engine.secrets).redact_text(reason)
-        note = canonicalize({"who": whoami(who), "reason": shown}).decode()
-        engine.store.request_cancel(row.run_id, note)
+        asked = CancelRequest(reason=shown, ts=engine.clock.timestamp(), who=whoami(who))
+        record = load_fold(engine.store, row.run_id).fold.record
+        if record is None:
+            raise RunNotFound(f"run {row.run_id} has no run record") from None
+        note = sign_for(engine.store, row.run_id, record.capability_key, "", asked)
+        engine.store.request_cancel(row.run_id, note.decode())
         return False
     async with engine.held(run) as hold:
         hold.leave(row.status)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Event
+from reenact.errors import DamagedRecord
 from reenact.journal.fold import TraceFold
 from reenact.runtime.call import artifacts, begin, doubt, ending, lost
 from reenact.runtime.call.call import Call
@@ -26,10 +27,14 @@ def reopen(run: Run, trace: TraceFold) -> Call:
     row = run.store.trace(trace.trace_id, run_id=run.run_id)
     near = None if row is None else row.commit_n
     assert trace.request is not None
-    parameters = book.get(str(trace.request.proposal.args["$commit"]), near=near)
-    assert isinstance(parameters, dict)
     key = trace.meta("key")
-    caller_key = str(book.get(str(key), near=near)) if key is not None else None
+    try:
+        parameters = book.get(str(trace.request.proposal.args["$commit"]), near=near)
+        caller_key = str(book.get(str(key), near=near)) if key is not None else None
+    except LookupError:  # an open call's values are not erased
+        said = f"run {run.run_id}, step {trace.step_id}: what the open call was asked with is gone"
+        raise DamagedRecord(f"{said}; `reenact verify {run.run_id}`") from None
+    assert isinstance(parameters, dict)
     step = plan.from_trace(trace, parameters, caller_key)
     call = begin.reopen(run, trace, step, near=near)
     if call.gate is None and run.gates.duplicates is not None and trace.state == "PENDING" and is_idempotent(step):

@@ -18,7 +18,7 @@ from reenact.values.struct_types import build
 
 
 class Ballot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A vote, or a word about a call in doubt, as it lies there: what was said of which call, and the signature."""
+    """A vote, a word about a call in doubt or a cancel, as it lies there: what was said of what, and the signature."""
 
     kid: str
     run_id: str
@@ -27,11 +27,20 @@ class Ballot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     signature: str = ""
     """Over the note of this schema about the digest of all the rest, base64url without padding."""
     trace_id: str
+    """Empty for what is said of the whole run."""
 
     def text(self, store_id: str) -> bytes:
         record = msgspec.to_builtins(self)
         del record["signature"]
         return note_text(self.schema, store_id, digest(record))
+
+
+class CancelRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What whoever holds a run is asked for: to end it."""
+
+    reason: str
+    ts: str
+    who: str
 
 
 def signed(key: SigningKey, store_id: str, said: object, *, run_id: str, trace_id: str) -> bytes:
@@ -75,6 +84,18 @@ def waiting_votes(store: WordsKept, run_id: str) -> tuple[dict[str, PendingVote]
     """The votes among them, and what is ignored."""
     said, ignored = waiting_words(store, run_id)
     return {trace: msgspec.convert(word, PendingVote) for trace, word in said.items() if "decision" in word}, ignored
+
+
+def asked_to_cancel(store: WordsKept, run_id: str, note: str) -> CancelRequest | str:
+    """What a note that lies there asks for; or why it is ignored."""
+    ballot = read(note.encode("utf-8", "surrogatepass"))
+    if isinstance(ballot, str):
+        return ballot
+    problem = why_not(ballot, store, run_id, "")
+    try:
+        return problem or msgspec.convert(ballot.said, CancelRequest)
+    except msgspec.ValidationError:
+        return "it does not ask for that"
 
 
 def read(body: bytes) -> Ballot | str:
