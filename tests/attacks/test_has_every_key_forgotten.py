@@ -44,7 +44,7 @@ ATTACKS = {
     "another, and no notes": "UPDATE key_secret SET secret = randomblob(32); DELETE FROM notes",
     "another, and no rows": "UPDATE key_secret SET secret = randomblob(32); DELETE FROM idempotency",
     "none, and no rows": "DELETE FROM key_secret; DELETE FROM idempotency",
-    "another, of before": "UPDATE key_secret SET secret = randomblob(32); UPDATE idempotency SET request_digest = NULL",
+    "another, of before": "UPDATE key_secret SET secret = randomblob(32); UPDATE idempotency SET trace_id = ''",
 }
 
 

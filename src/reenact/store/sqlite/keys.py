@@ -95,10 +95,10 @@ class KeyRows:
         """Whether the first row is of before secrets were bound; NotAuthentic where it is bound to another one."""
         if not is_linked(ask):
             return False  # then nothing is found under any key
-        bound = self.find(ask, FIRST)[0].request_digest
-        if bound is not None and bound != sha256(secret).hexdigest():
+        bound = self.find(ask, FIRST)[0].trace_id
+        if bound and bound != sha256(secret).hexdigest():
             raise another_secret("is not the one that was made with it" if secret else "is gone")
-        return bound is None
+        return not bound
 
     def _check(self, row: KeyRow) -> None:
         mac = row.mac
@@ -167,7 +167,7 @@ class KeyRows:
         if found is None:
             raise another_secret("is gone")
         first, _ = self.find(db.execute, FIRST)
-        self._write(db, first._replace(request_digest=sha256(found[0]).hexdigest()))
+        self._write(db, first._replace(trace_id=sha256(found[0]).hexdigest()))
 
     def forget_request(self, db: sqlite3.Connection, place: Place) -> None:
         """Its digest goes with the erasure of its call."""
