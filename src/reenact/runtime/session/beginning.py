@@ -70,7 +70,7 @@ def begin_session(engine: Engine, wanted: Wanted) -> tuple[Run | Ended, Answers 
         return resumed(engine, wanted, wanted.resume)
     if wanted.id is None:
         return opened(engine, wanted), None
-    row = engine.store.find_session(wanted.agent_id, wanted.id)
+    row = engine.store.open_session(wanted.agent_id, wanted.id)
     if row is None:
         run = opened(engine, wanted)
         return run, Answers(run.journal.book.redactor)

@@ -118,10 +118,13 @@ class Appender:
                 run.started_at, run.dedupe_key, owner, expires, run.session,
             ),
         )  # fmt: skip
-        assert db.lastrowid is not None
+        run_no = db.lastrowid
+        assert run_no is not None
+        if run.session is not None:
+            self._key_rows.hold_session(db, run.agent_id, run.session, run_no, unit.run_id, run.parent_run)
         kid = self._key(NO_LEASE).kid
         until = self._clock.monotonic() + LEASE_MS / 1000
-        return db.lastrowid, Lease(unit.run_id, owner, 1, expires, kid=kid, until=until)
+        return run_no, Lease(unit.run_id, owner, 1, expires, kid=kid, until=until)
 
     def _check_fence(self, db: sqlite3.Cursor, unit: Unit, lease: Lease) -> tuple[int, Lease]:
         """(number of the run, lease). Nothing is written for it: a commit costs the pages of its own rows."""

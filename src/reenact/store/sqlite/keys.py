@@ -1,6 +1,7 @@
 """Idempotency keys that callers gave: reserved in the transaction of the call, and never forgotten unnoticed.
 
 A row is authenticated, and names the one after it: that there is none for a key is told by the row before its place.
+The id of a session has a row too, which names its newest run; the first row has the digest of what keys are made with.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import hmac
 import sqlite3
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from hashlib import sha256
 from typing import NamedTuple, cast, get_args
 
 from reenact.errors import DamagedRecord, KeyTaken, KeyUnavailable, NotAuthentic
@@ -20,6 +23,11 @@ Place = tuple[str, str, str]
 """(server, tool, key)"""
 FIRST: Place = ("", "", "")
 LAST = ""
+SESSION = ("reenact", "session")
+SESSIONS = (
+    "SELECT CAST(agent_id AS BLOB), CAST(session AS BLOB), max(run_no), run_id FROM runs "
+    "WHERE typeof(agent_id) = 'text' AND typeof(session) = 'text' GROUP BY agent_id, session"
+)
 STATES = get_args(KeyState)
 COLUMNS = "server, tool, key, request_digest, agent_id, trace_id, run_no, state, next, mac"
 NEAREST = (
@@ -78,6 +86,20 @@ class KeyRows:
             return KeyRecord(*row[:6], run_id=str(run_id), state=cast("KeyState", row.state))
         raise DamagedRecord(f"run {row.run_no}, which used an idempotency key, is not there; {TELLS_MORE}")
 
+    def session_run(self, ask: Ask, agent_id: str, session: str) -> str | None:
+        """The newest run of the session of this id; None where nobody has begun one."""
+        row, is_there = self.find(ask, session_place(agent_id, session))
+        return row.trace_id if is_there else None
+
+    def check_secret(self, ask: Ask, secret: bytes) -> bool:
+        """Whether the first row is of before secrets were bound; NotAuthentic where it is bound to another one."""
+        if not is_linked(ask):
+            return False  # then nothing is found under any key
+        bound = self.find(ask, FIRST)[0].trace_id
+        if bound and bound != sha256(secret).hexdigest():
+            raise another_secret("is not the one that was made with it" if secret else "is gone")
+        return not bound
+
     def _check(self, row: KeyRow) -> None:
         mac = row.mac
         if not isinstance(mac, bytes) or len(mac) != MAC_BYTES:
@@ -121,6 +143,32 @@ class KeyRows:
         if is_there and row.trace_id == done.trace_id:
             self._write(db, row._replace(state=done.state))
 
+    def hold_session(
+        self, db: sqlite3.Cursor | sqlite3.Connection, agent_id: str, session: str, run_no: int, run_id: str,
+        parent_run: str | None,
+    ) -> None:  # fmt: skip
+        """The id is this run's from here on: nobody had it, or the run that it continues."""
+        place = session_place(agent_id, session)
+        row, is_there = self.find(db.execute, place)
+        if not is_there:
+            self._write(db, row._replace(next=name(place)))
+        elif row.trace_id != parent_run:
+            raise another_session(agent_id, session)
+        self._write(db, KeyRow(*place, None, agent_id, run_id, run_no, "completed", row.next))
+
+    def bind(self, db: sqlite3.Connection) -> None:
+        """The secret of the store and the ids of its sessions, as they are found, where no row has them yet."""
+        for agent, session, run_no, run_id in db.execute(SESSIONS).fetchall():
+            with suppress(UnicodeDecodeError):  # nobody can ask for it
+                own = (agent.decode(), session.decode())
+                if self.session_run(db.execute, *own) is None:
+                    self.hold_session(db, *own, run_no, run_id, None)
+        found = db.execute("SELECT secret FROM key_secret WHERE typeof(secret) = 'blob'").fetchone()
+        if found is None:
+            raise another_secret("is gone")
+        first, _ = self.find(db.execute, FIRST)
+        self._write(db, first._replace(trace_id=sha256(found[0]).hexdigest()))
+
     def forget_request(self, db: sqlite3.Connection, place: Place) -> None:
         """Its digest goes with the erasure of its call."""
         row, is_there = self.find(db.execute, place)
@@ -134,11 +182,13 @@ class KeyRows:
 
     def link_all(self, db: sqlite3.Connection, key: SigningKey) -> None:
         """Vouch for what there is, as it is found, in the transaction that the caller has begun."""
+        db.execute("DELETE FROM idempotency WHERE server = ? AND tool = ?", SESSION)
         rows = [KeyRow(*row) for row in db.execute(f"SELECT {COLUMNS} FROM idempotency ORDER BY 1, 2, 3")]
         rows = [KeyRow(*FIRST, None, "", "", 0, "released"), *(row for row in rows if row.place != FIRST)]
         for row, following in zip(rows, [*(name(row.place) for row in rows[1:]), LAST], strict=True):
             linked = row._replace(next=following)
             write_row(db, linked._replace(mac=self._mac(key, linked)))
+        self.bind(db)
 
     def vouch_again(self, db: sqlite3.Connection, key: SigningKey) -> None:
         """Another key signs for the store from here on; what the one before it did not vouch for, this does not."""
@@ -157,6 +207,25 @@ def write_row(db: sqlite3.Cursor | sqlite3.Connection, row: KeyRow) -> None:
 def name(place: Place) -> str:
     """As `next` has it; in the order of the places."""
     return "\n".join(place)
+
+
+def session_place(agent_id: str, session: str) -> Place:
+    return *SESSION, sha256(encode([agent_id, session])).hexdigest()
+
+
+def another_session(agent_id: str, session: str) -> NotAuthentic:
+    return NotAuthentic(
+        f"nothing is begun: the run of session {session!r} of agent {agent_id} is not the one that was written; "
+        "`reenact verify RUN` tells more. Put the store back from a backup, or say with `reenact keys vouch` that what "
+        "is there is right"
+    )
+
+
+def another_secret(what: str) -> NotAuthentic:
+    return NotAuthentic(
+        f"nothing is sent: the secret of this store, which idempotency keys are made with, {what}; put the store back "
+        "from a backup. `reenact keys vouch` takes it as it is: then no key that was used is known any more"
+    )
 
 
 def is_linked(ask: Ask) -> bool:

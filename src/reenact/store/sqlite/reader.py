@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Collection, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -28,7 +29,7 @@ from reenact.store.sqlite import leases, money, votes
 from reenact.store.sqlite.connection import Connection, Reads
 from reenact.store.sqlite.evidence.evidence import NAMED, SqliteEvidence, copy_of, open_evidence
 from reenact.store.sqlite.key_values import KeyValues
-from reenact.store.sqlite.keys import KeyRows
+from reenact.store.sqlite.keys import KeyRows, another_session, is_linked
 from reenact.store.sqlite.pool import Readers
 from reenact.store.sqlite.read_only import open_to_read, unkept_steps
 from reenact.store.sqlite.signed import heads
@@ -79,38 +80,50 @@ class SqliteReader:
     # -- identity and keys -----------------------------------------------------------------------------------------
 
     def _identify(self) -> tuple[str, bytes]:
-        """(id, key secret) of the store; of one that is only read there may be no secret yet."""
+        """(id, key secret) of the store; of one that is only read there may be no secret yet, of a changed one none."""
         rows = self._writer.query(IDENTITY)
         if rows[0][0] is None or (rows[0][1] is None and not self._to_read):
             with self._writer.transaction() as db:
                 db.execute("INSERT OR IGNORE INTO store VALUES ('store_id', ?)", (self.clock.uuid7(),))
-                if db.execute("SELECT 1 FROM key_secret").fetchone() is None:  # nobody else was faster
-                    db.execute("INSERT INTO key_secret VALUES (1, ?)", (self.clock.random_bytes(32),))
+                if not is_linked(db.execute):  # else there was one
+                    self._make_secret(db)
             rows = self._writer.query(IDENTITY)
         store_id, secret = rows[0]
         return str(store_id), secret or b""
+
+    def _make_secret(self, db: sqlite3.Connection) -> None:
+        if db.execute("SELECT 1 FROM key_secret").fetchone() is None:  # nobody else was faster
+            db.execute("INSERT INTO key_secret VALUES (1, ?)", (self.clock.random_bytes(32),))
 
     @property
     def signing_key(self) -> SigningKey:
         """The key that signs for new runs; KeyUnavailable where it is not here."""
         if self._key is None:
             key = self.key_table.own_key()
-            self._key = key
             if not self._to_read:
-                self._strict_from = heads.marked(
-                    self._writer, self.store_id, key, self.key_table, self.evidence, self.clock
-                )
+                self._mark(key)
+                if self.key_rows.check_secret(self._writer.query, self.key_secret):
+                    with self._writer.transaction() as db:
+                        KeyRows(self.store_id, lambda: key, self.key_of).bind(db)
+            self._key = key
         return self._key
+
+    def _mark(self, key: SigningKey, *, vouches: bool = False) -> None:
+        self._strict_from = heads.marked(
+            self._writer, self.store_id, key, self.key_table, self.evidence, self.clock, vouches=vouches
+        )
 
     def vouch(self) -> int:
         """A person says that what is there is of before, or is right: how many commits nobody vouches for any more.
 
-        Runs that verify as a whole get the MACs that are missing, and idempotency keys are taken as they are found.
+        Runs that verify as a whole get the MACs that are missing; idempotency keys, what they are made with and the ids
+        of sessions are taken as they are found.
         """
-        key = self.signing_key
-        self._strict_from = heads.marked(
-            self._writer, self.store_id, key, self.key_table, self.evidence, self.clock, vouches=True
-        )
+        key = self.key_table.own_key()
+        with self._writer.transaction() as db:
+            self._make_secret(db)
+        self._mark(key, vouches=True)
+        self.store_id, self.key_secret = self._identify()
         ((left,),) = self._writer.query("SELECT count(*) FROM commits WHERE mac IS NULL")
         return int(left)
 
@@ -219,6 +232,22 @@ class SqliteReader:
             (session, agent_id),
         )
         return RunRow(*rows[0]) if rows else None
+
+    def open_session(self, agent_id: str, session: str) -> RunRow | None:
+        """As `find_session`, for whoever goes on with it; NotAuthentic where that is not the run that has the id."""
+        assert self.signing_key.kid  # by then those of before are vouched for
+        row, run_id = self._session(agent_id, session)
+        if run_id != (row and row.run_id):
+            with self._writer.transaction():  # nobody has begun it, or gone on with it, between the one and the other
+                row, run_id = self._session(agent_id, session)
+            if run_id != (row and row.run_id):
+                raise another_session(agent_id, session)
+        return row
+
+    def _session(self, agent_id: str, session: str) -> tuple[RunRow | None, str | None]:
+        """(as its row has it, the run that a key of ours vouches for)"""
+        found = self.find_session(agent_id, session)
+        return found, self.key_rows.session_run(self._reader().query, agent_id, session)
 
     def runs(self, *, status: tuple[RunStatus, ...] | None = None, limit: int | None = None) -> list[RunRow]:
         where = f"WHERE status IN ({', '.join('?' * len(status))})" if status else ""
