@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from reenact import Registry, Runtime, SkillContext, skill
 from reenact.contracts.outcome import StructuredOutcome
-from reenact.errors import ConcurrentExecution, WaitingForPerson
+from reenact.errors import ConcurrentExecution, LockAcquireFailed, WaitingForPerson
 from reenact.record.reader import RunReader
 from reenact.replay import load_recording
 from reenact.runtime.people import decisions as people
@@ -174,6 +175,14 @@ def test_a_read_back_that_cannot_tell_is_for_a_person(bank: Bank) -> None:
     assert bank.paid["asks"] == 1
 
 
+def take_over(other: Runtime, run_id: str, bank: Bank) -> None:
+    """Once it was watched for long enough without a sign of life, and given back at once."""
+    with suppress(LockAcquireFailed):
+        other.store.acquire(run_id, "another")
+    bank.clock.advance(60)
+    other.store.release(other.store.acquire(run_id, "another"), "pending")
+
+
 def test_what_a_fenced_off_executor_left_is_used_when_its_session_goes_on(tmp_path: Path) -> None:
     """The call was in flight when another took the lease: its result lies in `late_effects`."""
     bank = Bank(tmp_path)
@@ -182,8 +191,7 @@ def test_what_a_fenced_off_executor_left_is_used_when_its_session_goes_on(tmp_pa
     @skill("slow", version="1.0.0", tool_class="write")
     async def slow(ctx: SkillContext, n: int) -> str:
         bank.paid["slow"] += 1
-        bank.clock.advance(60)
-        other.store.release(other.store.acquire(ctx.run_id, "another"), "pending")
+        take_over(other, ctx.run_id, bank)
         return f"paid {n}, late"
 
     bank.runtime.registry.register(slow)
@@ -221,8 +229,7 @@ def test_a_late_failure_that_would_be_tried_again_ends_the_call_and_nothing_is_s
     @skill("shaky", version="1.0.0", tool_class="read", retry={"max_retries": 3, "backoff_base_ms": 0})
     async def shaky(ctx: SkillContext, n: int) -> str:
         bank.paid["shaky"] += 1
-        bank.clock.advance(60)
-        other.store.release(other.store.acquire(ctx.run_id, "another"), "pending")
+        take_over(other, ctx.run_id, bank)
         raise ConnectionResetError("gone")
 
     bank.runtime.registry.register(shaky)
