@@ -184,6 +184,7 @@ USED: dict[str, dict[str, str]] = {
     "runtime/host_policy.py": {"line_of": "match"},
     "runtime/plans/plan_secrets.py": {"PLAIN_KEY": "match"},
     "runtime/session/answering/lanes.py": {"NAME": "match", "NUMBERED": "match", "REPEATED": "match"},
+    "runtime/session/answering/hints.py": {"TIME": "sub", "UUID": "sub"},
     "runtime/session/arguments.py": {"POINTER": "match"},
     "runtime/session/messages.py": {"NOT_IN_A_NAME": "sub"},
     "skills/declare.py": {"_CODE": "fullmatch", "_EFFECT": "fullmatch"},
