@@ -67,10 +67,12 @@ def secret_mistakes(value: object, where: str = "") -> Iterator[str]:
             yield from (f"{where}: {mistake}" for mistake in mistakes_in_secret(value))
             return
         for key, item in value.items():
-            yield from secret_mistakes(item, f"{where}.{key}")
+            if type(item) not in SCALARS:
+                yield from secret_mistakes(item, f"{where}.{key}")
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from secret_mistakes(item, f"{where}[{index}]")
+            if type(item) not in SCALARS:
+                yield from secret_mistakes(item, f"{where}[{index}]")
 
 
 def mistakes_in_secret(value: Mapping[str, object]) -> Iterator[str]:

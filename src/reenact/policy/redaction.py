@@ -65,7 +65,7 @@ class SecretRules:
         parts = frozenset(part for secret in known for part in parts_of(secret))
         self._whole = parts | {secret for secret in known if len(secret) >= SHORTEST_WHOLE}
         written = {spelling for part in parts for spelling in spellings(part)}
-        known_bytes = {text_bytes(text) for text in (*self._whole, *(form for text in written for form in forms(text)))}
+        known_bytes = {text_bytes(text) for text in self._whole | {form for text in written for form in forms(text)}}
         self._known_bytes = tuple(form for form in sorted(known_bytes) if not is_marked(form))
         """What a quick look has to look for; all else is marked."""
         self._needles = Needles(parts) if parts else None

@@ -175,8 +175,6 @@ def refuse_agent(agent_id: str, ceiling: Ceiling) -> None:
 
 def refuse_secret_names(plan: Plan, ceiling: Ceiling, secrets: Secrets) -> None:
     """A secret is named in so many words: nothing that a tool says becomes the name of one."""
-    if b'"$secret"' not in msgspec.json.encode([step.parameters for step in plan.steps]):
-        return  # as most: they need not be walked through one by one
     for index, step in enumerate(plan.steps):
         for mistake in secret_mistakes(step.parameters, f"$.steps[{index}].parameters"):
             where, _, why = mistake.partition(": ")

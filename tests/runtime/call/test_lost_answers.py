@@ -444,7 +444,7 @@ def test_one_effect_however_often_four_processes_give_up_on_it(tmp_path: Path, b
                     time.sleep(0.01)
 
     assert side_by_side(repeat) == [0] * PROCESSES
-    assert len(bank.paid) == 1
+    assert len(bank.paid) <= 1, "none where the first start gave up before it was sent"
     bench = Bench(tmp_path, *SKILLS)
     (row,) = bench.store.runs()
     bench.check(row.run_id, exit_code=4 if row.status == "held" else 0)

@@ -144,9 +144,10 @@ class Needles:
         written = {spelling for text in texts for spelling in spellings(text)}
         self._texts = tuple(sorted(written | {text.replace(" ", "+") for text in written}, key=len, reverse=True))
         """As they are: in a text, and in one that a single kind of escape was taken out of."""
-        self._read = tuple({read for text in self._texts for read in readings(text)}.difference(self._texts))
+        read = {read for text in self._texts for read in readings(text)}
+        self._read = tuple(sorted(read.difference(self._texts)))
         """As they look in a text that all escapes were taken out of."""
-        self._bytes = tuple({data for text in texts for data in byte_needles(text)})
+        self._bytes = tuple(sorted({data for text in texts for data in byte_needles(text)}))
         self._shortest = min(map(len, self._bytes), default=0)
 
     def spans(self, text: str) -> list[Span]:

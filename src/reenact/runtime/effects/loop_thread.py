@@ -290,6 +290,6 @@ os.register_at_fork(after_in_child=LOOPS.clear)
 
 def end_abandoned() -> None:
     """What nobody is in any more is given back before something new is begun, which may want the same."""
-    for other in tuple(LOOPS):
+    for other in tuple(LOOPS):  # reenact: ignore[RN206] all of them are ended, in whatever order
         if other.is_abandoned:
             other.wait_for_end(GRACE_S)
