@@ -196,7 +196,7 @@ def check(stage: Stage, snapshots: dict[tuple[int, int], bytes], tally: Tally) -
 
 
 def check_nothing_is_lost(stage: Stage, store: SqliteStore, snapshots: dict[tuple[int, int], bytes]) -> None:
-    rows = store._reader().query("SELECT id, digest FROM commits")
+    rows = store._reader().query("SELECT id, digest AS head FROM commits")
     kept = {divmod(row_id, 1 << 24): digest for row_id, digest in rows}
     lost = {place for place, digest in snapshots.items() if kept.get(place) != digest}
     assert not lost, f"commits that were durable are gone or changed: {sorted(lost)}"
