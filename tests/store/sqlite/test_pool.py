@@ -211,7 +211,7 @@ def test_sessions_that_stay_open_meet_the_limit_with_a_clear_word_and_can_be_clo
             assert session.call("echo", {"text": "a"}).ok
         assert {row.status for row in runtime.store.runs()} == {"completed"}
 
-    with_few_descriptors(45 + len(list(Path("/proc/self/fd").iterdir())), act)  # besides those that the test's process has
+    with_few_descriptors(45 + len(list(Path("/proc/self/fd").iterdir())), act)
 
 
 @pytest.mark.parametrize("mode", ["DELETE", "TRUNCATE", "PERSIST", "MEMORY", "OFF"])
