@@ -26,7 +26,7 @@ from reenact.values.canonical import parse_json
 from reenact.values.envelope import LARGEST_RESULT
 from tests.attacks.limited import measured
 
-QUICK_S = 2.0
+QUICK_S = 4.0
 DIGITS = ("²", "٣", "1" * 5000)
 
 

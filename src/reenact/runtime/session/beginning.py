@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from reenact.contracts.records import ENDED, Event
-from reenact.errors import EvidenceError, RunNotFound, UsageError
+from reenact.errors import EvidenceError, RunEnded, RunNotFound, UsageError
 from reenact.record.bundle import load_bundle
 from reenact.record.recording import verify_recording
 from reenact.record.state import refuse_unsealed
@@ -78,7 +78,10 @@ def begin_session(engine: Engine, wanted: Wanted) -> tuple[Run | Ended, Answers 
     if row.status in ENDED:
         refuse_unsealed(engine.store, row)
         return only_answered(engine, row)
-    return reopen_to_answer(engine, row.run_id)
+    try:
+        return reopen_to_answer(engine, row.run_id)
+    except RunEnded:  # by somebody who was faster, since it was looked up
+        return only_answered(engine, engine.store.find_run(row.run_id))
 
 
 def opened(engine: Engine, wanted: Wanted) -> Run:
