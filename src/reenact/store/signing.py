@@ -51,6 +51,13 @@ class BegunMac:
         self.inner = sha256(bytes(byte ^ 0x36 for byte in whole))
         self.outer = sha256(bytes(byte ^ 0x5C for byte in whole))
 
+    def then(self, text: bytes) -> BegunMac:
+        """The same, gone on with what several texts begin with."""
+        begun = BegunMac(b"")
+        begun.inner, begun.outer = self.inner.copy(), self.outer.copy()
+        begun.inner.update(text)
+        return begun
+
     def of(self, text: bytes) -> bytes:
         inner, outer = self.inner.copy(), self.outer.copy()
         inner.update(text)

@@ -27,11 +27,11 @@ def begin(run: Run, step: PlannedStep) -> Call:
     book = run.journal.book
     call = Call(run, step, step.parameters, run.source.is_live(step), gate=run.gates.duplicates)
     content, call.plain = book.content_of(call.parameters, step.redact_hints)
-    if ENCRYPTED in content:  # in a plan that a session left: opened here, and encrypted as before where it is written
+    if content.find(ENCRYPTED) >= 0:  # a session left this plan: opened here, encrypted again where it is written
         opened = book.redactor.decrypt(call.parameters, passed_on=True)
         assert isinstance(opened, dict)
         call.parameters = opened
-    if not run.plan.literal and (not call.plain or b"{{" in content) and has_references(call.parameters):
+    if not run.plan.literal and (not call.plain or content.find(b"{{") >= 0) and has_references(call.parameters):
         resolve_references(call)
         content, call.plain = book.content_of(call.parameters, step.redact_hints)
     if not call.plain:

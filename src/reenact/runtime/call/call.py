@@ -40,7 +40,7 @@ class Call(Struct, eq=False):
     """That of the call's own turn: the run may have come to the next one before the call ends."""
     claim: Claim | None = None
     tariff: Tariff | None = None
-    approved: tuple[object, ...] | str | None = None
+    approved: Struct | str | None = None
     """What its approval is bound to: as it was minted here, or the digest in one that was read and verified."""
 
     @property

@@ -44,9 +44,18 @@ class Claims(Struct, frozen=True, kw_only=True):
     trace_id: str
 
 
-Bindings = tuple[object, ...]
-"""All that an approval holds for, in the order of `BOUND`."""
-BOUND = ("agent", "approver", "arguments", "definition", "mode", "plan", "request", "run", "vote")
+class Bindings(Struct):
+    """All that an approval holds for."""
+
+    agent: str
+    approver: str
+    arguments: object
+    definition: object
+    mode: str
+    plan: str | None
+    request: object
+    run: str
+    vote: object
 
 
 def bindings(call: Call, approver: str, vote: object) -> Bindings:
@@ -58,7 +67,7 @@ def bindings(call: Call, approver: str, vote: object) -> Bindings:
     meta = request.meta
     assert isinstance(meta, dict)
     definition = meta.get("definition_digest")
-    return (
+    return Bindings(
         run.plan.agent_id, approver, request.proposal.args["$commit"], definition,
         record.mode, record.plan_hash, request.digest, run.run_id, vote,
     )  # fmt: skip
@@ -66,7 +75,7 @@ def bindings(call: Call, approver: str, vote: object) -> Bindings:
 
 def bound(bindings: Bindings) -> str:
     """The digest of them, which stands in the capability."""
-    return sha256(encode(dict(zip(BOUND, bindings, strict=True)))).hexdigest()[:32]
+    return sha256(encode(bindings)).hexdigest()[:32]
 
 
 def check(call: Call) -> None:
@@ -81,7 +90,7 @@ def check(call: Call) -> None:
     if decided is None or decided.decision != "APPROVE":
         raise refused(call.run.run_id, trace, "nobody has approved it")
     now = bindings(call, approver_of(decided.rationale), vote_in(decided.meta))
-    if approved and approved != (now if isinstance(approved, tuple) else bound(now)):
+    if approved and approved != (now if isinstance(approved, Bindings) else bound(now)):
         what = "run, plan, request, arguments, vote, approver, agent, skill definition or mode"
         raise refused(call.run.run_id, trace, f"its approval is for another {what}")
 

@@ -26,7 +26,7 @@ def refuse_secrets(
     each = RulesBySkill(secrets.known_values, tuple(plan.context.secret_fields), registry)
     for index, step in enumerate(plan.steps):
         rules, content = each.at(step), canonicalize(step.parameters)
-        if b'"$secret"' in content:
+        if content.find(b'"$secret"') >= 0:
             for mistake in secret_mistakes(step.parameters, f"$.steps[{index}].parameters"):
                 raise PlanError(f"{source}: {mistake}")
         if looks_plain(step.parameters, content, rules):
@@ -77,7 +77,7 @@ class RulesBySkill:
 
 def looks_plain(value: object, content: bytes, rules: SecretRules) -> bool:
     """Nothing in the value can be a secret, the mark of one, or a reference to another step."""
-    return rules.passes(value, content) and MARK not in content and b"{{" not in content
+    return rules.passes(value, content) and content.find(MARK) < 0 and content.find(b"{{") < 0
 
 
 def around_parameters(plan: Plan, document: dict[str, object]) -> dict[str, object]:

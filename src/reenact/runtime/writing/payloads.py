@@ -60,7 +60,7 @@ class PayloadBook:
         LargeValue where they are to be searched off the loop.
         """
         content, clean = self.redactor.content(parameters, hints, ask=True)
-        return content, clean and b'"$' not in content and MARK not in content
+        return content, clean and content.find(b'"$') < 0 and content.find(MARK) < 0
 
     def put_content(self, content: bytes) -> tuple[str, int]:
         """As `put`, for what is redacted and canonical already."""

@@ -17,7 +17,7 @@ from reenact.store.base import INDEXED_CONTENT, LEASE_MS, PAYLOAD_BITS, Appended
 from reenact.store.compression import RAW, SMALL
 from reenact.store.deltas import DeltaBases, Row
 from reenact.store.keys.notes import sign_note
-from reenact.store.signing import KeyOf, SigningKey, frontier_mac, missing_key
+from reenact.store.signing import BegunMac, KeyOf, SigningKey, frontier_mac, missing_key
 from reenact.store.sqlite import money, votes
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.keys import KeyRows
@@ -34,7 +34,7 @@ SHARE = (
     "WHERE id >= ? AND id < ? AND commitment = ?"
 )
 
-NO_LEASE = Lease("", "", 0, 0)
+MOST_BEGUN = 1000
 
 
 class Appender:
@@ -48,7 +48,8 @@ class Appender:
         self._store_id = store_id
         self._own_key = own_key
         self._key_of = key_of
-        self._keys: dict[str, SigningKey] = {}
+        self._begun: dict[tuple[str, str], tuple[SigningKey, BegunMac]] = {}
+        """For the runs of late: what the MACs of all their heads begin with."""
         self._bases = DeltaBases()
         self._key_rows = KeyRows(store_id, own_key, key_of)
 
@@ -65,10 +66,10 @@ class Appender:
         if seal is not None and seal.seal_digest is UNSET:
             seal = chain.seal_behind(body, seal, last_seal(db))
             body += chain.seal_line(seal)
-        commit_id, digest, key = run_no << 24 | unit.n, sha256(body), self._key(lease)
+        commit_id, digest, (key, begun) = run_no << 24 | unit.n, sha256(body), self._begin_mac(lease)
         head, packed = digest.hexdigest(), self._connection.codec.pack_body(body)
-        inner, outer = key.mac.inner.copy(), key.mac.outer.copy()  # as `head_mac` does
-        inner.update(encode(["reenact.head.v1", self._store_id, unit.run_id, unit.n, head]))
+        inner, outer = begun.inner.copy(), begun.outer.copy()
+        inner.update(f',{unit.n},"{head}"]'.encode())
         outer.update(inner.digest())
         mac = key.kid_bytes + outer.digest()
         db.execute("INSERT INTO commits VALUES (?, ?, ?, ?)", (commit_id, packed, digest.digest(), mac))
@@ -88,15 +89,18 @@ class Appender:
             key_history.sign_erasures(db, key, self._store_id, seal)
         return Appended(lease, head, seal)
 
-    def _key(self, lease: Lease) -> SigningKey:
-        """The key that the run goes on with."""
-        key = self._keys.get(lease.kid)
-        if key is None:
-            key = self._own_key() if not lease.kid else self._key_of(lease.kid)
+    def _begin_mac(self, lease: Lease) -> tuple[SigningKey, BegunMac]:
+        """The key that the run goes on with, and what it begins the MAC of a head with: as `head_mac` does."""
+        found = self._begun.get((lease.run_id, lease.kid))
+        if found is None:
+            key = self._key_of(lease.kid) if lease.kid else self._own_key()
             if key is None:
                 raise missing_key(lease.run_id, lease.kid)
-            self._keys[lease.kid] = key
-        return key
+            if len(self._begun) >= MOST_BEGUN:
+                self._begun.clear()
+            begun = key.mac.then(encode(["reenact.head.v1", self._store_id, lease.run_id])[:-1])
+            found = self._begun[lease.run_id, lease.kid] = key, begun
+        return found
 
     def _insert_run(self, db: sqlite3.Cursor, unit: Unit, owner: str) -> tuple[int, Lease]:
         """(number of the run, its first lease)"""
@@ -122,13 +126,15 @@ class Appender:
         assert run_no is not None
         if run.session is not None:
             self._key_rows.hold_session(db, run.agent_id, run.session, run_no, unit.run_id, run.parent_run)
-        kid = self._key(NO_LEASE).kid
+        kid = self._own_key().kid
         until = self._clock.monotonic() + LEASE_MS / 1000
         return run_no, Lease(unit.run_id, owner, 1, expires, kid=kid, until=until)
 
     def _check_fence(self, db: sqlite3.Cursor, unit: Unit, lease: Lease) -> tuple[int, Lease]:
         """(number of the run, lease). Nothing is written for it: a commit costs the pages of its own rows."""
-        row = db.execute(FENCE, (unit.run_id,)).fetchone()
+        row = self._connection.unchecked.execute(FENCE, (unit.run_id,)).fetchone()
+        if row is None or row[1] != lease.token or row[3] != unit.n - 1 or row[2] is not None:
+            row = db.execute(FENCE, (unit.run_id,)).fetchone()
         if row is None or row[1] != lease.token or row[3] != unit.n - 1:
             raise ConcurrentExecution(
                 f"run {unit.run_id}: another executor took over; this one wrote nothing. "

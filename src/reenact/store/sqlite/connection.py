@@ -55,6 +55,9 @@ class Connection:
         self.db.row_factory = checked_row
         self.cursor = self.db.cursor()
         """For the transaction at hand: a new cursor for each statement costs as much as a small statement."""
+        self.unchecked = self.db.cursor()
+        """For what is compared with what is known."""
+        self.unchecked.row_factory = None
         self.codec = Codec()
         self.lock = threading.RLock()
         self._pid = os.getpid()

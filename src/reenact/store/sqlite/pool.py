@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 from reenact.errors import StoreError, StoreGone, StoreUnavailable
+from reenact.store.compression import Codec
 from reenact.store.sqlite.connection import Connection, open_beside
 
 T = TypeVar("T")
@@ -38,13 +39,15 @@ class Readers:
         self._all: WeakSet[Connection] = WeakSet()
         """Weak: one that an interrupt took from its reader is closed, and another may be opened in its place."""
         self._opening = threading.Lock()
+        self._codec, self._unpacking = Codec(), threading.Lock()
         self._is_closed = False
 
     def query(self, sql: str, parameters: tuple[object, ...] = ()) -> list[Any]:
         return self._lend(lambda reader: reader.query(sql, parameters))
 
     def unpack(self, stored: bytes) -> bytes:
-        return self._lend(lambda reader: reader.unpack(stored))
+        with self._unpacking:
+            return self._codec.unpack(stored)
 
     def envelope(self, stored: bytes) -> bytes:
         return self._lend(lambda reader: reader.envelope(stored))

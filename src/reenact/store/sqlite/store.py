@@ -58,7 +58,6 @@ class SqliteStore(SqliteReader):
             self._prepare_key()
         if lease is None:
             self.authenticate(unit.run_id)
-        self.watch()
         with self._writer:
             done = self._appender.append(unit, lease, owner)
         if unit.seal is not None:
