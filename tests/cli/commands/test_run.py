@@ -176,3 +176,26 @@ def test_a_step_that_was_sent_again_is_not_said_to_be_when_it_is_skipped(reenact
     assert "skipped" in replayed.out
     assert "sent again" not in replayed.out + replayed.err
     assert len((reenact.folder / "f").read_text().splitlines()) == 2
+
+
+def test_a_plan_in_yaml_is_told_that_plans_are_json(reenact: Command) -> None:
+    (reenact.folder / "plan.yaml").write_text("plan_id: a\nagent_id: x\nsteps: []\n")
+    refused = reenact("run", "plan.yaml")
+    assert refused.code == 2
+    assert "a plan is JSON, not YAML" in refused.err
+
+
+def test_runs_that_nobody_works_on_can_be_listed_alone(reenact: Command) -> None:
+    gate = reenact.folder / "gate"
+    assert reenact("run", reenact.plan({"skill_id": "steady"}), "--skills", SKILLS).code == 0
+    plan = reenact.plan({"skill_id": "steady"}, {"skill_id": "waits", "parameters": {"file": str(gate)}})
+    process = reenact.start("run", plan, "--skills", SKILLS)
+    assert process.stderr is not None
+    while process.stderr.readline() != "s0: OK\n":
+        pass
+    assert reenact("ls", "--status", "interrupted").out == "no runs\n"
+    process.kill()
+    process.wait()
+    (left,) = reenact("ls", "--status", "interrupted", "--json").json
+    assert (left["status"], left["interrupted"]) == ("running", True)
+    assert len(reenact("ls", "--status", "interrupted", "--status", "completed", "--json").json) == 2

@@ -270,3 +270,8 @@ def test_a_call_after_the_block_is_refused(bench: Bench) -> None:
         pass
     with at_once(), pytest.raises(UsageError, match="has ended"):
         s.call("t.add", {"a": 1, "b": 2})
+
+
+def test_a_session_that_was_not_entered_says_how_it_is_opened(tmp_path: Path) -> None:
+    with pytest.raises(AttributeError, match=r"no 'call': open it with `with runtime\.session"):
+        Runtime(tmp_path / "store.db").session(goal="g").call("x", {})

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
+from typing import NoReturn
 from weakref import ReferenceType
 
 from reenact.contracts.records import RunStatus
@@ -77,6 +78,14 @@ class SessionOpening:
         self._thread: LoopThread | None = None
         self.leash: ReferenceType[Leave] | None = None
         """What the `with` statement holds that entered it."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"a session that nobody has entered has no {name!r}: open it with "
+            "`with runtime.session(…) as session:`, or `async with`, and use what that gives",
+            name=name,
+            obj=self,
+        )
 
     # -- async -----------------------------------------------------------------------------------------------------
 

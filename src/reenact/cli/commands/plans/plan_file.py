@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from reenact.errors import PlanError
+from reenact.errors import JsonSyntaxError, PlanError
 
 if TYPE_CHECKING:
     from reenact.contracts.plan import Plan
@@ -56,6 +56,10 @@ def read_plan(path: Path) -> PlanFile:
         plan, document = parse_plan(data, source=str(path))
     except PlanError as error:
         raise PlanError(with_place(str(error), data.decode(), path)) from None
+    except JsonSyntaxError as error:
+        if path.suffix not in (".yaml", ".yml"):
+            raise
+        raise PlanError(f"{error}; a plan is JSON, not YAML") from None
     return PlanFile(path, data.decode(), plan, document)
 
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from reenact.contracts.records import RunStatus
     from reenact.store.base import RunRow
 
+INTERRUPTED = "interrupted"
+"""As a status it is shown alone: the record says that the run is running."""
+
 
 def ls(
     waiting: Annotated[bool, typer.Option("--waiting", help="Only runs that a person must look at.")] = False,
@@ -43,8 +46,11 @@ def ls(
     interrupted: frozenset[str] = frozenset()
     if place is None:
         recorded = existing_store(store)
-        rows = recorded.runs(status=wanted or None, limit=limit)
         interrupted = recorded.unattended()
+        left_alone = INTERRUPTED in (status or []) and "running" not in (status or [])
+        rows = recorded.runs(status=wanted or None, limit=None if left_alone else limit)
+        if left_alone:
+            rows = [row for row in rows if row.status != "running" or row.run_id in interrupted][:limit]
     if as_json:
         print_json([as_document(row, interrupted) for row in rows])
     else:
@@ -57,11 +63,12 @@ def statuses(given: list[str], *, waiting: bool) -> tuple[RunStatus, ...]:
     from reenact.contracts.records import RunStatus
     from reenact.errors import UsageError
 
-    known = get_args(RunStatus)
+    known = (*get_args(RunStatus), INTERRUPTED)
     for name in given:
         if name not in known:
             raise UsageError(f"--status: there is no status {name!r}; one of {', '.join(known)}")
-    wanted = [*given, "waiting", "held"] if waiting else given
+    wanted = ["running" if name == INTERRUPTED else name for name in given]
+    wanted += ["waiting", "held"] if waiting else []
     return cast("tuple[RunStatus, ...]", tuple(dict.fromkeys(wanted)))
 
 
@@ -95,7 +102,7 @@ def table(rows: list[RunRow], interrupted: frozenset[str]) -> list[list[Segment]
                 [(f"{one_line(row.run_id):<36}  ", ""), ("damaged", "red"), (f"      {one_line(row.damage)}", "")]
             )
             continue
-        status = "interrupted" if row.run_id in interrupted else row.status
+        status = INTERRUPTED if row.run_id in interrupted else row.status
         of = "" if row.parent_run is None else f" of {row.parent_run}"
         mode = "" if row.mode == "live" else f" ({row.mode}{of})"
         if row.mode == "live" and row.parent_run is not None:
