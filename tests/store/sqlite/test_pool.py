@@ -242,3 +242,13 @@ def test_where_there_can_be_no_log_the_store_is_refused_in_one_line(
     with pytest.raises(StoreUnavailable, match="journal_mode stays delete") as refused:
         SqliteStore(str(tmp_path / "store.db"))
     assert "\n" not in str(refused.value)
+
+
+def test_runtimes_that_nobody_closes_do_not_use_up_the_descriptors(tmp_path: Path) -> None:
+    def act() -> None:
+        for number in range(120):
+            runtime = Runtime(tmp_path / "store.db", skills=[echo])
+            with runtime.session(goal="g") as session:
+                assert session.call("echo", {"text": str(number)}).ok
+
+    with_few_descriptors(90, act)

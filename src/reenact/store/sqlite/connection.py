@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sqlite3
 import threading
@@ -12,7 +13,7 @@ from pathlib import Path
 from sys import byteorder
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 from reenact.errors import DamagedRecord, StoreGone, StoreUnavailable, TooManyFiles
 from reenact.store.compression import Codec
@@ -51,6 +52,7 @@ class Connection:
 
     def __init__(self, path: str, db: sqlite3.Connection | None = None) -> None:
         self.path = path
+        FORGOTTEN.sweep()
         self.db = open_database(path) if db is None else db
         self.db.row_factory = checked_row
         self.cursor = self.db.cursor()
@@ -169,6 +171,22 @@ class Connection:
         return rows[0][1] if rows else None
 
 
+class Forgotten:
+    """Closes what nobody has any more and nobody has closed: programs make a runtime for each request, and drop it.
+
+    Now and then: when twice as many are open as were in use the last time.
+    """
+
+    def __init__(self, at_first: int = 12) -> None:
+        self._least = self._at = at_first
+
+    def sweep(self) -> None:
+        if len(OPEN) >= self._at:
+            gc.collect()
+            self._at = max(self._least, 2 * len(OPEN))
+
+
+FORGOTTEN = Forgotten()
 OPEN: WeakSet[Connection] = WeakSet()
 INHERITED: list[sqlite3.Connection] = []
 """Of the parent of a forked child, never to be closed there: SQLite would act on locks that the child does not have."""
@@ -420,10 +438,12 @@ class Turnstile:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW  # a link is somebody else's file
             with suppress(OSError):
                 self._descriptor = os.open(f"{self._path}-turn", flags, 0o600)
+                self._closing = finalize(self, os.close, self._descriptor)  # whoever drops it need not close it
+                self._closing.atexit = False
 
     def close(self) -> None:
         if self._descriptor is not None:
-            os.close(self._descriptor)
+            self._closing()
             self._descriptor = None
 
 
