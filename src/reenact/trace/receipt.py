@@ -3,18 +3,22 @@ holds all members of either."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, overload
 
 import msgspec
 
 from reenact.errors import JsonSyntaxError, ReceiptError, UsageError
 from reenact.trace.events import Count, Utility
 from reenact.trace.hashing import canonical, wide_integer
+from reenact.trace.large_receipt import CALLS, members
 from reenact.values.bounds import TooLarge, read_file
 from reenact.values.parse import read
 from reenact.values.struct_types import build
 
+MOST_HELD: Final = 4 << 20
+"""Larger receipts are read anew each time."""
 SCHEMA_VERSION: Final = "1.0.0"
 
 _TWO_NAMES: Final = {"ended_at": "completed_at", "policy_bundle_id": "policy_version"}
@@ -62,7 +66,7 @@ class SessionReceipt(Part, frozen=True, kw_only=True):
     started_at: str
     completed_at: str | None
     policy_version: str
-    tool_calls: list[ReceiptToolCall]
+    tool_calls: Sequence[ReceiptToolCall]
     verification: ReceiptVerification = ReceiptVerification()
     issue_number: int | None = None
     plan_hash: str | None = None
@@ -86,13 +90,13 @@ class SessionReceipt(Part, frozen=True, kw_only=True):
 
     @classmethod
     def from_file(cls, path: str | Path) -> SessionReceipt:
+        """As `from_json`. The calls of a large receipt stay in the file, and are read as they are asked for."""
         try:
-            data = read_file(path)
-        except TooLarge as error:
-            raise ReceiptError(f"{path}: {error.strerror}") from None
+            return cls.from_json(read_file(path, MOST_HELD), name=str(path))
+        except TooLarge:
+            return _large(path)
         except OSError as error:
             raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
-        return cls.from_json(data, name=str(path))
 
     def members(self) -> dict[str, Any]:
         found = super().members()
@@ -106,6 +110,52 @@ class SessionReceipt(Part, frozen=True, kw_only=True):
 
 
 build(SessionReceipt)
+
+
+class CallsInFile(Sequence[ReceiptToolCall]):
+    """The calls of a large receipt. Whoever takes one by its number goes through the file for it."""
+
+    def __init__(self, path: str | Path, count: int) -> None:
+        self._path = path
+        self._count = count
+
+    def __iter__(self) -> Iterator[ReceiptToolCall]:
+        return (_call(value, self._path) for name, value in members(self._path) if name == CALLS)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> ReceiptToolCall: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[ReceiptToolCall]: ...
+    def __getitem__(self, index: int | slice) -> ReceiptToolCall | list[ReceiptToolCall]:
+        return list(self)[index]
+
+
+def _large(path: str | Path) -> SessionReceipt:
+    """All of it is checked once; of the calls nothing is kept."""
+    count = 0
+    others: dict[str, Any] = {}
+    try:
+        for name, value in members(path):
+            if name == CALLS:
+                _call(value, path)
+                count += 1
+            else:
+                others[name] = value
+        receipt = _receipt({**others, CALLS: []})
+    except (msgspec.ValidationError, ValueError) as error:
+        raise ReceiptError(f"{path}: no valid receipt: {error}") from None
+    msgspec.structs.force_setattr(receipt, CALLS, CallsInFile(path, count))
+    return receipt
+
+
+def _call(value: object, path: str | Path) -> ReceiptToolCall:
+    try:
+        return _part(value, ReceiptToolCall)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise ReceiptError(f"{path}: no valid receipt: {error}") from None
 
 
 def _receipt(value: object) -> SessionReceipt:
