@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import jsonschema_rs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,8 +30,6 @@ from reenact.trace import (
 )
 from reenact.trace.events import FIELDS, KINDS
 from tests.trace.samples import EIGHT_LINES, at, session
-
-HERE = Path(__file__).resolve().parents[2]
 
 
 def test_the_formats_own_eight_lines_are_read_and_said_again_in_order() -> None:
@@ -175,8 +172,3 @@ def test_an_event_is_read_back_as_it_was_written(params: Any, extra: dict[str, A
 
 def _header() -> bytes:
     return session()[0].to_canonical_json().encode() + b"\n"
-
-
-def _schema(name: str) -> Any:
-    file = HERE / "src" / "reenact" / "trace" / f"{name}.schema.json"
-    return jsonschema_rs.Draft202012Validator(json.loads(file.read_text(encoding="utf-8")))

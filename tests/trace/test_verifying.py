@@ -276,7 +276,7 @@ def test_a_large_receipt_is_refused_where_a_small_one_is(data: st.DataObject) ->
         file.write(text)
         file.flush()
         read = []
-        for act in (lambda: SessionReceipt.from_json(text), lambda: receipts._large(file.name)):
+        for act in (lambda: SessionReceipt.from_json(text), lambda: receipts.read_large(file.name)):
             try:
                 read.append(act().to_canonical_json())
             except ReceiptError:

@@ -43,9 +43,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=Tr
     extra: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        time = getattr(self, "t", None) or getattr(self, "created_at", None)
-        if time is not None:
-            parse_time(time)
+        time = getattr(self, "t", None)
+        parse_time(getattr(self, "created_at", "") if time is None else time)
 
     def members(self) -> dict[str, Any]:
         """The JSON object that the event is."""
@@ -167,7 +166,9 @@ def read_event(value: object) -> ReplayEvent:
     kind = KINDS.get(name)
     if kind is None:
         return UnknownEvent(value)
-    if name == "SessionStart" and "policy_version" not in value and "policy_bundle_id" in value:
+    if kind is ReplayHeader and "replay_version" not in value:
+        raise ValueError("Object missing required field `replay_version`")
+    if kind is SessionStart and "policy_version" not in value and "policy_bundle_id" in value:
         value = {**value, "policy_version": value["policy_bundle_id"]}
         del value["policy_bundle_id"]
     named = _NAMED[name]

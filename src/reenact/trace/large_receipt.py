@@ -49,7 +49,7 @@ class Scan:
                 self._fail("a key that is no text, or stands twice")
             names.add(name)
             self._take(":")
-            if name == CALLS and self._peek() == "[":
+            if name == CALLS:
                 for item in self._items():
                     yield name, item
             else:
@@ -62,6 +62,8 @@ class Scan:
                 break
             self._at += 1
         self._take("}")
+        if CALLS not in names:
+            self._fail(f"`{CALLS}` is missing")
         if self._peek():
             self._fail("something stands after the end of the receipt")
 

@@ -94,7 +94,7 @@ class SessionReceipt(Part, frozen=True, kw_only=True):
         try:
             return cls.from_json(read_file(path, MOST_HELD), name=str(path))
         except TooLarge:
-            return _large(path)
+            return read_large(path)
         except OSError as error:
             raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
 
@@ -133,7 +133,7 @@ class CallsInFile(Sequence[ReceiptToolCall]):
         return list(self)[index]
 
 
-def _large(path: str | Path) -> SessionReceipt:
+def read_large(path: str | Path) -> SessionReceipt:
     """All of it is checked once; of the calls nothing is kept."""
     count = 0
     others: dict[str, Any] = {}
