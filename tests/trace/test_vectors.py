@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -115,3 +119,16 @@ def test_the_schema_of_receipts_says_what_the_reader_does() -> None:
             else:
                 reads = True
             assert valid.is_valid(mutant) == reads, what
+
+
+def test_the_page_is_right_where_it_prints_bytes_and_its_program_runs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "spec" / "replay_jsonl.md").read_text(encoding="utf-8")
+    assert LOG.decode() in page
+    receipt = next(json.loads(block) for block in re.findall(r"```json\n(.*?)\n```", page, re.DOTALL))
+    assert receipt == VECTORS["receipt"]
+    assert receipt["replay_hash"] == "sha256:" + hashlib.sha256(LOG).hexdigest()
+    [program] = re.findall(r"```python\n(.*?)\n```", page, re.DOTALL)
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
+    codes = set(re.findall(r"`(REPLAY_[A-Z_]+)`", page))
+    sources = "".join(path.read_text() for path in (ROOT / "src" / "reenact" / "trace").glob("*.py"))
+    assert codes == set(re.findall(r'"(REPLAY_[A-Z_]+)"', sources))

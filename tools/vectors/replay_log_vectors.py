@@ -15,8 +15,12 @@ def hash_of(value: Any) -> str:
     return "sha256:" + sha256_hex(canonicalize(value))
 
 
+def at(second: int) -> str:
+    return f"2026-01-13T10:00:{second:02}Z"
+
+
 def call(number: int, tool: str, params: Json, output: Any, utility: float) -> list[Json]:
-    name, t = f"tc_{number:03}", f"2026-01-13T10:00:{number:02}Z"
+    name, t = f"tc_{number:03}", at(number)
     return [
         {
             "event": "ToolCall", "t": t, "id": name, "tool": tool, "params": params, "params_hash": hash_of(params),
@@ -39,15 +43,15 @@ def session() -> list[Json]:
         },
         {"event": "PlanStart", "t": CREATED, "plan_hash": hash_of("plan"), "step_count": 2},
         *call(1, "file_read", {"path": "src/auth.rs"}, {"content": "fn main()", "error": None, "success": True}, 0.8),
-        {"event": "StepComplete", "t": CREATED, "step_id": "step-1", "status": "Success", "iterations": 1},
+        {"event": "StepComplete", "t": at(1), "step_id": "step-1", "status": "Success", "iterations": 1},
         *call(2, "shell", {"command": "make", "é": [1.5, None]}, {"content": "", "error": "2", "success": False}, -0.4),
-        {"event": "StepComplete", "t": CREATED, "step_id": "step-2", "status": "Failed", "iterations": 3},
+        {"event": "StepComplete", "t": at(2), "step_id": "step-2", "status": "Failed", "iterations": 3},
         {
-            "event": "Verification", "t": CREATED, "commands": ["make test"], "exit_codes": [2],
+            "event": "Verification", "t": at(3), "commands": ["make test"], "exit_codes": [2],
             "verification_delta": -1,
         },
         {
-            "event": "SessionEnd", "t": CREATED, "status": "Failed", "confidence": 0.25, "total_tool_calls": 2,
+            "event": "SessionEnd", "t": at(4), "status": "Failed", "confidence": 0.25, "total_tool_calls": 2,
             "total_latency_ms": 83,
         },
     ]  # fmt: skip
@@ -71,8 +75,8 @@ def receipt(events: list[Json]) -> Json:
     verification = {"commands_run": ["make test"], "exit_codes": [2], "verification_delta": -1}
     unknown = {"tests_before": None, "tests_after": None, "ci_status": "fail"}
     return {
-        "schema_version": "1.0.0", "session_id": "sess_abc123", "started_at": CREATED, "completed_at": CREATED,
-        "ended_at": CREATED, "issue_number": 42, "plan_hash": hash_of("plan"), "policy_version": "v1.2.3",
+        "schema_version": "1.0.0", "session_id": "sess_abc123", "started_at": CREATED, "completed_at": at(4),
+        "ended_at": at(4), "issue_number": 42, "plan_hash": hash_of("plan"), "policy_version": "v1.2.3",
         "policy_bundle_id": "v1.2.3", "tool_calls": items, "verification": {**verification, **unknown},
         "final_confidence": 0.25, "costs": {"total_tokens": 0}, "signature": None,
         "replay_hash": "sha256:" + sha256_hex(lines(events)),
@@ -85,35 +89,35 @@ def bad() -> list[Json]:
     raw = [canonicalize(event) + b"\n" for event in events]
     whole = b"".join(raw)
 
-    def at(number: int, line: bytes) -> bytes:
+    def put(number: int, line: bytes) -> bytes:
         return b"".join([*raw[: number - 1], line, *raw[number:]])
 
     cases: list[tuple[str, bytes, str, int]] = [
         ("an empty file", b"", "REPLAY_EMPTY", 1),
         ("no header", b"".join(raw[1:]), "REPLAY_HEADER_MISSING", 1),
         ("a second header", whole + raw[0], "REPLAY_HEADER_REPEATED", len(raw) + 1),
-        ("a newer version", at(1, lines([{**events[0], "replay_version": 2}])), "REPLAY_VERSION_UNKNOWN", 1),
+        ("a newer version", put(1, lines([{**events[0], "replay_version": 2}])), "REPLAY_VERSION_UNKNOWN", 1),
         ("a torn last line", whole[:-20], "REPLAY_TORN_TAIL", len(raw)),
         ("a last line without its newline", whole[:-1], "REPLAY_TORN_TAIL", len(raw)),
-        ("a result without its call", at(4, b""), "REPLAY_RESULT_ORPHAN", 4),
-        ("a call twice", at(6, raw[3]), "REPLAY_ID_REPEATED", 6),
-        ("a result twice", at(6, raw[4]), "REPLAY_RESULT_REPEATED", 6),
-        ("no JSON", at(3, b"{]\n"), "REPLAY_LINE_MALFORMED", 3),
-        ("a key twice", at(3, b'{"event":"X","event":"X"}\n'), "REPLAY_LINE_MALFORMED", 3),
-        ("a byte that is not UTF-8", at(3, b'{"event":"\xff"}\n'), "REPLAY_LINE_MALFORMED", 3),
-        ("half a surrogate pair", at(3, b'{"event":"\\ud800"}\n'), "REPLAY_LINE_MALFORMED", 3),
+        ("a result without its call", put(4, b""), "REPLAY_RESULT_ORPHAN", 4),
+        ("a call twice", put(6, raw[3]), "REPLAY_ID_REPEATED", 6),
+        ("a result twice", put(6, raw[4]), "REPLAY_RESULT_REPEATED", 6),
+        ("no JSON", put(3, b"{]\n"), "REPLAY_LINE_MALFORMED", 3),
+        ("a key twice", put(3, b'{"event":"X","event":"X"}\n'), "REPLAY_LINE_MALFORMED", 3),
+        ("a byte that is not UTF-8", put(3, b'{"event":"\xff"}\n'), "REPLAY_LINE_MALFORMED", 3),
+        ("half a surrogate pair", put(3, b'{"event":"\\ud800"}\n'), "REPLAY_LINE_MALFORMED", 3),
         (
             "nested too deeply",
-            at(3, b'{"event":"X","a":' + b"[" * 300 + b"]" * 300 + b"}\n"),
+            put(3, b'{"event":"X","a":' + b"[" * 300 + b"]" * 300 + b"}\n"),
             "REPLAY_LINE_MALFORMED",
             3,
         ),
-        ("a NUL byte", at(3, b'{"event":"X"}\0\n'), "REPLAY_NUL", 3),
+        ("a NUL byte", put(3, b'{"event":"X"}\0\n'), "REPLAY_NUL", 3),
         ("CR LF", whole.replace(b"\n", b"\r\n"), "REPLAY_CRLF", 1),
         ("a byte order mark", b"\xef\xbb\xbf" + whole, "REPLAY_BYTE_ORDER_MARK", 1),
-        ("no object", at(3, b"1\n"), "REPLAY_EVENT_INVALID", 3),
-        ("a field missing", at(3, lines([{"event": "PlanStart", "t": CREATED}])), "REPLAY_EVENT_INVALID", 3),
-        ("a day that is none", at(3, raw[2].replace(b"-01-13", b"-02-31")), "REPLAY_EVENT_INVALID", 3),
+        ("no object", put(3, b"1\n"), "REPLAY_EVENT_INVALID", 3),
+        ("a field missing", put(3, lines([{"event": "PlanStart", "t": CREATED}])), "REPLAY_EVENT_INVALID", 3),
+        ("a day that is none", put(3, raw[2].replace(b"-01-13", b"-02-31")), "REPLAY_EVENT_INVALID", 3),
     ]
     return [
         {

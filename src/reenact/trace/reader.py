@@ -93,9 +93,9 @@ class Reading:
     def _event(self, line: bytes) -> ReplayEvent | None:
         """The event of a line; None where a lenient reader leaves it out."""
         try:
-            event = read_event(read(self._text(line), "the line", wide_integer))
+            event = read_event(read(self._text(line), "line", wide_integer))
         except JsonSyntaxError as error:
-            problem = str(error).removesuffix(f" (line {error.line}, column {error.column})")
+            problem = str(error).removesuffix(f" (line {error.line}, column {error.column})").removeprefix("line: ")
             self._met("REPLAY_LINE_MALFORMED", f"{problem} (column {error.column})")
         except ValueError as error:
             self._met("REPLAY_EVENT_INVALID", f"no valid event: {error}")
