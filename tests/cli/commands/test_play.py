@@ -97,6 +97,15 @@ def test_a_folder_is_played_and_held_against_its_receipt(reenact: Command) -> No
     assert reenact("play", "bundle/REPLAY.jsonl", "--receipt", receipt).code == 1
 
 
+def test_a_run_is_played_as_its_export_is(recorded: Command) -> None:
+    assert recorded("export", "last", "--to", "evidence").code == 0
+    if not (recorded.folder / "evidence" / "REPLAY.jsonl").is_file():
+        pytest.skip("an export holds no replay log")
+    run, folder = recorded("play", "last"), recorded("play", "evidence")
+    assert (run.code, run.out) == (0, folder.out)
+    assert run.out.splitlines()[-1].startswith("receipt: fits, ")
+
+
 def test_what_is_shown_can_be_narrowed(reenact: Command) -> None:
     events = session(3, failing=2)
     events[3:5] = [
@@ -265,6 +274,12 @@ def test_q_and_an_interrupt_leave_the_terminal_as_it_was(reenact: Command, slow_
     assert terminal.process.returncode == 130
 
 
+def test_without_a_terminals_ways_it_is_plain_lines_at_once(reenact: Command, slow_log: Path) -> None:
+    text = Terminal(reenact, "play", slow_log, "--no-tty").end()
+    assert "\x1b" not in text
+    assert text.count("\r\n") == 24
+
+
 def test_it_is_played_as_fast_as_it_is_told_to(reenact: Command, slow_log: Path) -> None:
     terminal = Terminal(reenact, "play", slow_log, "--longest-wait", "0.01")
     assert "session Failed" in terminal.end()
@@ -351,6 +366,7 @@ def test_the_page_shows_the_session_with_its_picture_and_filter(reenact: Command
     assert ("data-tool", "file_read") in seen.attributes
     assert "session Failed  confidence 0.92" in seen.text
     assert "average step utility" in seen.text
+    assert (reenact.folder / "out.html").stat().st_mode & 0o777 == 0o600
     again, _ = page_of(reenact, reenact.folder / "REPLAY.jsonl")
     assert again == text, "the same log gives the same page"
 

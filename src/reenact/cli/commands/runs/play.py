@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -164,7 +165,10 @@ def write_page(
 
     if out.exists() and out.samefile(place):
         raise UsageError(f"{out} is the log itself: name another file for the page")
-    out.write_bytes(page(name, reader.events, summary, fits).encode())
+    whole = page(name, reader.events, summary, fits).encode()
+    # A new one is its owner's alone, until they pass it on: it holds what was called with what.
+    with open(out, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+        file.write(whole)
 
 
 def print_document(name: str, summary: ReplaySummary, fits: VerificationResult | None) -> None:

@@ -68,11 +68,8 @@ def replay(
     from reenact.cli.options import host_policy as policy_of
     from reenact.cli.options import load_registry
     from reenact.cli.screens.progress import choose_progress
-    from reenact.errors import UsageError
     from reenact.replay.api import replay as replay_run
 
-    if run.endswith(".jsonl"):
-        raise UsageError(f"{run} is a replay log, which is looked at and not run: `reenact play {run}`")
     mode, progress = mode or ("full_replay" if retry_failed else "mock_replay"), choose_progress(as_json=as_json)
     policy = policy_of(host_policy, trust_plan=trust_plan)
     where = place(store, run, mode, save=save, skills=skills, listeners=(progress,), policy=policy)
@@ -109,9 +106,12 @@ def place(
 ) -> Runtime | Store:
     """Where the run lies, and where a new one is written; a folder that is only looked at needs no store."""
     from reenact.cli.options import existing_store, open_runtime
+    from reenact.errors import UsageError
     from reenact.record.bundle import is_folder
     from reenact.store.open import in_memory, open_store
 
+    if run.endswith(".jsonl"):
+        raise UsageError(f"{run} is a replay log, which is looked at and not run: `reenact play {run}`")
     if mode == "full_replay":
         if not is_folder(run):
             existing_store(store).close()
