@@ -280,6 +280,14 @@ def test_without_a_terminals_ways_it_is_plain_lines_at_once(reenact: Command, sl
     assert text.count("\r\n") == 24
 
 
+def test_a_long_log_is_read_under_a_bar(reenact: Command) -> None:
+    events = session(1)
+    events[-1] = UnknownEvent({"event": "Long", "text": "x" * (9 << 20)})
+    text = Terminal(reenact, "play", log_in(reenact, events), "--no-tty").end()
+    assert "reading" in text
+    assert "100%" in text
+
+
 def test_it_is_played_as_fast_as_it_is_told_to(reenact: Command, slow_log: Path) -> None:
     terminal = Terminal(reenact, "play", slow_log, "--longest-wait", "0.01")
     assert "session Failed" in terminal.end()
