@@ -24,6 +24,7 @@ from tools.vectors.record_vectors import (  # noqa: E402
     run_chain_vectors,
     seal_vectors,
 )
+from tools.vectors.replay_log_vectors import replay_log_vectors  # noqa: E402
 
 VECTORS = {
     "tga/state_transition_vectors.json": state_transition_vectors,
@@ -32,6 +33,7 @@ VECTORS = {
     "seals.json": seal_vectors,
     "run_chain.json": run_chain_vectors,
     "payloads.json": payload_vectors,
+    "replay_log.json": replay_log_vectors,
     "bundles/mutations.json": mutations,
 }
 

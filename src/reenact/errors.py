@@ -42,6 +42,8 @@ ReenactError                     has .code (stable) and .exit_code (the CLI's)
 │   ├── DamagedRecord            damage in the middle
 │   ├── NotAuthentic             what the store's key did not vouch for, or not for this: nothing goes on with it
 │   ├── UnknownVersion           written by a newer version
+│   ├── ReplayLogError           a replay log that is none, with line and byte; its codes: REPLAY_…
+│   ├── ReceiptError             a receipt that is none
 │   └── UnsealedRecording        a run without its seal: its end is not known              exit 4
 ├── KeyUnavailable               the signing key that a run began with is not here          exit 4
 ├── SecretError                  a secret is missing, or stands where none may stand       exit 4
@@ -322,6 +324,24 @@ class NotAuthentic(EvidenceError):
 
 class UnknownVersion(EvidenceError):
     code = "EVIDENCE_VERSION_UNKNOWN"
+
+
+class ReplayLogError(EvidenceError):
+    """A line of a REPLAY.jsonl that cannot stand there. `line` counts from 1, `offset` is the byte where it begins.
+
+    `code` says what is wrong with it; docs/spec/replay_jsonl.md lists them.
+    """
+
+    code = "REPLAY_LOG_INVALID"
+
+    def __init__(self, message: str, *, code: str, line: int, offset: int) -> None:
+        super().__init__(message, code=code)
+        self.line = line
+        self.offset = offset
+
+
+class ReceiptError(EvidenceError):
+    code = "RECEIPT_INVALID"
 
 
 class UnsealedRecording(EvidenceError):

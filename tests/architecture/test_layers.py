@@ -11,6 +11,7 @@ SRC = Path(__file__).resolve().parents[2] / "src" / "reenact"
 ROWS: list[tuple[str, ...]] = [
     ("errors", "version"),
     ("values",),
+    ("trace",),
     ("contracts",),
     ("policy",),
     ("skills",),
@@ -46,8 +47,9 @@ RANK = {name: rank for rank, row in enumerate(ROWS) for name in row}
 # Parts that must not trust what they check, or that must stay usable alone, import only these: a run can be read
 # without the engine that wrote it.
 ONLY = {
-    "verify": {"errors", "values", "verify"},
-    "record": {"errors", "version", "values", "contracts", "policy", "journal", "verify", "store", "record"},
+    "trace": {"errors", "values", "trace"},
+    "verify": {"errors", "values", "trace", "verify"},
+    "record": {"errors", "version", "values", "trace", "contracts", "policy", "journal", "verify", "store", "record"},
     "provenance": {"errors", "values", "contracts", "provenance"},
     "lint": {"errors", "values", "contracts", "policy", "lint"},
     "builtin": {"errors", "values", "contracts", "policy", "skills", "builtin"},

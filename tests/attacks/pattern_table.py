@@ -199,6 +199,7 @@ USED: dict[str, dict[str, str]] = {
     "store/sqlite/trouble/database_errors.py": {"NO_TEXT": "match"},
     "testing/http.py": {"_ALWAYS": "fullmatch"},
     "testing/plugin.py": {"own_name": "sub"},
+    "trace/events.py": {"_TIME": "fullmatch"},
     "values/canonical.py": {"_LONG_NUMBER": "search"},
     "values/clock.py": {"_TS": "fullmatch"},
     "values/ids.py": {"_UUID7": "fullmatch"},

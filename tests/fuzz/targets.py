@@ -24,7 +24,7 @@ from reenact.contracts.plan import parse_plan
 from reenact.contracts.references import UnresolvedReference, has_references, references_in, resolve
 from reenact.contracts.skill import version_key
 from reenact.contracts.tool_registry import read_tool_registry
-from reenact.errors import ReenactError, SkillError
+from reenact.errors import CanonicalizationError, ReceiptError, ReenactError, SkillError
 from reenact.policy.hosts import read_address
 from reenact.provenance import hashing
 from reenact.provenance.manifests import read_manifest
@@ -38,6 +38,8 @@ from reenact.runtime.session.arguments import Unbindable, bind_secret
 from reenact.skills.schema import SchemaCheck
 from reenact.store.encryption import decrypt_text, encrypt_text, key_of
 from reenact.store.owner import is_out_of_sight, owner_is_gone
+from reenact.trace import ReplayReader, SessionReceipt, verify_replay
+from reenact.trace.receipt import read_large
 from reenact.values.bounds import place_in, whole_number
 from reenact.values.canonical import canonicalize, parse_canonical, parse_json
 from reenact.values.clock import parse_ts
@@ -223,6 +225,71 @@ def hide_secrets(data: bytes) -> None:
         rules.apply(value, lambda _: "*")
 
 
+# -- replay logs and receipts ------------------------------------------------------------------------------------------
+
+
+def read_replay_log(data: bytes) -> None:
+    """Strictly and leniently; what is read is written again, and read again as the same."""
+    data = b"".join(data.splitlines(keepends=True)[:5000])  # a line takes its time, however short it is
+    lenient = ReplayReader.from_bytes(data, lenient=True)
+    kept = [event.to_canonical_json() for event in writable(lenient.events)]
+    reading = lenient.events.last
+    assert reading is not None
+    assert len(kept) + reading.skipped <= data.count(b"\n") + 1
+    verify_replay(lenient, fuzzed_receipt())
+    events = list(ReplayReader.from_bytes(data).events)
+    assert not reading.problems, "what a lenient reader counts, a strict one refuses"
+    again = "".join(event.to_canonical_json() + "\n" for event in writable(events)).encode()
+    if again.count(b"\n") == len(events):
+        assert [event.to_canonical_json() for event in ReplayReader.from_bytes(again).events] == kept
+
+
+def writable(events: Any) -> Any:
+    """Integers that no double is are read, and have no canonical form."""
+    for event in events:
+        try:
+            event.to_canonical_json()
+        except CanonicalizationError:
+            continue
+        yield event
+
+
+def read_receipt(data: bytes) -> None:
+    """Whole, and as a large one: both say the same, or both refuse."""
+    file = evidence.scratch() / "RECEIPT.json"
+    file.write_bytes(data)
+    answers = []
+    for act in (lambda: SessionReceipt.from_json(data), lambda: read_large(file)):
+        try:
+            answers.append(act().to_canonical_json())
+        except ReceiptError:
+            answers.append("refused")
+        except CanonicalizationError:
+            answers.append("no canonical form")
+    assert answers[0] == answers[1]
+    if answers[0].startswith("{"):
+        again = SessionReceipt.from_json(answers[0].encode())
+        assert again.to_canonical_json() == answers[0], "what was written is not read back"
+
+
+@cache
+def fuzzed_receipt() -> SessionReceipt:
+    return SessionReceipt.from_json(receipts()[0])
+
+
+@cache
+def replay_logs() -> tuple[bytes, ...]:
+    vectors = json.loads((VECTORS / "replay_log.json").read_bytes())
+    return (vectors["log"].encode(), *(bytes.fromhex(case["log"]) for case in vectors["bad"]))
+
+
+@cache
+def receipts() -> tuple[bytes, ...]:
+    receipt = json.loads((VECTORS / "replay_log.json").read_bytes())["receipt"]
+    older = {key: value for key, value in receipt.items() if key not in ("ended_at", "policy_bundle_id", "costs")}
+    return json.dumps(receipt).encode(), json.dumps(older, indent=2).encode()
+
+
 # -- the table ---------------------------------------------------------------------------------------------------------
 
 
@@ -339,6 +406,8 @@ TARGETS: dict[str, Target] = {
     "delta": Target(evidence.put_together, evidence.deltas),
     "bundle": Target(evidence.verify_bundle, evidence.bundles),
     "store": Target(evidence.verify_store, evidence.cells),
+    "replay_log": Target(read_replay_log, replay_logs),
+    "receipt": Target(read_receipt, receipts),
     "redaction": Target(hide_secrets, of_vectors),
 }
 """By name. Everything that reads foreign bytes stands here; `docs/reference/limits.md` says where they come from."""

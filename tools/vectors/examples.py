@@ -29,6 +29,7 @@ from tools.vectors.pieces import (
     tree_root,
     uid,
 )
+from tools.vectors.replay_log_vectors import replay_log_vectors
 from tools.vectors.scenarios import SKILLS, lost_answer, refusals, session, three_steps
 from tools.vectors.writer import Run, bundle_files, erasure
 
@@ -62,7 +63,23 @@ def canonical(value: Any) -> str:
 
 def examples() -> dict[str, str]:
     """Name of a block to the text that stands in it."""
-    return {**journal_examples(), **value_examples(), **run_examples(), **note_examples()}
+    parts = journal_examples(), value_examples(), run_examples(), note_examples(), replay_log_examples()
+    return {name: text for part in parts for name, text in part.items()}
+
+
+def replay_log_examples() -> dict[str, str]:
+    """A replay log, its receipt, and hashes of one value in both forms."""
+    vectors = replay_log_vectors()
+    forms = [
+        f"in the log   {case['json']}\nRFC 8785     {case['rfc_8785'] or '(no double is this integer)'}\n"
+        f"code points  {case['code_points']}"
+        for case in vectors["hashes"]
+    ]
+    return {
+        "replay_log": fenced(vectors["log"].removesuffix("\n"), "text"),
+        "replay_receipt": fenced(pretty(vectors["receipt"])),
+        "replay_hashes": fenced("\n\n".join(forms), "text"),
+    }
 
 
 def note_examples() -> dict[str, str]:

@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ls": ("commands.runs.ls", "List runs."),
     "show": ("commands.runs.show", "Show a run as a timeline."),
     "replay": ("commands.runs.replay", "Run a recording again and compare, aspect by aspect."),
+    "play": ("commands.runs.play", "Show a session event by event, from its replay log."),
     "fork": ("commands.runs.fork", "Replay a run up to a step and go on with one thing changed."),
     "diff": ("commands.runs.diff", "Show two runs side by side."),
     "metrics": ("commands.evidence.metrics", "Print what the store's runs add up to, or serve it to a scraper."),

@@ -106,9 +106,12 @@ def place(
 ) -> Runtime | Store:
     """Where the run lies, and where a new one is written; a folder that is only looked at needs no store."""
     from reenact.cli.options import existing_store, open_runtime
+    from reenact.errors import UsageError
     from reenact.record.bundle import is_folder
     from reenact.store.open import in_memory, open_store
 
+    if run.endswith(".jsonl"):
+        raise UsageError(f"{run} is a replay log, which is looked at and not run: `reenact play {run}`")
     if mode == "full_replay":
         if not is_folder(run):
             existing_store(store).close()
