@@ -19,7 +19,7 @@ from reenact.runtime.host_policy import PolicyLike, find_policy
 from reenact.runtime.listeners import Listener
 from reenact.runtime.mode import Mode
 from reenact.runtime.plans.tool_registries import load_registries
-from reenact.runtime.run import Run
+from reenact.runtime.run import Run, Scorer
 from reenact.runtime.writing.committer import Committer
 from reenact.skills.registry import Registry, SkillsLike, default_registry, register_all
 from reenact.store.base import Store
@@ -51,6 +51,7 @@ class Engine:
         tool_registries: Iterable[Mapping[str, object] | str | Path] = (),
         policy: PolicyLike = None,
         max_redispatches: int = MAX_REDISPATCHES,
+        scorer: Scorer | None = None,
         clock: Clock | None = None,
     ) -> None:
         if not supervisor_timeout_s > 0:
@@ -82,6 +83,7 @@ class Engine:
         """By run and step: who hears what the skill of a call says on its way, besides the listeners."""
         self.unrecorded_reads = unrecorded_reads
         self.max_redispatches = max_redispatches
+        self.scorer = checked_scorer(scorer)
         self.tool_registries = registries
         self.owner = owner_name(self.clock.random_bytes(8).hex())
         self.mints = Mints(self.store.store_id)
@@ -117,6 +119,12 @@ class Engine:
     def close(self) -> None:
         self.committer.close()
         self.store.close()
+
+
+def checked_scorer(scorer: Scorer | None) -> Scorer | None:
+    if scorer is not None and not callable(scorer):
+        raise UsageError(f"scorer is a function of an outcome that gives a number from -1 to +1, not {scorer!r}")
+    return scorer
 
 
 def found_skills() -> Registry:

@@ -139,4 +139,5 @@ def assemble(
         unrecorded=Unrecorded(engine.unrecorded_reads),
         max_redispatches=engine.max_redispatches,
         drain=engine.drain_state,
+        scorer=engine.scorer,
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import ParamSpec, TypeVar
 
+from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Event
 from reenact.contracts.references import MISSING
 from reenact.errors import ConcurrentExecution
@@ -31,6 +32,8 @@ log = logging.getLogger("reenact.runs")
 P = ParamSpec("P")
 T = TypeVar("T")
 
+Scorer = Callable[[StructuredOutcome], float | None]
+"""From -1 to +1, or None: the default of the replay log."""
 RECENT_OUTPUTS = 32
 LEASE_MARGIN_S = 2.0
 CANCEL_POLL_S = 0.5
@@ -69,6 +72,7 @@ class Run:
         unrecorded: Unrecorded,
         max_redispatches: int,
         drain: Drain,
+        scorer: Scorer | None = None,
     ) -> None:
         self.run_id: str = journal.fold.run_id
         record = journal.fold.record
@@ -93,6 +97,8 @@ class Run:
         self.max_redispatches = max_redispatches
         """In one call so many may die before a person is asked; its skill may say otherwise."""
         self.drain = drain
+        self.scorer = scorer
+        """Says what a call was worth, where its skill does not."""
         self.in_doubt = {trace.trace_id for trace in journal.fold.open.values() if trace.state == "EXECUTING"}
         """Traces whose last dispatch may or may not have taken effect."""
         self.found_open = frozenset(self.in_doubt)

@@ -30,6 +30,8 @@ class Remarks(Struct):
     http_status: int | None = None
     raw_response: Any = None
     has_raw_response: bool = False
+    utility: str | None = None
+    """In decimals, as it is recorded."""
     refused: tuple[str, str] | None = None
     """The side effect for which the attempt was stopped."""
 
@@ -140,6 +142,10 @@ class SkillContext:
         """The status of the last response."""
         self._set(http_status=status)
 
+    def utility(self, value: float) -> None:
+        """How much the call helped, from -1 to +1: the `step_utility` of the replay log. The last word counts."""
+        self._set(utility=utility_text(value))
+
     def response(self, value: object) -> None:
         """The raw response, where the output is made from it and differs.
 
@@ -169,6 +175,14 @@ class SkillContext:
             if not self._closed:
                 for name, value in values.items():
                     setattr(self.report, name, value)
+
+
+def utility_text(value: object) -> str:
+    """A utility as it is recorded, to six decimals; UsageError for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -1 <= value <= 1:
+        raise UsageError("a utility is a number from -1 to +1")
+    text = f"{value:.6f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
 
 
 def forbidden(type: str, target: str) -> SkillError:  # noqa: A002 - as above

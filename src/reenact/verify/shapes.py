@@ -81,6 +81,10 @@ class ActionRequest(Artifact, tag="talos.tga.action_request", kw_only=True):
     meta: RequestMeta
 
 
+Utility = Annotated[str, Meta(pattern=r"\A(?:-?(?:0\.[0-9]{0,5}[1-9]|1)|0)\Z")]
+"""From -1 to 1, in at most six decimals, without a zero at the end."""
+
+
 class DecisionMeta(Shape):
     gate: Literal["validate", "permission", "key", "duplicate", "budget", "supervisor"]
     code: Code
@@ -92,6 +96,7 @@ class DecisionMeta(Shape):
     required_exact: Exact | None
     day_spent_exact: Exact | None
     model_spent_exact: Exact | None
+    step_utility: Utility | UnsetType = UNSET
 
 
 class SupervisorDecision(Artifact, tag="talos.tga.supervisor_decision", kw_only=True):
@@ -142,6 +147,8 @@ class EffectMeta(Shape):
     attempts_head: Hex64
     served_from: Uuid7 | None
     side_effects: Hex64
+    step_utility: Utility | UnsetType = UNSET
+    retries_used_up: Literal[True] | UnsetType = UNSET
 
 
 class ToolEffect(Artifact, tag="talos.tga.tool_effect", kw_only=True):

@@ -103,6 +103,9 @@ class FullReplaySource(EffectSource):
     def secrets_refused(self, step: PlannedStep, /) -> list[str]:
         return self.source(step.step_id).secrets_refused(step)
 
+    def served_utility(self, step: PlannedStep, /) -> str | None:
+        return self.source(step.step_id).served_utility(step)
+
     def given_up(self, step: PlannedStep, /) -> Refusal | None:
         return self.source(step.step_id).given_up(step)
 

@@ -155,6 +155,12 @@ class RecordedSource(EffectSource):
         limit = (outcome.details or {}).get("refused_by", "day")  # where that was erased, the run's is computed again
         return outcome.message if outcome.code == "ERR_BUDGET_EXCEEDED" and limit in ("day", "model") else None
 
+    def served_utility(self, step: PlannedStep, /) -> str | None:
+        recorded = self.recording.steps.get(step.step_id)
+        last = None if recorded is None else recorded.trace.effect or recorded.trace.decision
+        said = last.meta.get("step_utility") if last is not None and isinstance(last.meta, dict) else None
+        return said if isinstance(said, str) else None
+
     def person_said(self, trace: TraceFold, /) -> PersonSaid | None:
         """The recorded call ended here although no attempt ended it: somebody did."""
         recorded = self.recording.steps.get(trace.step_id)

@@ -31,6 +31,7 @@ from reenact.contracts.references import is_secret
 from reenact.journal.chain import encode
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import NO_AMOUNTS
+from reenact.record.outcomes import build_outcome, denied_status
 from reenact.runtime.call import capability as capabilities
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.capability import NO_DISPATCH
@@ -91,7 +92,7 @@ def public_parameters(call: Call) -> dict[str, object]:
     return {name: value for name, value in public.items() if not rules.find({name: value})}
 
 
-def decision(call: Call, answer: Approval | Answered | Refusal) -> SupervisorDecision:
+def decision(call: Call, answer: Approval | Answered | Refusal, utility: str | None = None) -> SupervisorDecision:
     run, trace, step = call.run, call.trace, call.step
     request = trace.request
     assert request is not None
@@ -118,13 +119,23 @@ def decision(call: Call, answer: Approval | Answered | Refusal) -> SupervisorDec
         action_request_digest=cast("str", request.digest),
         action_request_id=request.action_request_id,
         decision="APPROVE" if approved else "DENY",
-        meta=decision_meta(run, answer),
+        meta=decision_meta(run, answer) if utility is None else decision_meta(run, answer) | {"step_utility": utility},
         minted_capability=capability,
         plan_id=request.plan_id,
         rationale=rationale(answer),
         supervisor_decision_id=decision_id,
         trace_id=trace.trace_id,
         ts=ts,
+    )
+
+
+def refused_outcome(call: Call, answer: Refusal) -> StructuredOutcome:
+    """What a refused call comes to, before that is recorded."""
+    details = {**answer.details, "gate": answer.gate, "reason": answer.message}
+    asked = call.trace.request
+    assert asked is not None
+    return build_outcome(
+        call.trace, denied_status(answer.code), answer.code, rationale(answer), asked.ts, details=details
     )
 
 
@@ -252,7 +263,8 @@ def tool_effect(
     outcome: StructuredOutcome,
     status: EffectStatus,
     output: tuple[str, int],
-    served_from: str | None = None,
+    served_from: str | None,
+    more: Meta,
 ) -> ToolEffect:
     """The last entry of a trace that was authorized; `output` is the commitment and size of what it returned."""
     trace, made = call.trace, call.trace.call
@@ -268,7 +280,7 @@ def tool_effect(
             DocumentHash(hash=output[0], pointer="/output", size_bytes=output[1]),
             DocumentHash(hash=said[0], pointer="/outcome", size_bytes=said[1]),
         ],
-        meta=effect_meta(trace, outcome, served_from),
+        meta=effect_meta(trace, outcome, served_from) if not more else effect_meta(trace, outcome, served_from) | more,
         outcome=EffectOutcome(status=status, error=error),
         plan_id=made.plan_id,
         tool_call_digest=cast("str", made.digest),

@@ -14,7 +14,7 @@ from reenact.runtime import crash_points
 from reenact.runtime.call import artifacts, begin, doubt, ending, lost, unrecorded
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.ending import Kept
-from reenact.runtime.call.retry import back_off
+from reenact.runtime.call.retry import back_off, used_up
 from reenact.runtime.effects import reports
 from reenact.runtime.effects.source import NO_FACTS, SAME, AttemptCall, AttemptResult
 from reenact.runtime.gates import budget
@@ -199,6 +199,8 @@ def end_with_attempt(call: Call, result: AttemptResult, code: str, output: Kept)
         latency_ms=result.latency_ms,
         output=output,
         returned=result.output if good else ending.NOTHING,
+        utility=result.utility,
+        used_up=not good and used_up(call, code, result),
     )
     if crash_points.armed is not None:
         crash_points.reach("after_effect")

@@ -53,6 +53,7 @@ class Late(msgspec.Struct, frozen=True, kw_only=True):
     message: str | None = None
     details: dict[str, object] | None = None
     unsure: bool = False
+    utility: str | None = None
     mac: str = ""
     """By which it is known to be of somebody who has the store's key: over all the rest."""
 
@@ -194,6 +195,7 @@ def late_result(call: Call, number: int) -> AttemptResult | None:
                 message=late.message,
                 details=late.details,
                 unsure=late.unsure,
+                utility=late.utility,
             )
     return None
 
@@ -245,6 +247,7 @@ def late_effect(
         message=result.message,
         details=result.details,
         unsure=result.unsure,
+        utility=result.utility,
     )
     return vouched(store, run_id, trace_id, cast("dict[str, object]", redact(msgspec.to_builtins(late), hints)))
 

@@ -6,20 +6,27 @@ A call that a gate refuses ends with its decision: `deny`.
 
 from __future__ import annotations
 
+import logging
+
 from msgspec.structs import replace
 
-from reenact.contracts.artifacts import EffectStatus
+from reenact.contracts.artifacts import EffectStatus, Meta
 from reenact.contracts.outcome import Observability, StructuredOutcome
 from reenact.contracts.references import escape_encrypted_marks
+from reenact.errors import UsageError
 from reenact.record.outcomes import build_outcome, denied_outcome_of, span_id_of, with_output
 from reenact.runtime.call import artifacts
 from reenact.runtime.call.call import Call
 from reenact.runtime.effects.source import PersonSaid
 from reenact.runtime.gates.answer import Answered, Refusal
 from reenact.runtime.run import Run
+from reenact.skills.context import utility_text
 from reenact.store.base import KeyCompletion, KeyState
 from reenact.values.canonical import as_recorded
 
+log = logging.getLogger("reenact.runs")
+
+NO_MORE: Meta = {}
 Kept = tuple[str, int]
 """(commitment, size) of a payload."""
 NOTHING = object()
@@ -30,7 +37,10 @@ GIVEN_UP = "ERR_CANCELLED"
 
 def deny(call: Call, refusal: Refusal) -> StructuredOutcome:
     """PENDING → DENIED: the decision is the end."""
-    call.run.journal.entry(artifacts.decision(call, refusal))
+    utility = None
+    if call.run.scorer is not None or not call.is_live:
+        utility = scored(call, artifacts.refused_outcome(call, refusal), None)
+    call.run.journal.entry(artifacts.decision(call, refusal, utility))
     call.run.outputs.remember(call.step.step_id, None)
     return denied_outcome_of(call.trace, {"message": refusal.message, **refusal.details})
 
@@ -46,6 +56,8 @@ def end(
     output: Kept | None = None,
     returned: object = NOTHING,
     holds_key: bool = True,
+    utility: str | None = None,
+    used_up: bool = False,
 ) -> StructuredOutcome:
     """EXECUTING → COMPLETED or FAILED. Staged, not yet durable; what is given back holds the output too."""
     good, kept = status == "SUCCESS", output or call.run.journal.book.put(None)
@@ -54,8 +66,32 @@ def end(
         call.trace, "success" if good else "failure", code, message, now, details=details, latency_ms=latency_ms
     )
     handed_over = outcome if returned is NOTHING else with_output(outcome, returned)
-    stage(call, outcome, status, kept, holds_key=holds_key)
+    if call.run.scorer is not None or not call.is_live:
+        utility = scored(call, handed_over, utility)
+    more: Meta = {"step_utility": utility} if utility is not None else NO_MORE
+    if used_up:
+        more = {**more, "retries_used_up": True}
+    stage(call, outcome, status, kept, holds_key=holds_key, more=more)
     return handed_over
+
+
+def scored(call: Call, outcome: StructuredOutcome, said: str | None) -> str | None:
+    """What a call was worth: as recorded where it is served, else in its skill's word, else in the scorer's."""
+    run = call.run
+    if not call.is_live:
+        return run.source.served_utility(call.step)
+    if said is not None or run.scorer is None:
+        return said
+    try:
+        value = run.scorer(run.journal.book.redactor.hide_known(outcome))
+        return None if value is None else utility_text(value)
+    except Exception as error:  # noqa: BLE001  # the call is done, whatever its host makes of it
+        log.warning("step %s of run %s has no score: %s", outcome.step_id, run.run_id, describe(error))
+        return None
+
+
+def describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if isinstance(error, UsageError) else type(error).__name__
 
 
 def stage(
@@ -66,10 +102,11 @@ def stage(
     *,
     served_from: str | None = None,
     holds_key: bool = True,
+    more: Meta = NO_MORE,
 ) -> None:
     """The effect of a call, whatever made it; `holds_key` unless the caller's key is another call's."""
     run = call.run
-    run.journal.entry(artifacts.tool_effect(call, outcome, status, output, served_from))
+    run.journal.entry(artifacts.tool_effect(call, outcome, status, output, served_from, more))
     run.outputs.remember(call.step.step_id, output[0] if status == "SUCCESS" else None)
     run.in_doubt.discard(call.trace.trace_id)
     if call.step.caller_key is not None and holds_key:
@@ -123,8 +160,11 @@ def serve(call: Call, earlier: StructuredOutcome, output: object, served_from: s
         details=dict(sorted({**(earlier.details or {}), "served_from": served_from}.items())),
         timestamp=now,
     )
-    stage(call, outcome, "SUCCESS", kept, served_from=served_from, holds_key=False)
-    return with_output(outcome, output)
+    handed_over = with_output(outcome, output)
+    utility = scored(call, handed_over, None)
+    more: Meta = NO_MORE if utility is None else {"step_utility": utility}
+    stage(call, outcome, "SUCCESS", kept, served_from=served_from, holds_key=False, more=more)
+    return handed_over
 
 
 def end_as_told(call: Call, said: PersonSaid) -> StructuredOutcome:

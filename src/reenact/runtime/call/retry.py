@@ -18,16 +18,7 @@ LONGEST_IN_FLIGHT = 5
 
 def back_off(call: Call, code: str, result: AttemptResult, number: int) -> int | None:
     """Milliseconds until a failed attempt is made once more; None when it was the last."""
-    made, step = call.trace.call, call.step
-    assert made is not None
-    meta = step.skill.metadata if step.skill is not None else None
-    repeatable = may_repeat(
-        tool_class=str(made.tool_class),
-        honours_key=meta is None or meta.honours_key,
-        repeatable=meta is not None and meta.tool_class is None and meta.idempotent,
-        code=code,
-        facts=result.facts,
-    )
+    step, repeatable = call.step, is_repeatable(call, code, result)
     if in_flight_elsewhere(call, result):
         return wait_for_the_first(call, number)
     if not (repeatable and should_retry(code, number, step.retry)):
@@ -36,6 +27,30 @@ def back_off(call: Call, code: str, result: AttemptResult, number: int) -> int |
     if result.retry_after_ms is None:
         return wait
     return max(wait, min(result.retry_after_ms, LONGEST_RETRY_AFTER_MS))
+
+
+def is_repeatable(call: Call, code: str, result: AttemptResult) -> bool:
+    """Whether it may be sent again, whatever its policy says."""
+    made, skill = call.trace.call, call.step.skill
+    assert made is not None
+    meta = skill.metadata if skill is not None else None
+    return may_repeat(
+        tool_class=str(made.tool_class),
+        honours_key=meta is None or meta.honours_key,
+        repeatable=meta is not None and meta.tool_class is None and meta.idempotent,
+        code=code,
+        facts=result.facts,
+    )
+
+
+def used_up(call: Call, code: str, result: AttemptResult) -> bool:
+    """Whether a call whose last attempt is on record ends because it was retried as often as its policy allows."""
+    retries = call.trace.made - 1
+    return (
+        0 < retries == call.step.retry.max_retries
+        and should_retry(code, 0, call.step.retry)
+        and is_repeatable(call, code, result)
+    )
 
 
 def in_flight_elsewhere(call: Call, result: AttemptResult) -> bool:

@@ -146,5 +146,6 @@ def described(report: Remarks) -> dict[str, Any]:
         "http_status": reports.whole(report.http_status),
         "raw_response": report.raw_response,
         "has_raw_response": report.has_raw_response,
+        "utility": report.utility,
         "refused": report.refused and tuple(map(reports.text, report.refused)),
     }

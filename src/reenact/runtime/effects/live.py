@@ -176,6 +176,7 @@ class LiveSource(EffectSource):
             message=None if error is None else reports.describe(error, call.step.timeout_ms, latency_ms),
             details=reports.details_of(error),
             unsure=call.step.skill is not None and reports.is_unsure(error, call.step.skill.function),
+            utility=report.utility,
         )
 
     async def reconcile(self, call: AttemptCall) -> AttemptResult | bool | str:
@@ -204,13 +205,15 @@ class LiveSource(EffectSource):
             return f"it raised {type(error).__name__}: {reports.describe(error, call.step.timeout_ms, took_ms)}"
         if not answer["done"]:
             return False
+        report = ctx.close()
         return AttemptResult(
             facts=Facts(),
             started_at=started_at,
             ended_at=self._clock.timestamp(),
             latency_ms=max(0, int((self._clock.monotonic() - began) * 1000)),
             output=output,
-            side_effects=reports.side_effects(ctx.close()),
+            side_effects=reports.side_effects(report),
+            utility=report.utility,
         )
 
     async def _ask(

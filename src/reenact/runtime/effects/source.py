@@ -56,6 +56,8 @@ class AttemptResult(Struct, frozen=True, kw_only=True):
     details: dict[str, object] | None = None
     unsure: bool = False
     """It failed, and its skill did not say so itself: what it had done by then is not known."""
+    utility: str | None = None
+    """What the skill itself says that it was worth."""
     cost_exact: int | None = None
     """Only where the price cannot be computed again, because what it depends on was erased."""
 
@@ -162,6 +164,10 @@ class EffectSource(ABC):
 
     def no_money_left(self, _trace: TraceFold, /) -> str | None:
         """Why the budget of the day or the model refused another attempt here in the record; None where it did not."""
+        return None
+
+    def served_utility(self, _step: PlannedStep, /) -> str | None:
+        """What the call was worth, as recorded; None where nobody said."""
         return None
 
     def person_said(self, _trace: TraceFold, /) -> PersonSaid | None:

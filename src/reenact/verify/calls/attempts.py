@@ -63,6 +63,7 @@ class AttemptChain:
     def summary_problem(self, meta: EffectMeta) -> Problem | None:
         """The effect's `meta` against the attempts that it sums up."""
         served = self.last is not None and self.last.kind == "served"
+        spent = meta.retries if meta.status == "failure" and meta.retryable else 0
         return first_difference(
             "EFFECT_MISMATCH",
             (
@@ -73,6 +74,7 @@ class AttemptChain:
                 ("meta.cost_cents", -(-self.cost // PICODOLLARS_PER_CENT), meta.cost_cents),
                 ("meta.side_effects", digest(self.effects), meta.side_effects),
                 ("meta.served_from is there", served, meta.served_from is not None),
+                ("retries that are used up belong to a failure", False, meta.retries_used_up is True and spent < 1),
             ),
         )
 
