@@ -86,6 +86,10 @@ class Context(PlanPart, frozen=True, kw_only=True):
     workspace: str | None = None
     shell: ShellRules | None = None
     tool_registries: list[dict[str, object]] = field(default_factory=list)
+    time_limit_ms: Annotated[int, Meta(ge=1, le=2_678_400_000)] | None = None
+    issue_number: Annotated[int, Meta(ge=-9_007_199_254_740_991, le=9_007_199_254_740_991)] | None = None
+    policy_version: Name128 | None = None
+    confidence: Annotated[float, Meta(ge=0, le=1)] | None = None
     pins: Pins | None = None
 
 

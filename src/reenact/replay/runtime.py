@@ -19,6 +19,7 @@ from reenact.runtime.engine import Engine
 from reenact.runtime.mode import Mode
 from reenact.runtime.plans.accepted import Accepted
 from reenact.runtime.plans.prepare import PlanLike, prepare
+from reenact.runtime.run import Scorer
 from reenact.runtime.session.opening import SessionOpening
 from reenact.store.owner import until_known
 
@@ -35,7 +36,8 @@ class Runtime(Engine):
     notice after it is durable. `unrecorded_reads` lets reads go on while the journal cannot be written, and they
     say so; everything else fails closed. `tool_registries`, files or documents, become part of every plan and
     session: tools of servers are called as what they stand there for, or not at all. `policy` is the ceiling of all
-    plans and sessions, a `Policy`, a mapping or a file; without it, the one that is found (`reenact policy`).
+    plans and sessions, a `Policy`, a mapping or a file; without it, the one that is found (`reenact policy`). `scorer`
+    gives the utility of an outcome, from -1 to +1, where the skill did not say it (`ctx.utility`).
     """
 
     modes: ClassVar[Mapping[RunMode, Mode]] = {
@@ -126,6 +128,9 @@ class Runtime(Engine):
         interrupted: str = "synthesize",
         duplicate_output: bool = False,
         unrecorded_reads: bool | None = None,
+        issue_number: int | None = None,
+        policy_version: str | None = None,
+        scorer: Scorer | None = None,
         on_divergence: str = "raise",
         accept: Sequence[str] = (),
         accept_changed: Sequence[str] = (),
@@ -142,8 +147,8 @@ class Runtime(Engine):
 
         `context` takes what a plan's context takes. `resume` goes on with a session of that id; calls that were
         interrupted are ended by an appended result (`interrupted="settle"` drives them to their end instead).
-        `duplicate_output` hands a denied duplicate the earlier output. `unrecorded_reads` overrides the
-        runtime's.
+        `duplicate_output` hands a denied duplicate the earlier output. `unrecorded_reads` and `scorer` override the
+        runtime's. `issue_number` and `policy_version` are for the replay log.
         """
         return SessionOpening(
             self,
@@ -156,6 +161,9 @@ class Runtime(Engine):
             interrupted=interrupted,
             duplicate_output=duplicate_output,
             unrecorded_reads=unrecorded_reads,
+            issue_number=issue_number,
+            policy_version=policy_version,
+            scorer=scorer,
             on_divergence=on_divergence,
             accept=accept,
             accept_changed=accept_changed,

@@ -25,7 +25,7 @@ from reenact.runtime.plans.steps import RunPlan
 from reenact.runtime.writing.writer import RunWriter
 from reenact.store.base import Store
 from reenact.store.keys.ballots import CancelRequest, asked_to_cancel
-from reenact.values.clock import Clock
+from reenact.values.clock import Clock, parse_ts
 
 log = logging.getLogger("reenact.runs")
 
@@ -34,6 +34,8 @@ T = TypeVar("T")
 
 Scorer = Callable[[StructuredOutcome], float | None]
 """From -1 to +1, or None: the default of the replay log."""
+OWN_LIMIT = ""
+"""Who cancels a run that has taken as long as it may: nobody's name."""
 RECENT_OUTPUTS = 32
 LEASE_MARGIN_S = 2.0
 CANCEL_POLL_S = 0.5
@@ -107,6 +109,11 @@ class Run:
         """Of a run that goes on: what its state was brought back from."""
         self.forbidden: str | None = None
         """Of a run that goes on: why the host's policy of today does not let it call anything."""
+        limit = plan.plan.context.time_limit_ms
+        served = limit is None or source.is_served_whole()
+        self._ends_ms = None if served or record is None else parse_ts(record.started_at) + (limit or 0)
+        """When its own time limit ends it, counted from its first start."""
+        self._over: CancelRequest | None = None
         self._asked: tuple[str | None, CancelRequest | None] = (None, None)
         """The last note that asked for its end, and what it says where it is believed."""
 
@@ -133,9 +140,19 @@ class Run:
 
     @property
     def cancel_note(self) -> CancelRequest | None:
-        """Who asked for this run to be cancelled and why, once a commit has told; None where no key of ours says so."""
+        """Who asked for this run to be cancelled and why, once a commit has told, or that its own limit has ended it.
+
+        None where no key of ours says so.
+        """
         lease = self.journal.lease
-        return None if lease is None or lease.cancel is None else self._believed(lease.cancel)
+        return self._over if lease is None or lease.cancel is None else self._believed(lease.cancel) or self._over
+
+    def stopping(self) -> CancelRequest | None:
+        """`cancel_note`, asked before anything is begun: a run that has taken as long as it may ends there."""
+        if self._ends_ms is not None and self._over is None and self.clock.now_ms() >= self._ends_ms:
+            reason = f"its time limit of {self.plan.plan.context.time_limit_ms} ms was over"
+            self._over = CancelRequest(reason=reason, ts=self.clock.timestamp(), who=OWN_LIMIT)
+        return self.cancel_note
 
     def _believed(self, note: str) -> CancelRequest | None:
         """Each is looked at once, and told of where it is ignored."""
@@ -155,15 +172,17 @@ class Run:
             note = self.store.cancel_request(self.run_id)
             if note != lease.cancel:
                 self.journal.lease = replace(lease, cancel=note)
-        return self.cancel_note is not None
+        return self.stopping() is not None
 
     def note_cancel_request(self, asked: CancelRequest) -> None:
-        """Stage what somebody else asked for, as an event of the run."""
-        self.note_cancel(asked.reason, asked.who)
+        """Stage what somebody else asked for, or its own limit, as an event of the run."""
+        own = asked.who == OWN_LIMIT
+        said = {"time_limit_ms": self.plan.plan.context.time_limit_ms} if own else {}
+        self.note_cancel(asked.reason, None if own else asked.who, **said)
 
-    def note_cancel(self, reason: str, who: str | None) -> None:
-        """Stage that the run was cancelled, as an event: why, and by whom."""
-        data, ts = self.journal.book.put({"reason": reason})[0], self.clock.timestamp()
+    def note_cancel(self, reason: str, who: str | None, **more: object) -> None:
+        """Stage that the run was cancelled, as an event: why, and by whom; nobody where its own limit did."""
+        data, ts = self.journal.book.put({"reason": reason, **more})[0], self.clock.timestamp()
         self.journal.event(Event(data=data, reason=None, trace_id=None, ts=ts, type="cancel", who=who))
 
     @staticmethod

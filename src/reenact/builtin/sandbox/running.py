@@ -120,12 +120,10 @@ async def run(job: Job, stdin: bytes, seconds: float, max_bytes: int) -> tuple[i
     return (code if code >= 0 else 128 - code), out, err
 
 
-async def start(job: Job, report: int, streams: int = asyncio.subprocess.PIPE) -> asyncio.subprocess.Process:
-    """The launcher, or the command itself, with these for stdin, stdout and stderr, in a group of its own."""
-    command = [job.executable(), *job.argv[1:]]
-    begin = partial(
-        asyncio.create_subprocess_exec, stdin=streams, stdout=streams, stderr=streams, start_new_session=True
-    )
+async def start(job: Job, report: int, stdin: int = asyncio.subprocess.PIPE) -> asyncio.subprocess.Process:
+    """The launcher, or the command itself, its outputs in pipes, in a group of its own."""
+    command, pipe = [job.executable(), *job.argv[1:]], asyncio.subprocess.PIPE
+    begin = partial(asyncio.create_subprocess_exec, stdin=stdin, stdout=pipe, stderr=pipe, start_new_session=True)
     if job.backend is None:
         return await begin(*command, cwd=job.folder, env=job.environment())
     with os.fdopen(os.memfd_create("job"), "w+b") as file:

@@ -63,8 +63,10 @@ async def execute(call: Call) -> StructuredOutcome:
     """EXECUTING: the call is durable, then it is dispatched."""
     run = call.run
     await dispatch.make_durable(call)
-    if run.cancel_note is not None:
-        return ending.refuse(call, "ERR_CANCELLED", "the run was cancelled", holds_key=True)
+    note = run.stopping()
+    if note is not None:
+        why = "the run was cancelled" if note.who else f"the run was ended: {note.reason}"
+        return ending.refuse(call, "ERR_CANCELLED", why, holds_key=True)
     if run.listeners.any:
         run.listeners.tell_now(call.notice("step_started", **named(call)))
     try:

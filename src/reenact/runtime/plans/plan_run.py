@@ -34,7 +34,7 @@ async def run_plan(run: Run, before_seal: BeforeSeal | None = None) -> RunStatus
         run.hold_forbidden()
     stopped = any(plan.step(index).on_error == "abort" for index in journal.fold.not_completed)
     index = journal.fold.done
-    while index < len(plan) and not stopped and run.cancel_note is None:
+    while index < len(plan) and not stopped and run.stopping() is None:
         if run.drain.asked:
             run.drain.refuse()
         step = plan.step(index)
@@ -50,15 +50,22 @@ async def run_plan(run: Run, before_seal: BeforeSeal | None = None) -> RunStatus
         index += 1
         if journal.is_large:
             await make_durable(call)
-    status: RunStatus = "failed" if stopped else "completed"
-    if run.cancel_note is not None:
-        run.note_cancel_request(run.cancel_note)
-        ending.leave_keys_in_doubt(run)
-        status = "cancelled"
+    if resumed and stopped:
+        run.stopping()  # whoever died was perhaps about to say so
+    status = how_it_ended(run, stopped=stopped)
     if before_seal is not None:
         await before_seal(status)
     await seal(run, status)
     return status
+
+
+def how_it_ended(run: Run, *, stopped: bool) -> RunStatus:
+    """Where it is cancelled, that is staged."""
+    if run.cancel_note is None:
+        return "failed" if stopped else "completed"
+    run.note_cancel_request(run.cancel_note)
+    ending.leave_keys_in_doubt(run)
+    return "cancelled"
 
 
 async def leave_parked(run: Run) -> None:

@@ -26,8 +26,9 @@ async def close(run: Run, said: Document | None) -> RunStatus:
         if trace.trace_id not in unknown:
             await synthesize(run, trace)
     status: RunStatus = "completed"
-    if run.cancel_note is not None:
-        run.note_cancel_request(run.cancel_note)
+    asked = run.stopping()
+    if asked is not None:
+        run.note_cancel_request(asked)
         leave_keys_in_doubt(run)
         status = "cancelled"
     seal(run, status, reason=None if said is None else run.journal.book.put(said)[0])

@@ -14,12 +14,12 @@ from weakref import ReferenceType
 from reenact.contracts.records import RunStatus
 from reenact.errors import Diverged, UsageError, WaitingForPerson
 from reenact.runtime.effects.loop_thread import Leave, Leaving, LoopThread
-from reenact.runtime.engine import Engine
+from reenact.runtime.engine import Engine, checked_scorer
 from reenact.runtime.hold import Hold
 from reenact.runtime.parked import Parked
 from reenact.runtime.people.votes import whoami
 from reenact.runtime.plans.accepted import NOTHING_ACCEPTED, Accepted
-from reenact.runtime.run import Run
+from reenact.runtime.run import Run, Scorer
 from reenact.runtime.session import history
 from reenact.runtime.session.answering import forking
 from reenact.runtime.session.answering.answers import STAYS_OPEN, Answers, Ended
@@ -28,6 +28,14 @@ from reenact.runtime.session.beginning import NOBODY, Wanted, begin_session, unt
 from reenact.runtime.session.session import Session
 from reenact.runtime.session.settling import as_waiting
 from reenact.runtime.session.sync import SyncSession
+
+
+def said_once(context: Mapping[str, object], **said: object) -> dict[str, object]:
+    """What is said beside a context and belongs into it; UsageError where it says something else."""
+    for name, value in said.items():
+        if value is not None and context.get(name) not in (None, value):
+            raise UsageError(f"{name} is said twice, and differently in the context; say it once")
+    return {name: value for name, value in said.items() if value is not None}
 
 
 class SessionOpening:
@@ -46,6 +54,9 @@ class SessionOpening:
         interrupted: str = "synthesize",
         duplicate_output: bool = False,
         unrecorded_reads: bool | None = None,
+        issue_number: int | None = None,
+        policy_version: str | None = None,
+        scorer: Scorer | None = None,
         on_divergence: str = "raise",
         accept: Sequence[str] = (),
         accept_changed: Sequence[str] = (),
@@ -54,13 +65,13 @@ class SessionOpening:
     ) -> None:
         if interrupted not in ("synthesize", "settle"):
             raise UsageError(f"interrupted={interrupted!r} is neither synthesize nor settle")
-        if budget_cents is not None and context is not None and context.get("budget_cents") not in (None, budget_cents):
-            raise UsageError("budget_cents is said twice, and differently in the context; say it once")
+        own = said_once(
+            context or {}, budget_cents=budget_cents, issue_number=issue_number, policy_version=policy_version
+        )
         if id is not None:
             check_id(id, resume)
         check_divergence(on_divergence, accept, has_id=id is not None)
         self._engine = engine
-        own = {} if budget_cents is None else {"budget_cents": budget_cents}
         whole = {**(context or {}), **own}
         self._wanted = Wanted(
             id=id, goal=goal, agent_id=agent_id, context=whole, resume=resume, replay=replay, execute=execute
@@ -72,6 +83,7 @@ class SessionOpening:
         self._forking = asyncio.Lock()
         self._duplicate_output = duplicate_output
         self._unrecorded_reads = unrecorded_reads
+        self._scorer = checked_scorer(scorer)
         self._session: Session | None = None
         self._hold: Hold | None = None
         self._is_left = False
@@ -100,6 +112,7 @@ class SessionOpening:
         run.gates.duplicate_output = self._duplicate_output
         if self._unrecorded_reads is not None:
             run.unrecorded.reads_go_on = self._unrecorded_reads
+        run.scorer = self._scorer or run.scorer
         assert run.gates.duplicates is not None
         run.gates.duplicates.with_output = self._duplicate_output
         self._session = session = Session(self._engine, run, answers)

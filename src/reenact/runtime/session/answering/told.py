@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from reenact.contracts.records import Event, EventType
+from reenact.runtime.effects.threads import THREADS
 from reenact.runtime.run import Run
 from reenact.runtime.session import checks
 from reenact.runtime.session.answering.answers import Answers
@@ -14,6 +15,11 @@ from reenact.runtime.session.answering.lanes import Lanes
 from reenact.runtime.session.plan import Document, SessionPlan
 from reenact.runtime.writing.checkpoint_state import fresh_gate
 from reenact.values.keyed import KeyedRandom, keyed_random
+
+
+def shown_outputs(checked: list[checks.Checked], redact: Callable[[str], str]) -> list[dict[str, object]]:
+    """What the commands printed, as it may be kept."""
+    return [{"stderr": each.err.shown(redact), "stdout": each.out.shown(redact)} for each in checked]
 
 
 class Told:
@@ -44,10 +50,13 @@ class Told:
             self._passed_before = sum(code == 0 for code in codes)
             return codes
         run = self._run()
-        codes = await checks.run_commands(commands, self._plan.context, timeout_s)
+        checked = await checks.run_commands(commands, self._plan.context, timeout_s)
+        codes = [each.code for each in checked]
         passed = sum(code == 0 for code in codes)
         delta, self._passed_before = passed - self._passed_before, passed
-        self._event("verify", {"commands": commands, "exit_codes": codes, "verification_delta": delta})
+        outputs = await THREADS.run(lambda: shown_outputs(checked, run.journal.book.redactor.redact_text))
+        said = {"commands": commands, "exit_codes": codes, "outputs": outputs, "verification_delta": delta}
+        self._event("verify", said)
         await run.journal.flush()
         return codes
 
