@@ -21,6 +21,7 @@ from reenact.values.canonical import canonicalize, parse_canonical
 from reenact.values.digest import digest
 from reenact.verify.folder import MAX_FILE_BYTES
 from reenact.verify.signed.notes import ERASURES, REPLACEMENT, ROTATION, SIGNING, NoteRow
+from reenact.verify.views import RECEIPT, REPLAY, Views
 from reenact.version import __version__
 
 KEY_NOTES = (SIGNING, ROTATION, REPLACEMENT)
@@ -115,6 +116,7 @@ class _Bundle:
         missing = [commitment for commitment in self.named if commitment not in self.envelopes.places]
         if self.mode == "full":
             self.write_payloads()
+            self.write_views()
         if self.seal is not None:
             self.put("seal.json", canonicalize(self.seal) + b"\n")
         self.put("keys.json", canonicalize(self.evidence.keys()) + b"\n")
@@ -203,6 +205,25 @@ class _Bundle:
             self.put(f"payloads/{commitment}", envelope)
             if commitment == self.plan:
                 self.put("plan.json", self.plan_file(envelope[32:]) + b"\n")
+
+    def write_views(self) -> None:
+        """REPLAY.jsonl and RECEIPT.json. A journal that is damaged has none: what it says is not known."""
+        bodies = (row.body or b"" for row in self.run.commits())
+        views = Views((line for body in bodies for line in body.splitlines(keepends=True)), self.envelopes)
+        whole, place = sha256(), self.folder / REPLAY
+        with new_private(place) as file:
+            try:
+                for line in views.replay():
+                    file.write(line)
+                    whole.update(line)
+                receipt = views.receipt()
+            except (LookupError, TypeError, ValueError, AttributeError):
+                receipt = b""
+        if not receipt:
+            place.unlink()
+            return
+        self.files[REPLAY] = whole.hexdigest()
+        self.put(RECEIPT, receipt)
 
     def plan_file(self, content: bytes) -> bytes:
         """A session's plan whole, so that it can be run; as it is recorded where that is more than a file may hold."""

@@ -60,6 +60,8 @@ CODES: Final[dict[str, tuple[Aspect, str]]] = {
     "VOTE_MISMATCH": ("integrity", "a vote does not fit its request or the decision that names it"),
     "PLAN_MISMATCH": ("integrity", "the run does not follow the plan that it names"),
     "ARGUMENTS_MISMATCH": ("integrity", "a step's arguments are not what the plan and earlier outputs come to"),
+    "REPLAY_MISMATCH": ("integrity", "REPLAY.jsonl is not what the journal says"),
+    "RECEIPT_MISMATCH": ("integrity", "RECEIPT.json is not what the journal says"),
     "PAYLOAD_LOST": ("integrity", "a payload is missing, and no erasure record says why"),
     "PAYLOAD_CHANGED": ("integrity", "a payload's bytes are not those of its commitment"),
     "PAYLOAD_MALFORMED": ("integrity", "a payload is not a salt and canonical JSON"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -24,9 +24,11 @@ from reenact.verify.signed.erasures import SignedErasures
 from reenact.verify.signed.keys import KeyHistory
 from reenact.verify.signed.notes import FolderNotes, NoteSource
 from reenact.verify.signed.records import SEAL, VOTE, signed_records
+from reenact.verify.views import RECEIPT, REPLAY, Views, compare_receipt, compare_replay
 
 JOURNAL: Final = "journal.jsonl"
-_MAX_VIEW_BYTES: Final = 1 << 32  # of REPLAY.jsonl and RECEIPT.json, which are hashed and not read
+VALUED: Final = ("plan.json", REPLAY, RECEIPT)
+_MAX_VIEW_BYTES: Final = 1 << 36  # of REPLAY.jsonl, which is read as a stream
 
 
 def verify_lines(
@@ -122,6 +124,7 @@ class _Bundle:
         # Step 6: the copies beside the journal.
         self._seal_copy(check)
         self._plan_copy(check, payloads)
+        self._views(source)
         # Step 7: the runs that this one continues.
         self.continues = None if check.run is None else check.run.parent_run
         are_signed = self._parents()
@@ -214,7 +217,7 @@ class _Bundle:
         if manifest.digest != recomputed:
             problem = Problem("MANIFEST_DIGEST", "the digest of the manifest", recomputed, manifest.digest)
             self.findings.add(problem, where)
-        valued = [name for name in manifest.files if name == "plan.json" or name.startswith(PAYLOADS)]
+        valued = [name for name in manifest.files if name in VALUED or name.startswith(PAYLOADS)]
         if manifest.payloads == "none" and valued:
             what = "payloads are said to be left out, and files with values are named"
             self.findings.add(Problem("MANIFEST_MALFORMED", what, None, valued[0]), where)
@@ -286,6 +289,30 @@ class _Bundle:
         if not whole or not is_whole(value, known, lambda named: payloads.value(named, where)):
             problem = Problem("PLAN_MISMATCH", "plan.json is not the plan whose payload the journal names")
             self.findings.add(problem, where)
+
+    def _views(self, source: FolderPayloads | None) -> None:
+        """REPLAY.jsonl and RECEIPT.json, made again from a journal that is whole."""
+        receipt, log, journal = self._read(RECEIPT), self.folder.open(REPLAY), self.folder.open(JOURNAL)
+        streams = [each for each in (log, journal) if each is not None and not isinstance(each, Problem)]
+        with ExitStack() as opened:
+            for each in streams:
+                opened.enter_context(each)
+            if source is None or len(streams) + (receipt is not None) < 2:
+                return
+            if "integrity" in self.findings.broken:
+                self.findings.note(f"{REPLAY} and {RECEIPT} were not held against a journal that is broken")
+                return
+            views = Views(_lines(streams[-1], len), source)
+            expected = views.replay()
+            if len(streams) == 2:
+                problem = compare_replay(expected, streams[0])
+                if problem is not None:
+                    self.findings.add(problem, Where(file=REPLAY))
+            for _ in expected:  # the rest, for the receipt
+                pass
+            problem = None if receipt is None else compare_receipt(views.receipt(), receipt)
+            if problem is not None:
+                self.findings.add(problem, Where(file=RECEIPT))
 
     def _folder(self, payloads: PayloadCheck) -> None:
         files = {} if self.manifest is None else self.manifest.files

@@ -1,0 +1,116 @@
+"""REPLAY.jsonl and RECEIPT.json: made again from the journal, and held against what lies in the bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from typing import Any, BinaryIO, Final
+
+from reenact.trace.from_journal import FromJournal, Line
+from reenact.values.canonical import canonicalize
+from reenact.verify.lines import read_canonical
+from reenact.verify.payloads import PayloadSource, Value, open_envelope
+from reenact.verify.report import Problem, shown
+
+REPLAY: Final = "REPLAY.jsonl"
+RECEIPT: Final = "RECEIPT.json"
+
+
+class Views:
+    """Both, as the journal says. The lines are those of a journal that was verified, and found whole."""
+
+    def __init__(self, lines: Iterable[bytes], payloads: PayloadSource) -> None:
+        self._lines = lines
+        self._payloads = payloads
+        self._log = FromJournal(self._value)
+        self._hash = sha256()
+
+    def replay(self) -> Iterator[bytes]:
+        """The lines of REPLAY.jsonl, with their newlines."""
+        for commit in commits(self._lines):
+            for event in self._log.commit(commit):
+                line = event.to_canonical_json().encode() + b"\n"
+                self._hash.update(line)
+                yield line
+
+    def receipt(self) -> bytes:
+        """RECEIPT.json, once the lines are through; nothing of a run that has none."""
+        receipt = self._log.receipt(f"sha256:{self._hash.hexdigest()}")
+        return b"" if receipt is None else receipt.to_canonical_json().encode() + b"\n"
+
+    def _value(self, commitment: str) -> object:
+        envelope = self._payloads.get(commitment)
+        found = None if envelope is None else open_envelope(envelope, commitment)
+        if isinstance(found, Value):
+            return found.value
+        raise LookupError(commitment)
+
+
+def commits(lines: Iterable[bytes]) -> Iterator[list[Line]]:
+    """The lines of a journal, commit by commit."""
+    commit: list[Line] = []
+    for raw in lines:
+        read = read_canonical(raw.removesuffix(b"\n"), "a line")
+        if isinstance(read, Problem):
+            continue
+        if read.value.get("kind") == "commit" and commit:
+            yield commit
+            commit = []
+        commit.append(read.value)
+    if commit:
+        yield commit
+
+
+def compare_replay(expected: Iterator[bytes], file: BinaryIO) -> Problem | None:
+    """The first line in which the file is not what the journal says."""
+    number = 0
+    for number, line in enumerate(expected, start=1):  # the last one is told
+        got = file.read(len(line))
+        if got != line:
+            what = f"line {number} of {REPLAY} is not what the journal says" if got else f"{REPLAY} ends too early"
+            return Problem("REPLAY_MISMATCH", what, *apart(line, got))
+    if file.read(1):
+        return Problem("REPLAY_MISMATCH", f"{REPLAY} goes on after line {number}, the last that the journal says")
+    return None
+
+
+def apart(expected: bytes, got: bytes) -> tuple[str, str]:
+    """Two lines from shortly before where they part."""
+    same = next((at for at, (one, other) in enumerate(zip(expected, got, strict=False)) if one != other), len(got))
+    begin = max(0, same - 20)
+    left, right = (shown(each[begin : begin + 120].decode(errors="replace")) for each in (expected, got))
+    return left, right
+
+
+def compare_receipt(expected: bytes, got: bytes) -> Problem | None:
+    """The first member in which a receipt is not what the journal says."""
+    if expected == got:
+        return None
+    mine, read = read_canonical(expected.removesuffix(b"\n"), RECEIPT), read_canonical(got.removesuffix(b"\n"), RECEIPT)
+    if isinstance(mine, Problem) or isinstance(read, Problem) or not isinstance(read.value, dict):
+        what = read.what if isinstance(read, Problem) else f"the journal says nothing of a {RECEIPT}"
+        return Problem("RECEIPT_MISMATCH", what)
+    pointer, left, right = difference(mine.value, read.value)
+    return Problem("RECEIPT_MISMATCH", f"{RECEIPT} is not what the journal says, at {pointer}", left, right)
+
+
+def difference(expected: Any, got: Any, pointer: str = "") -> tuple[str, str, str]:
+    """(JSON pointer, expected, got) of the first difference between two values."""
+    if isinstance(expected, dict) and isinstance(got, dict):
+        keys = sorted({*expected, *got})
+        pairs = [(key, expected.get(key, MISSING), got.get(key, MISSING)) for key in keys]
+    elif isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got):
+        pairs = [(str(n), one, other) for n, (one, other) in enumerate(zip(expected, got, strict=True))]
+    else:
+        return pointer or "/", told(expected), told(got)
+    for key, one, other in pairs:
+        if told(one) != told(other):
+            return difference(one, other, f"{pointer}/{key}")
+    return pointer or "/", "its canonical bytes", "other bytes"
+
+
+MISSING: Final = object()
+
+
+def told(value: object) -> str:
+    return "nothing" if value is MISSING else canonicalize(value).decode()
