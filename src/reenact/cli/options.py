@@ -65,6 +65,14 @@ GraceOption = Annotated[
         "--grace", metavar="SECONDS", min=0, help="On SIGTERM, what calls in flight have to end. A second one kills."
     ),
 ]
+ReplayLogOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--replay-log",
+        metavar="FILE|DIR",
+        help="Write the replay log as it goes: to FILE.jsonl, or to DIR/RUN_ID.jsonl. After a crash it goes on there.",
+    ),
+]
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's id or its beginning, a session's id, or `last`.")
 ]
@@ -83,6 +91,7 @@ def open_runtime(
     unrecorded_reads: bool = False,
     tool_registries: list[Path] | None = None,
     policy: HostPolicy | None = None,
+    replay_log: Path | None = None,
 ) -> Runtime:
     """A runtime on a store that is made if there is none. Skills are loaded first: a mistake in them makes no store."""
     from reenact.replay.runtime import Runtime
@@ -96,6 +105,7 @@ def open_runtime(
         unrecorded_reads=unrecorded_reads,
         tool_registries=tool_registries or (),
         policy=policy,
+        replay_log=replay_log,
     )
 
 

@@ -37,7 +37,8 @@ class Runtime(Engine):
     say so; everything else fails closed. `tool_registries`, files or documents, become part of every plan and
     session: tools of servers are called as what they stand there for, or not at all. `policy` is the ceiling of all
     plans and sessions, a `Policy`, a mapping or a file; without it, the one that is found (`reenact policy`). `scorer`
-    gives the utility of an outcome, from -1 to +1, where the skill did not say it (`ctx.utility`).
+    gives the utility of an outcome, from -1 to +1, where the skill did not say it (`ctx.utility`). `replay_log` is
+    where runs write their replay log as they go: a file `….jsonl` for one run, or a folder.
     """
 
     modes: ClassVar[Mapping[RunMode, Mode]] = {

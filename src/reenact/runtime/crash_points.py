@@ -28,13 +28,21 @@ CRASH_POINTS: dict[str, str] = {
 }
 
 
+LOG_POINTS: dict[str, str] = {
+    "before_replay_log": "a commit is durable, the replay log does not say so yet",
+    "in_replay_log": "half a line of the replay log is written",
+    "after_replay_log": "the replay log says what the commit does",
+}
+"""Of runs whose replay log is written as they go."""
+
+
 class Trigger:
     """Counts down to one crash point."""
 
     def __init__(self, spec: str) -> None:
         name, _, count = spec.partition(":")
-        if name not in CRASH_POINTS or not (count or "1").isdecimal() or int(count or 1) < 1:
-            known = ", ".join(CRASH_POINTS)
+        if name not in CRASH_POINTS | LOG_POINTS or not (count or "1").isdecimal() or int(count or 1) < 1:
+            known = ", ".join(CRASH_POINTS | LOG_POINTS)
             raise UsageError(f"REENACT_CRASH_AT={spec!r} is no crash point; write NAME or NAME:3, of {known}")
         self.name = name
         self.left = int(count or 1)

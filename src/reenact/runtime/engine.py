@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from reenact.contracts.records import RunMode
 from reenact.errors import KeyUnavailable, NotAuthentic, TooManyFiles, UsageError
@@ -27,6 +27,9 @@ from reenact.store.heartbeat import Heartbeat
 from reenact.store.open import open_store
 from reenact.store.owner import owner_name
 from reenact.values.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from reenact.runtime.writing.replay_log import ReplayLogs
 
 MAX_REDISPATCHES = 3
 """After so many deaths in one call it is held, unless its skill or its host says otherwise."""
@@ -52,6 +55,7 @@ class Engine:
         policy: PolicyLike = None,
         max_redispatches: int = MAX_REDISPATCHES,
         scorer: Scorer | None = None,
+        replay_log: str | Path | None = None,
         clock: Clock | None = None,
     ) -> None:
         if not supervisor_timeout_s > 0:
@@ -92,6 +96,7 @@ class Engine:
         self.drain_state = Drain(self.clock)
         self.heartbeat = Heartbeat(self.store)
         self.committer = Committer(self.store)
+        self.replay_logs = None if replay_log is None else opened_logs(self.store, Path(replay_log))
 
     @property
     def mint(self) -> Mint:
@@ -119,6 +124,12 @@ class Engine:
     def close(self) -> None:
         self.committer.close()
         self.store.close()
+
+
+def opened_logs(store: Store, place: Path) -> ReplayLogs:
+    from reenact.runtime.writing.replay_log import ReplayLogs
+
+    return ReplayLogs(store, place)
 
 
 def checked_scorer(scorer: Scorer | None) -> Scorer | None:

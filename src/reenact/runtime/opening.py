@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from reenact.contracts.plan import plan_hash
 from reenact.contracts.records import RunKind, RunMode, RunRecord
@@ -125,6 +126,8 @@ def assemble(
 ) -> Run:
     """The parts of a run put together."""
     record = journal.fold.record
+    if engine.replay_logs is not None:
+        journal.on_commit = partial(engine.replay_logs.committed, journal.fold.run_id)
     return Run(
         store=engine.store,
         clock=engine.clock,

@@ -68,6 +68,8 @@ class RunWriter:
         """(digest of the duplicates, what recovery needs besides the journal), for a run checkpoint."""
         self.sets_apart = False
         """Money may be set apart for calls, which then goes with their end."""
+        self.on_commit: Callable[[], None] | None = None
+        """Called after each commit, once listeners have heard of it."""
 
     # -- staging ---------------------------------------------------------------------------------------------------
 
@@ -285,6 +287,8 @@ class RunWriter:
         self.book.committed(draft)
         for tell in draft.after:
             tell()
+        if self.on_commit is not None:
+            self.on_commit()
         if done.interrupted is not None:
             raise done.interrupted
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from reenact.errors import JsonSyntaxError, PlanError
+from reenact.errors import JsonSyntaxError, PlanError, UsageError
 
 if TYPE_CHECKING:
     from reenact.contracts.plan import Plan
@@ -32,6 +32,25 @@ class PlanFile:
     text: str
     plan: Plan
     document: dict[str, object]
+
+    def saying(self, **said: object) -> PlanFile:
+        """With this in its context; UsageError where that says something else."""
+        from reenact.contracts.plan import plan_from_document
+
+        given = {name: value for name, value in said.items() if value is not None}
+        context = self.document.get("context", {})
+        if not given or not isinstance(context, dict):
+            return self
+        for name, value in given.items():
+            if context.get(name) not in (None, value):
+                option = f"--{name.replace('_', '-')}"
+                raise UsageError(f"{option} says {value!r}, and the plan's context {context[name]!r}; say it once")
+        document = {**self.document, "context": {**context, **given}}
+        try:
+            plan, _ = plan_from_document(document, source="the options")
+        except PlanError as error:
+            raise UsageError(str(error)) from None
+        return replace(self, plan=plan, document=document)
 
     def located(self, work: Callable[[], T]) -> T:
         """What `work` gives; a mistake that it finds in the plan is told with line and column."""

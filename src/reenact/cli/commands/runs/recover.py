@@ -10,6 +10,7 @@ from reenact.cli.options import (
     GraceOption,
     HostPolicyOption,
     JsonOption,
+    ReplayLogOption,
     SkillsOption,
     StoreOption,
     TrustOption,
@@ -32,6 +33,7 @@ def recover(
         typer.Option(min=0.1, metavar="SECONDS", help="A run that has not ended by then gives its place to the next."),
     ] = 60.0,
     unrecorded_reads: UnrecordedReadsOption = False,
+    replay_log: ReplayLogOption = None,
     host_policy: HostPolicyOption = None,
     trust_plan: TrustOption = False,
     grace: GraceOption = 20.0,
@@ -62,7 +64,9 @@ def recover(
         say(f"there is no store at {place} yet", err=True)
     else:
         progress = choose_progress(as_json=as_json)
-        runtime = open_runtime(store, skills, (progress,), unrecorded_reads=unrecorded_reads, policy=policy)
+        runtime = open_runtime(
+            store, skills, (progress,), unrecorded_reads=unrecorded_reads, policy=policy, replay_log=replay_log
+        )
         recovered = conduct(
             lambda: runtime.recover(jobs=jobs, timeout_s=timeout, on_wait=say_how_long),
             progress,

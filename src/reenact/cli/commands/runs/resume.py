@@ -10,6 +10,7 @@ from reenact.cli.options import (
     GraceOption,
     HostPolicyOption,
     JsonOption,
+    ReplayLogOption,
     RunArgument,
     SkillsOption,
     StoreOption,
@@ -31,6 +32,7 @@ def resume(
         ),
     ] = None,
     unrecorded_reads: UnrecordedReadsOption = False,
+    replay_log: ReplayLogOption = None,
     host_policy: HostPolicyOption = None,
     trust_plan: TrustOption = False,
     grace: GraceOption = 20.0,
@@ -52,7 +54,9 @@ def resume(
     existing.close()
     progress = choose_progress(as_json=as_json)
     policy = policy_of(host_policy, trust_plan=trust_plan)
-    runtime = open_runtime(store, skills, (progress,), unrecorded_reads=unrecorded_reads, policy=policy)
+    runtime = open_runtime(
+        store, skills, (progress,), unrecorded_reads=unrecorded_reads, policy=policy, replay_log=replay_log
+    )
     advice = Advice(store, skills or (), host_policy, trust_plan)
     accepted = accept_changed or ()
     result = conduct(

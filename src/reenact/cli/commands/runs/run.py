@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,12 +11,16 @@ from reenact.cli.options import (
     GraceOption,
     HostPolicyOption,
     JsonOption,
+    ReplayLogOption,
     SkillsOption,
     StoreOption,
     ToolRegistryOption,
     TrustOption,
     UnrecordedReadsOption,
 )
+
+if TYPE_CHECKING:
+    from reenact.replay.runtime import Runtime
 
 
 def run(
@@ -27,6 +31,17 @@ def run(
     unrecorded_reads: UnrecordedReadsOption = False,
     host_policy: HostPolicyOption = None,
     trust_plan: TrustOption = False,
+    *,
+    issue_number: Annotated[
+        int | None, typer.Option("--issue-number", metavar="N", help="What it is run for; for the replay log.")
+    ] = None,
+    policy_version: Annotated[
+        str | None, typer.Option("--policy-version", metavar="TEXT", help="Of what decided it; for the replay log.")
+    ] = None,
+    confidence: Annotated[
+        float | None, typer.Option("--confidence", metavar="0..1", help="How sure whoever planned it is.")
+    ] = None,
+    replay_log: ReplayLogOption = None,
     grace: GraceOption = 20.0,
     as_json: JsonOption = False,
 ) -> None:
@@ -47,7 +62,7 @@ def run(
     from reenact.cli.screens.progress import choose_progress
     from reenact.runtime.plans.prepare import prepare_plan
 
-    file = read_plan(plan)
+    file = read_plan(plan).saying(issue_number=issue_number, policy_version=policy_version, confidence=confidence)
     progress = choose_progress(as_json=as_json)
     runtime = open_runtime(
         store,
@@ -56,10 +71,22 @@ def run(
         unrecorded_reads=unrecorded_reads,
         tool_registries=tool_registry,
         policy=policy_of(host_policy, trust_plan=trust_plan),
+        replay_log=replay_log,
     )
+    refuse_log_of_another(runtime, replay_log)
     pinned = file.located(lambda: prepare_plan(runtime, file.plan, file.document, source=str(plan)))
     advice = Advice(store, skills or (), host_policy, trust_plan)
     stopping = drained(runtime, grace)
     result = file.located(lambda: conduct(lambda: runtime.run(pinned), progress, advice, stopping=stopping))
     print_result(result, advice, as_json=as_json)
     raise typer.Exit(exit_code_of(result, runtime))
+
+
+def refuse_log_of_another(runtime: Runtime, replay_log: Path | None) -> None:
+    """A new run is not begun where its log cannot be written."""
+    from reenact.errors import UsageError
+
+    logs = runtime.replay_logs
+    if logs is not None and logs.is_taken:
+        of = f"the replay log of run {logs.holds}" if logs.holds else "something else"
+        raise UsageError(f"--replay-log {replay_log}: the file holds {of}; name a new file, or a folder")
