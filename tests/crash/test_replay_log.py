@@ -115,7 +115,7 @@ def test_a_run_that_was_sealed_before_its_last_line_is_completed_by_whoever_come
     assert log.read_bytes() == whole
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(where=st.floats(0, 1))
 def test_wherever_it_was_cut_it_is_completed(where: float, finished: tuple[Path, Path, bytes]) -> None:
     store, log, whole = finished

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from reenact.contracts.records import RunMode
 from reenact.errors import KeyUnavailable, NotAuthentic, TooManyFiles, UsageError
@@ -27,9 +27,6 @@ from reenact.store.heartbeat import Heartbeat
 from reenact.store.open import open_store
 from reenact.store.owner import owner_name
 from reenact.values.clock import Clock, SystemClock
-
-if TYPE_CHECKING:
-    from reenact.runtime.writing.replay_log import ReplayLogs
 
 MAX_REDISPATCHES = 3
 """After so many deaths in one call it is held, unless its skill or its host says otherwise."""
@@ -95,8 +92,7 @@ class Engine:
             assert self.mint.kid
         self.drain_state = Drain(self.clock)
         self.heartbeat = Heartbeat(self.store)
-        self.committer = Committer(self.store)
-        self.replay_logs = None if replay_log is None else opened_logs(self.store, Path(replay_log))
+        self.committer = Committer(self.store, replay_log)
 
     @property
     def mint(self) -> Mint:
@@ -124,12 +120,6 @@ class Engine:
     def close(self) -> None:
         self.committer.close()
         self.store.close()
-
-
-def opened_logs(store: Store, place: Path) -> ReplayLogs:
-    from reenact.runtime.writing.replay_log import ReplayLogs
-
-    return ReplayLogs(store, place)
 
 
 def checked_scorer(scorer: Scorer | None) -> Scorer | None:

@@ -126,8 +126,8 @@ def assemble(
 ) -> Run:
     """The parts of a run put together."""
     record = journal.fold.record
-    if engine.replay_logs is not None:
-        journal.on_commit = partial(engine.replay_logs.committed, journal.fold.run_id)
+    if engine.committer.logs is not None:
+        journal.on_commit = partial(engine.committer.logs.committed, journal.fold.run_id)
     return Run(
         store=engine.store,
         clock=engine.clock,

@@ -27,6 +27,7 @@ Lane = Annotated[str, Meta(pattern=r"\Amain(?:\.[A-Za-z0-9_-]{1,36})*\Z", max_le
 Word = Annotated[str, Meta(pattern=r"\A[a-z0-9_-]+\Z")]
 Key = Annotated[str, Meta(min_length=1, max_length=255)]
 Who = Annotated[str, Meta(min_length=1, max_length=255)]
+Utility = Annotated[str, Meta(pattern=r"\A(?:-?(?:0\.[0-9]{0,5}[1-9]|1)|0)\Z")]
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
 State = Literal["PENDING", "AUTHORIZED", "EXECUTING", "COMPLETED", "FAILED", "DENIED"]
@@ -79,10 +80,6 @@ class ActionRequest(Artifact, tag="talos.tga.action_request", kw_only=True):
     resources: Annotated[list[Resource], Meta(min_length=1)]
     proposal: Call
     meta: RequestMeta
-
-
-Utility = Annotated[str, Meta(pattern=r"\A(?:-?(?:0\.[0-9]{0,5}[1-9]|1)|0)\Z")]
-"""From -1 to 1, in at most six decimals, without a zero at the end."""
 
 
 class DecisionMeta(Shape):
@@ -423,8 +420,6 @@ class Outcome(Shape):
 
 
 OnError = Literal["abort", "continue"]
-
-
 WaitMs = Annotated[int, Meta(ge=0, le=7 * 24 * 3600 * 1000)]
 
 

@@ -16,7 +16,9 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -24,6 +26,9 @@ from reenact.contracts.records import RunStatus
 from reenact.errors import StoreError
 from reenact.runtime.effects.coroutines import OUR_LOOPS, loop_is_running
 from reenact.store.base import Lease, Store, Unit
+
+if TYPE_CHECKING:
+    from reenact.runtime.writing.replay_log import ReplayLogs
 
 IDLE_S = 2.0
 """A thread that has nothing to do for so long ends; the next commit starts another."""
@@ -54,9 +59,15 @@ class Done(Struct, frozen=True):
 class Committer:
     """Writes for all runs of a runtime. Units that are ready at the same time share a transaction."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, replay_log: str | Path | None = None) -> None:
         self._store = store
         self._thread = WriterThread(store)
+        self.logs: ReplayLogs | None = None
+        """Where runs write their replay logs as they go."""
+        if replay_log is not None:
+            from reenact.runtime.writing.replay_log import ReplayLogs
+
+            self.logs = ReplayLogs(store, Path(replay_log))
         self.driven: set[str] = set()
         """Runs that are being driven, and calls that go on beside another one of their run. A set, since runs of
         several threads come and go."""

@@ -86,7 +86,7 @@ def refuse_log_of_another(runtime: Runtime, replay_log: Path | None) -> None:
     """A new run is not begun where its log cannot be written."""
     from reenact.errors import UsageError
 
-    logs = runtime.replay_logs
+    logs = runtime.committer.logs
     if logs is not None and logs.is_taken:
         of = f"the replay log of run {logs.holds}" if logs.holds else "something else"
         raise UsageError(f"--replay-log {replay_log}: the file holds {of}; name a new file, or a folder")
