@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, sha256_hex
+from reenact.verify.views import Views
 from tools.vectors.pieces import Json, b64, key_of, kid_of, public_bytes
 from tools.vectors.scenarios import refusals, session, three_steps
-from tools.vectors.writer import Run, bundle_files
+from tools.vectors.writer import Run, bundle_files, with_manifest
 
 
 def good_bundles() -> dict[str, Run]:
@@ -18,8 +21,29 @@ def good_bundles() -> dict[str, Run]:
     }
 
 
+WITH_VIEWS = {"three_steps_with_views": "three_steps", "session_with_views": "session"}
+"""The same runs again, with their replay logs and receipts."""
+
+
 def bundle_folders() -> dict[str, bytes]:
-    return {f"{name}/{file}": data for name, run in good_bundles().items() for file, data in bundle_files(run).items()}
+    runs = good_bundles()
+    bundles = {name: bundle_files(run) for name, run in runs.items()}
+    bundles |= {name: with_views(bundles[of], runs[of].run_id) for name, of in WITH_VIEWS.items()}
+    return {f"{name}/{file}": data for name, files in bundles.items() for file, data in files.items()}
+
+
+class Envelopes:
+    """The payloads of a bundle."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.get: Callable[[str], bytes | None] = lambda commitment: files.get(f"payloads/{commitment}")
+
+
+def with_views(files: dict[str, bytes], run_id: str) -> dict[str, bytes]:
+    """Made by the one function that makes them, and kept as they are: a change of what it gives shows."""
+    views = Views(files["journal.jsonl"].splitlines(keepends=True), Envelopes(files))
+    replay = b"".join(views.replay())
+    return with_manifest({**files, "REPLAY.jsonl": replay, "RECEIPT.json": views.receipt()}, run_id)
 
 
 def case(name: str, changes: list[Json], code: str, **expected: object) -> Json:
@@ -99,5 +123,18 @@ def mutations() -> Json:
                  '"required_exact":"10000000000009"']}], "ARTIFACT_DIGEST", bundle="refusals"),
             case("a denial turned around", [{"replace": [journal, '"to_state":"DENIED"', '"to_state":"AUTHORIZED"']}],
                  "STATE_CHECKSUM_MISMATCH", bundle="refusals", commit=2),
+            case("the replay log and the receipt as they are", [], "", exit_code=0, bundle="session_with_views"),
+            case("a utility in the replay log",
+                 [{"replace": ["REPLAY.jsonl", '"step_utility":0.2', '"step_utility":1']}],
+                 "REPLAY_MISMATCH", bundle="three_steps_with_views", file="REPLAY.jsonl", line=5),
+            case("garbage for a replay log", [{"write_file": ["REPLAY.jsonl", "78"]}], "REPLAY_MISMATCH",
+                 bundle="session_with_views", file="REPLAY.jsonl"),
+            case("a confidence in the receipt",
+                 [{"replace": ["RECEIPT.json", '"final_confidence":', '"final_confidence":1']}], "RECEIPT_MISMATCH",
+                 bundle="session_with_views", file="RECEIPT.json"),
+            case("garbage for a receipt", [{"write_file": ["RECEIPT.json", "78"]}], "RECEIPT_MISMATCH",
+                 bundle="three_steps_with_views", file="RECEIPT.json"),
+            case("the receipt alone", [{"delete_file": "REPLAY.jsonl"}], "", exit_code=0,
+                 bundle="three_steps_with_views"),
         ],
     }  # fmt: skip

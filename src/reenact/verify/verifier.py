@@ -305,9 +305,9 @@ class _Bundle:
             views = Views(_lines(streams[-1], len), source)
             expected = views.replay()
             if len(streams) == 2:
-                problem = compare_replay(expected, streams[0])
-                if problem is not None:
-                    self.findings.add(problem, Where(file=REPLAY))
+                differs = compare_replay(expected, streams[0])
+                if differs is not None:
+                    self.findings.add(*differs)
             for _ in expected:  # the rest, for the receipt
                 pass
             problem = None if receipt is None else compare_receipt(views.receipt(), receipt)

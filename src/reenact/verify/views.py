@@ -10,7 +10,7 @@ from reenact.trace.from_journal import FromJournal, Line
 from reenact.values.canonical import canonicalize
 from reenact.verify.lines import read_canonical
 from reenact.verify.payloads import PayloadSource, Value, open_envelope
-from reenact.verify.report import Problem, shown
+from reenact.verify.report import Problem, Where, shown
 
 REPLAY: Final = "REPLAY.jsonl"
 RECEIPT: Final = "RECEIPT.json"
@@ -61,16 +61,18 @@ def commits(lines: Iterable[bytes]) -> Iterator[list[Line]]:
         yield commit
 
 
-def compare_replay(expected: Iterator[bytes], file: BinaryIO) -> Problem | None:
-    """The first line in which the file is not what the journal says."""
-    number = 0
+def compare_replay(expected: Iterator[bytes], file: BinaryIO) -> tuple[Problem, Where] | None:
+    """The first line in which the file is not what the journal says, and where it stands."""
+    number = offset = 0
     for number, line in enumerate(expected, start=1):  # the last one is told
         got = file.read(len(line))
         if got != line:
             what = f"line {number} of {REPLAY} is not what the journal says" if got else f"{REPLAY} ends too early"
-            return Problem("REPLAY_MISMATCH", what, *apart(line, got))
+            return Problem("REPLAY_MISMATCH", what, *apart(line, got)), Where(file=REPLAY, line=number, offset=offset)
+        offset += len(line)
     if file.read(1):
-        return Problem("REPLAY_MISMATCH", f"{REPLAY} goes on after line {number}, the last that the journal says")
+        problem = Problem("REPLAY_MISMATCH", f"{REPLAY} goes on after line {number}, the last that the journal says")
+        return problem, Where(file=REPLAY, line=number + 1, offset=offset)
     return None
 
 

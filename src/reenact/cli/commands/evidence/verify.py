@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reenact.cli.commands.evidence.replay_log import is_log, verify_log
 from reenact.cli.options import JsonOption, StoreOption, TargetArgument
 
 if TYPE_CHECKING:
@@ -47,11 +48,14 @@ def verify(
     """Check a run or an exported folder: integrity, completeness, authenticity and anchoring, each for itself.
 
     A run is checked in its store, row by row, and the tables that are derived from its commits are compared with
-    them. A name that is a folder is one; write ./NAME to be sure.
+    them. A name that is a folder is one; write ./NAME to be sure. A file REPLAY.jsonl is held against the RECEIPT.json
+    beside it.
 
     Exit codes: 0 integrity and completeness hold and nothing is contradicted, 1 broken, or something required is
     absent, 2 no such run, 3 the store or the folder cannot be used, 4 the run has no seal: completeness is open.
     """
+    if is_log(target):
+        verify_log(Path(target), as_json=as_json)
     report, differences = check(target, store, keys)
     missing = absent_proofs(report, [*(require or []), *([] if keys is None else [Proof.signature])])
     show(report, differences, missing, as_json=as_json)
