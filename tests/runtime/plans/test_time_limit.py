@@ -68,6 +68,7 @@ def test_a_sessions_calls_are_refused_beyond_it_and_it_is_cancelled(tmp_path: Pa
     assert (refused.code, refused.message) == ("ERR_CANCELLED", "the run was ended: its time limit of 60 ms was over")
     assert bench.store.find_run(session.run_id).status == "cancelled"
     assert ends(bench, session.run_id, tmp_path / "b") == ("Timeout", ["Success", "Failed"])
+    assert bench.runtime.replay(session.run_id).verdict == "matched"
 
 
 def test_it_counts_from_the_first_start_and_ends_the_run_in_another_process_too(tmp_path: Path) -> None:
