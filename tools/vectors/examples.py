@@ -15,6 +15,7 @@ from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, hmac_hex, sha256_hex
 from reenact.values.ids import project_uuid7
 from reenact.verify import CODES
+from tools.vectors.bundle_vectors import bundle_folders
 from tools.vectors.pieces import (
     KEY_SECRET,
     STORE_ID,
@@ -79,6 +80,10 @@ def replay_log_examples() -> dict[str, str]:
         "replay_log": fenced(vectors["log"].removesuffix("\n"), "text"),
         "replay_receipt": fenced(pretty(vectors["receipt"])),
         "replay_hashes": fenced("\n\n".join(forms), "text"),
+        "written_log": fenced(
+            bundle_folders()["three_steps_with_views/REPLAY.jsonl"].decode().removesuffix("\n"), "text"
+        ),
+        "written_receipt": fenced(pretty(msgspec.json.decode(bundle_folders()["three_steps_with_views/RECEIPT.json"]))),
     }
 
 

@@ -1,7 +1,8 @@
 """The replay log of a session: REPLAY.jsonl, one event a line, and RECEIPT.json, what came of it.
 
-In: lines of this or another producer, or events. Out: events, sums over them, a receipt, and whether log and receipt
-say the same. Nothing of the journal is known here. Begin with `events.py`, then `reader.py`.
+In: lines of this or another producer, events, or a journal's lines and values. Out: events, sums over them, a receipt,
+and whether log and receipt say the same. Of the journal only `from_journal.py` knows, by its written form. Begin with
+`events.py`, then `reader.py`.
 """
 
 from __future__ import annotations
