@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reenact import Runtime, SkillContext, skill
 from reenact.record.erase import erase
@@ -18,6 +20,7 @@ from reenact.store.sqlite.store import SqliteStore
 from reenact.trace import ReplayReader, SessionReceipt, verify_replay
 from reenact.trace.hashing import canonical_hash
 from reenact.values.canonical import canonicalize
+from reenact.verify import views
 from reenact.verify.verifier import verify_bundle
 from tests.record.test_kinds_of_runs import ENDED, Story, a_session_that_waited, send
 from tests.store.checks.store_file import StoreFile, talk
@@ -246,3 +249,20 @@ def test_a_session_tells_its_issue_its_policy_its_checks_and_how_sure_it_is(tmp_
     }  # fmt: skip
     assert (receipt["final_confidence"], receipt["policy_bundle_id"], receipt["signature"]) == (0.92, "v1.2.3", None)
     runtime.close()
+
+
+def test_a_receipt_of_any_length_is_compared_piece_by_piece(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "PIECE", 64)
+    monkeypatch.setattr(views, "IN_MEMORY", 64)
+    assert first_code(bundle) is None
+    whole = (bundle / "RECEIPT.json").read_bytes()
+    for other in (whole[:-1], whole + b"\n", whole.replace(b"0.2", b"0.3"), b"{}\n", b"", whole[:200] + whole[199:]):
+        rewrite(bundle, "RECEIPT.json", other)
+        assert first_code(bundle) == "RECEIPT_MISMATCH"
+
+
+@given(text=st.text(max_size=40))
+def test_no_text_in_a_receipt_is_taken_for_the_place_of_its_calls(text: str) -> None:
+    said = [text, f'"tool_calls":[]{text}', f'{text}\\"tool_calls":[]']
+    written = b"".join(canonicalize({"policy_version": each}) for each in said)
+    assert views.NO_CALLS not in written

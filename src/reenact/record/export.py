@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -210,20 +210,23 @@ class _Bundle:
         """REPLAY.jsonl and RECEIPT.json. A journal that is damaged has none: what it says is not known."""
         bodies = (row.body or b"" for row in self.run.commits())
         views = Views((line for body in bodies for line in body.splitlines(keepends=True)), self.envelopes)
-        whole, place = sha256(), self.folder / REPLAY
-        with new_private(place) as file:
-            try:
-                for line in views.replay():
-                    file.write(line)
-                    whole.update(line)
-                receipt = views.receipt()
-            except (LookupError, TypeError, ValueError, AttributeError):
-                receipt = b""
-        if not receipt:
-            place.unlink()
-            return
-        self.files[REPLAY] = whole.hexdigest()
-        self.put(RECEIPT, receipt)
+        try:
+            self.put_pieces(REPLAY, views.replay())
+            self.put_pieces(RECEIPT, views.receipt())
+        except (LookupError, TypeError, ValueError, AttributeError):
+            self.files.pop(REPLAY, None)
+        for name in (REPLAY, RECEIPT):
+            if name not in self.files or not (self.folder / name).stat().st_size:
+                self.files.pop(name, None)
+                (self.folder / name).unlink(missing_ok=True)
+
+    def put_pieces(self, name: str, pieces: Iterable[bytes]) -> None:
+        whole = sha256()
+        with new_private(self.folder / name) as file:
+            for piece in pieces:
+                file.write(piece)
+                whole.update(piece)
+        self.files[name] = whole.hexdigest()
 
     def plan_file(self, content: bytes) -> bytes:
         """A session's plan whole, so that it can be run; as it is recorded where that is more than a file may hold."""

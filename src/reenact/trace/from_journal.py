@@ -71,10 +71,11 @@ class Totals(Struct):
 
 
 class FromJournal:
-    """One run, followed from its first commit on."""
+    """One run, followed from its first commit on. `take` gets each call that has its result, for the receipt."""
 
-    def __init__(self, value: Value) -> None:
+    def __init__(self, value: Value, take: Callable[[ReceiptToolCall], object] | None = None) -> None:
         self._value = value
+        self._take = take
         self._run: Line = {}
         self._context: Line = {}
         self._plan: Line = {}
@@ -83,7 +84,6 @@ class FromJournal:
         self._confidence: float | None = None
         self._timed_out = False
         self._totals = Totals()
-        self._calls: list[ReceiptToolCall] = []
         self._commands: list[str] = []
         self._codes: list[int] = []
         self._delta = 0
@@ -274,17 +274,18 @@ class FromJournal:
         call, content = self._open[entry["trace_id"]], result["content"]
         hashed = canonical_hash(result)
         self._totals.latency_ms += latency_ms
-        self._calls.append(
-            ReceiptToolCall(
-                id=entry["trace_id"],
-                tool=call.tool,
-                params_hash=call.params_hash,
-                output_hash=hashed,
-                step_utility=utility,
-                latency_ms=latency_ms,
-                side_effects=call.side_effects,
+        if self._take is not None:
+            self._take(
+                ReceiptToolCall(
+                    id=entry["trace_id"],
+                    tool=call.tool,
+                    params_hash=call.params_hash,
+                    output_hash=hashed,
+                    step_utility=utility,
+                    latency_ms=latency_ms,
+                    side_effects=call.side_effects,
+                )
             )
-        )
         yield ToolResult(
             t=at,
             id=entry["trace_id"],
@@ -320,7 +321,7 @@ class FromJournal:
     # -- the receipt -------------------------------------------------------------------------------------------------
 
     def receipt(self, replay_hash: str) -> SessionReceipt | None:
-        """Of the commits so far; None of a run that has no replay log."""
+        """Of the commits so far, but for its calls, which were taken; None of a run that has no replay log."""
         if not self._run:
             return None
         run, seal, totals = self._run, self._seal, self._totals
@@ -330,7 +331,7 @@ class FromJournal:
             started_at=run["started_at"],
             completed_at=None if seal is None else seal["sealed_at"],
             policy_version=self._policy_version if self._plan else "erased",
-            tool_calls=self._calls,
+            tool_calls=[],
             verification=ReceiptVerification(
                 commands_run=self._commands,
                 exit_codes=self._codes,

@@ -292,27 +292,27 @@ class _Bundle:
 
     def _views(self, source: FolderPayloads | None) -> None:
         """REPLAY.jsonl and RECEIPT.json, made again from a journal that is whole."""
-        receipt, log, journal = self._read(RECEIPT), self.folder.open(REPLAY), self.folder.open(JOURNAL)
-        streams = [each for each in (log, journal) if each is not None and not isinstance(each, Problem)]
         with ExitStack() as opened:
-            for each in streams:
-                opened.enter_context(each)
-            if source is None or len(streams) + (receipt is not None) < 2:
+            log, receipt, journal = (self._stream(name, opened) for name in (REPLAY, RECEIPT, JOURNAL))
+            if source is None or journal is None or (log is None and receipt is None):
                 return
             if self.findings.broken - {"authenticity"}:
                 self.findings.note(f"{REPLAY} and {RECEIPT} were not held against a journal that is broken")
                 return
-            views = Views(_lines(streams[-1], len), source)
+            views = Views(_lines(journal, len), source)
             expected = views.replay()
-            if len(streams) == 2:
-                differs = compare_replay(expected, streams[0])
-                if differs is not None:
-                    self.findings.add(*differs)
+            differs = None if log is None else compare_replay(expected, log)
+            if differs is not None:
+                self.findings.add(*differs)
             for _ in expected:  # the rest, for the receipt
                 pass
             problem = None if receipt is None else compare_receipt(views.receipt(), receipt)
             if problem is not None:
                 self.findings.add(problem, Where(file=RECEIPT))
+
+    def _stream(self, name: str, opened: ExitStack) -> BinaryIO | None:
+        found = self.folder.open(name)
+        return None if found is None or isinstance(found, Problem) else opened.enter_context(found)
 
     def _folder(self, payloads: PayloadCheck) -> None:
         files = {} if self.manifest is None else self.manifest.files

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
+from tempfile import SpooledTemporaryFile
 from typing import Any, BinaryIO, Final
 
 from reenact.trace.from_journal import FromJournal, Line
-from reenact.values.canonical import canonicalize
+from reenact.trace.receipt import ReceiptToolCall
+from reenact.values.canonical import canonicalize, same_until
 from reenact.verify.lines import read_canonical
 from reenact.verify.payloads import PayloadSource, Value, open_envelope
 from reenact.verify.report import Problem, Where, shown
 
 REPLAY: Final = "REPLAY.jsonl"
 RECEIPT: Final = "RECEIPT.json"
+NO_CALLS: Final = b'"tool_calls":[]'
+"""It stands in no text of a receipt: quotes are escaped there."""
+IN_MEMORY: Final = 8 << 20
+PIECE: Final = 1 << 20
 
 
 class Views:
-    """Both, as the journal says. The lines are those of a journal that was verified, and found whole."""
+    """Both, as the journal says, in the memory of one call. The lines are those of a journal that is whole."""
 
     def __init__(self, lines: Iterable[bytes], payloads: PayloadSource) -> None:
         self._lines = lines
         self._payloads = payloads
-        self._log = FromJournal(self._value)
+        self._calls = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115  # it goes with this object
+        self._log = FromJournal(self._value, self._keep)
         self._hash = sha256()
 
     def replay(self) -> Iterator[bytes]:
@@ -33,10 +40,22 @@ class Views:
                 self._hash.update(line)
                 yield line
 
-    def receipt(self) -> bytes:
-        """RECEIPT.json, once the lines are through; nothing of a run that has none."""
+    def receipt(self) -> Iterator[bytes]:
+        """RECEIPT.json in pieces, once the lines are through; nothing of a run that has none."""
         receipt = self._log.receipt(f"sha256:{self._hash.hexdigest()}")
-        return b"" if receipt is None else receipt.to_canonical_json().encode() + b"\n"
+        if receipt is None:
+            return
+        before, _, after = receipt.to_canonical_json().encode().partition(NO_CALLS)
+        yield before + NO_CALLS[:-1]
+        self._calls.seek(0)
+        while piece := self._calls.read(PIECE):
+            yield piece
+        yield NO_CALLS[-1:] + after + b"\n"
+        self._calls.close()
+
+    def _keep(self, call: ReceiptToolCall) -> None:
+        """The calls stand in the middle of the receipt, and what stands before them is known last."""
+        self._calls.write((b"," if self._calls.tell() else b"") + canonicalize(call.members()))
 
     def _value(self, commitment: str) -> object:
         envelope = self._payloads.get(commitment)
@@ -84,14 +103,24 @@ def apart(expected: bytes, got: bytes) -> tuple[str, str]:
     return left, right
 
 
-def compare_receipt(expected: bytes, got: bytes) -> Problem | None:
-    """The first member in which a receipt is not what the journal says."""
-    if expected == got:
-        return None
-    mine, read = read_canonical(expected.removesuffix(b"\n"), RECEIPT), read_canonical(got.removesuffix(b"\n"), RECEIPT)
+def compare_receipt(expected: Iterator[bytes], file: BinaryIO) -> Problem | None:
+    """The first member in which a receipt is not what the journal says; of a large one, the first byte."""
+    pieces, offset = b"", 0
+    for piece in expected:
+        got = file.read(len(piece))
+        if got != piece:
+            offset += same_until(piece, got)
+            whole = pieces + piece + b"".join(expected) if offset < PIECE else b""
+            return told_receipt(whole, pieces + got + file.read(PIECE), offset)
+        pieces = pieces + piece if offset < PIECE else b""
+        offset += len(piece)
+    return Problem("RECEIPT_MISMATCH", f"{RECEIPT} goes on after its end") if file.read(1) else None
+
+
+def told_receipt(expected: bytes, got: bytes, offset: int) -> Problem:
+    mine, read = (read_canonical(data.removesuffix(b"\n"), RECEIPT) for data in (expected, got))
     if isinstance(mine, Problem) or isinstance(read, Problem) or not isinstance(read.value, dict):
-        what = read.what if isinstance(read, Problem) else f"the journal says nothing of a {RECEIPT}"
-        return Problem("RECEIPT_MISMATCH", what)
+        return Problem("RECEIPT_MISMATCH", f"{RECEIPT} is not what the journal says from its byte {offset} on")
     pointer, left, right = difference(mine.value, read.value)
     return Problem("RECEIPT_MISMATCH", f"{RECEIPT} is not what the journal says, at {pointer}", left, right)
 
