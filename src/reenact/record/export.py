@@ -22,7 +22,7 @@ from reenact.store.private_file import draft_folder, new_private, sync_folder
 from reenact.values.canonical import canonicalize, parse_canonical
 from reenact.values.digest import digest
 from reenact.verify.folder import MAX_FILE_BYTES
-from reenact.verify.log.anchoring import FILE
+from reenact.verify.log.anchoring import FILE, STAMP_FILE
 from reenact.verify.signed.notes import ERASURES, REPLACEMENT, ROTATION, SIGNING, NoteRow
 from reenact.version import __version__
 
@@ -240,9 +240,12 @@ class _Bundle:
     def write_proof(self) -> None:
         """That the seal is in the store's log, as far as the log has come; what cannot be read `verify` tells."""
         with suppress(DamagedRecord):
-            proof = RunLog(self.evidence, self.run.number).proof()
+            log = RunLog(self.evidence, self.run.number)
+            proof, stamps = log.proof(), log.stamps()
             if proof is not None:
                 self.put(FILE, proof)
+                for stamp in stamps[:1]:
+                    self.put(STAMP_FILE, stamp)
 
     def write_erasures(self) -> set[str]:
         """The records for commitments of this run, in the order of the store's chain; which commitments they erase."""

@@ -16,7 +16,7 @@ from reenact.verify.capability import KeyRing
 from reenact.verify.folder import PARENTS, PAYLOADS, Folder, FolderPayloads
 from reenact.verify.journal import GIVE_UP_AFTER, JournalCheck
 from reenact.verify.lines import MAX_LINE_BYTES, fit, lines_of, read_canonical
-from reenact.verify.log.anchoring import FILE, NOBODY, Anchoring, Believed, FileSource, LogSource
+from reenact.verify.log.anchoring import FILE, NOBODY, STAMP_FILE, Anchoring, Believed, FileSource, LogSource
 from reenact.verify.payloads import PayloadCheck, PayloadSource, check_erasures
 from reenact.verify.plan import is_whole
 from reenact.verify.report import Counts, Findings, Problem, Report, Verdict, Where, shown
@@ -133,7 +133,7 @@ class _Bundle:
         # Step 7: the runs that this one continues.
         self.continues = None if check.run is None else check.run.parent_run
         are_signed = self._parents()
-        log = FileSource(self._read(FILE))
+        log = FileSource(self._read(FILE), self._read(STAMP_FILE))
         # Step 8: the folder against the manifest.
         self._folder(payloads)
         if self.manifest is not None and check.run_id not in (None, self.manifest.run_id):

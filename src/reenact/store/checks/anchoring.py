@@ -33,6 +33,10 @@ class RunLog:
             return self._log.root_at(size)
         return root_of_seals(self._log, size) if size <= self._log.rows.seal_count() else None
 
+    def stamps(self) -> list[bytes]:
+        covering = None if self.index is None else self._log.covering(self.index)
+        return [] if covering is None else [token for _, token in self._log.rows.timestamps(covering.size)]
+
     def contradictions(self) -> list[tuple[str, bytes]]:
         return self._log.rows.contradictions()
 
@@ -53,7 +57,7 @@ def with_own_witnesses(evidence: Evidence, believed: Believed) -> Believed:
     if believed.policy is not None:
         return believed
     policy = own_policy(evidence)
-    return Believed(policy, believed.kept, is_own=True) if policy.witnesses else believed
+    return believed._replace(policy=policy, is_own=True) if policy.witnesses else believed
 
 
 def own_policy(evidence: Evidence) -> Policy:

@@ -20,7 +20,7 @@ from reenact.store.envelopes import StoredEnvelopes
 from reenact.store.evidence import Evidence, PayloadPlace, RunEvidence, find_run, said_id
 from reenact.store.naming import read_lines
 from reenact.store.open import open_evidence
-from reenact.verify.log.anchoring import FILE, NOBODY, Believed
+from reenact.verify.log.anchoring import FILE, NOBODY, STAMP_FILE, Believed
 from reenact.verify.report import Aspect, Finding, Report, Where, shown, unread
 from reenact.verify.signed.notes import SIGNING
 from reenact.verify.verifier import verify_lines
@@ -32,6 +32,7 @@ TABLE_OF = {
     "seal.json": "seals",
     "notes.jsonl": "notes",
     FILE: "log_checkpoints",
+    STAMP_FILE: "log_timestamps",
 }
 RANK = {"keys": 0, "erasures": 1, "commits": 2, "payloads": 3}
 

@@ -57,6 +57,10 @@ class ReadLog:
             raise DamagedRecord(f"key {kid} is not 32 bytes in base64url; see `reenact verify`")
         return VerifierKey(self.origin, ED25519, raw)
 
+    def vkeys(self) -> list[VerifierKey]:
+        """Every key that may have signed a checkpoint of this log."""
+        return [self.vkey(kid) for kid in self._keys()]
+
     def head(self, kept: SignedHead) -> Head:
         return Head(self.origin, kept.size, kept.root)
 
@@ -91,11 +95,10 @@ class ReadLog:
         return write_proof(index, self.path(index, kept.size), self.note(kept))
 
     def covering(self, index: int) -> SignedHead | None:
+        """The smallest checkpoint that has the leaf; of those that somebody outside saw, what most of them saw."""
         seen = self.rows.cosigned(index + 1)
-        if not seen:
-            return self.rows.covering(index + 1)
-        size, _ = max(seen, key=lambda each: (each[1], -each[0]))
-        return self.rows.checkpoint(size)
+        size = max(seen, key=lambda each: (each[1], -each[0]))[0] if seen else self.rows.stamped(index + 1)
+        return self.rows.covering(index + 1) if size is None else self.rows.checkpoint(size)
 
     # -- from the seals alone --------------------------------------------------------------------------------------
 
@@ -152,26 +155,6 @@ class Log(ReadLog):
                     return newest
                 if self.rows.grow(size, growth.nodes, signed) and signed is not None:
                     return signed
-
-    def rebuild(self, told: Callable[[int], object] = lambda _: None) -> SignedHead | None:
-        """The tree anew from the seals; every head that was signed has to be one of it, or it is left as it was."""
-        self.check_all(told)
-        self.rows.forget_nodes()
-        return self.advance(told)
-
-    def check_all(self, told: Callable[[int], object] = lambda _: None) -> int:
-        """Every signed head against the seals; how many there are. NotAuthentic where one is of another tree."""
-        count, edge, leaves = 0, Edge(), self.leaves()
-        for kept in self.rows.checkpoints():
-            while edge.size < kept.size:
-                leaf = next(leaves, None)
-                if leaf is None:
-                    raise cut(kept.size, edge.size)
-                edge.append(leaf)
-                told(edge.size)
-            self._refuse_other(kept, joined(edge.hashes))
-            count += 1
-        return count
 
     def _growth(self, size: int) -> Growth:
         known = self.rows.nodes(complete(0, size))

@@ -66,6 +66,9 @@ class LogRows(Protocol):
     def cosigned(self, size: int) -> list[tuple[int, int]]:
         """(size, how many cosigned it) of the next checkpoints of at least this size that somebody did."""
 
+    def stamped(self, size: int) -> int | None:
+        """The smallest checkpoint of at least this size that an authority stamped."""
+
     def cosignatures(self, size: int) -> list[bytes]:
         """Lines of a signed note, in the order of their coming."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
+from cryptography.x509 import Certificate
 from msgspec.structs import replace
 
 from reenact.errors import DamagedRecord
@@ -13,10 +14,11 @@ from reenact.verify.capability import from_base64url
 from reenact.verify.log.checkpoint import Checkpoint, Cosigned, Head, cosigned_by, origin_of, read_checkpoint
 from reenact.verify.log.policy import Policy
 from reenact.verify.log.proof import Proof, read_proof
+from reenact.verify.log.timestamp import forged, read_response, untrusted
 from reenact.verify.report import Anchor, Findings, Problem, Verdict, Where
 from reenact.verify.signed.signed_note import ED25519, VerifierKey, signed_by
 
-FILE = "seal.tlog-proof"
+FILE, STAMP_FILE = "seal.tlog-proof", "seal.tsr"
 LATEST_S = 253402300799  # 9999-12-31T23:59:59Z
 
 
@@ -25,6 +27,8 @@ class Believed(NamedTuple):
 
     policy: Policy | None = None
     kept: tuple[Checkpoint, ...] = ()
+    roots: tuple[Certificate, ...] = ()
+    """Of authorities whose time stamps count."""
     is_own: bool = False
     """The policy is no reader's but the store's own list."""
 
@@ -44,6 +48,9 @@ class LogSource(Protocol):
     def root(self, size: int) -> bytes | None:
         """The root over the first `size` leaves; None where that cannot be had."""
 
+    def stamps(self) -> list[bytes]:
+        """Answers of time-stamp authorities about the head in the proof."""
+
     def contradictions(self) -> list[tuple[str, bytes]]:
         """(who holds it, a checkpoint) that were met and did not fit."""
 
@@ -51,8 +58,9 @@ class LogSource(Protocol):
 class FileSource:
     """A proof that came alone, or in a bundle."""
 
-    def __init__(self, data: bytes | None) -> None:
+    def __init__(self, data: bytes | None, stamp: bytes | None = None) -> None:
         self._data = data
+        self._stamp = stamp
 
     def proof(self) -> bytes | None:
         return self._data
@@ -64,6 +72,9 @@ class FileSource:
     def root(self, size: int) -> bytes | None:
         proof = read_proof(self._data) if self._data is not None else None
         return proof.checkpoint.head.root if proof is not None and proof.checkpoint.head.size == size else None
+
+    def stamps(self) -> list[bytes]:
+        return [] if self._stamp is None else [self._stamp]
 
     def contradictions(self) -> list[tuple[str, bytes]]:
         return []
@@ -102,7 +113,8 @@ class Anchoring:
         if proof is None or anchor is None:
             head = kept[0] if kept else None
             return None if head is None else self._of_kept(head, kept)
-        return replace(anchor, kept=tuple(sorted(each[1].size for each in kept)))
+        stamped = tuple(sorted(self._stamped(source, proof.checkpoint, where)))
+        return replace(anchor, kept=tuple(sorted(each[1].size for each in kept)), stamped=stamped)
 
     @staticmethod
     def _of_kept(first: tuple[int, Head], kept: list[tuple[int, Head]]) -> Anchor:
@@ -168,6 +180,21 @@ class Anchoring:
                 "--witness-policy: not checked"
             )
         return found
+
+    def _stamped(self, source: LogSource, checkpoint: Checkpoint, where: Where) -> Iterator[str]:
+        """The times that authorities whom the reader believes gave for the head."""
+        for raw in source.stamps():
+            stamp = read_response(raw)
+            problem = forged(stamp, checkpoint.note.text)
+            time = stamp.time.strftime("%Y-%m-%dT%H:%M:%SZ")
+            if problem is not None:
+                self._add("LOG_SIGNATURE", problem, where)
+            elif not self._believed.roots:
+                self._findings.note(f"a time stamp says {time}, of an authority that nobody named here, with --tsa-ca")
+            elif (why := untrusted(stamp, self._believed.roots)) is not None:
+                self._findings.note(f"a time stamp of {time} does not count: {why}")
+            else:
+                yield time
 
     def _is_enough(self, anchor: Anchor) -> bool:
         policy = self._believed.policy

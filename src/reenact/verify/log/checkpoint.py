@@ -7,7 +7,7 @@ from base64 import b64encode
 from typing import Final, NamedTuple
 
 from reenact.errors import DamagedRecord
-from reenact.verify.log.merkle import EMPTY, HASH_BYTES
+from reenact.verify.log.merkle import HASH_BYTES
 from reenact.verify.signed.signed_note import (
     COSIGNATURE,
     NoteSignature,
@@ -65,23 +65,35 @@ def read_checkpoint(data: bytes) -> Checkpoint:
     size, root = read_number(lines[1]), from_base64(lines[2])
     if size is None or root is None or len(root) != HASH_BYTES:
         raise DamagedRecord("the second line of a checkpoint is its size in decimal, the third its root in base64")
-    if size == 0 and root != EMPTY:
-        raise DamagedRecord("a checkpoint of size 0 has the root of the empty tree")
     return Checkpoint(Head(lines[0], size, root), note)
 
 
-def read_checkpoints(data: bytes) -> list[Checkpoint]:
-    """Those of a file to which one was added after the other."""
-    found, lines, is_signed = [], b"", False
+_SIGNATURE: Final = "\u2014 ".encode()
+
+
+def split_notes(data: bytes) -> list[bytes]:
+    """The signed notes of a file to which one was added after the other; together they are the file."""
+    starts, at, is_below, after_blank = [0] if data else [], 0, False, False
     for line in data.splitlines(keepends=True):
-        is_signature_line = line.startswith("\u2014 ".encode())
-        if is_signed and not is_signature_line:
-            found.append(read_checkpoint(lines))
-            lines = b""
-        is_signed = is_signature_line
-        if line.strip() or lines:
-            lines += line
-    return [*found, read_checkpoint(lines)] if lines or not found else found
+        is_signed = line.startswith(_SIGNATURE) and (is_below or after_blank)
+        if is_below and not is_signed:
+            starts.append(at)
+        is_below, after_blank = is_signed, line == b"\n"
+        at += len(line)
+    return [data[begin:end] for begin, end in zip(starts, [*starts[1:], at], strict=True)]
+
+
+def is_whole(note: bytes) -> bool:
+    """Whether it was written to its end: below the text there is a signature, on a line that ends."""
+    return note.endswith(b"\n") and note.rpartition(b"\n\n")[2].startswith(_SIGNATURE)
+
+
+def read_checkpoints(data: bytes) -> list[Checkpoint]:
+    """Those of a file to which one was added after the other; one at its end that a crash tore is left out."""
+    notes = split_notes(data)
+    if len(notes) > 1 and not is_whole(notes[-1]):
+        notes.pop()
+    return [read_checkpoint(note) for note in notes or [data]]
 
 
 class Cosigned(NamedTuple):

@@ -114,7 +114,7 @@ def is_consistent(old: tuple[int, bytes], new: tuple[int, bytes], path: Sequence
     if old_size > size:
         return False
     if old_size in (0, size):
-        return not path and old_root == (EMPTY if old_size == 0 else root)
+        return not path and old_root == (root if old_size == size else EMPTY) and (size > 0 or root == EMPTY)
     left, at, last = list(path), old_size - 1, size - 1
     while at & 1:
         at, last = at >> 1, last >> 1

@@ -110,6 +110,10 @@ class SqliteLogRows:
     def cosigned(self, size: int) -> list[tuple[int, int]]:
         return [(checked("log_cosignatures", "size", row[0], int), row[1]) for row in self._query(COSIGNED, size)]
 
+    def stamped(self, size: int) -> int | None:
+        ((found,),) = self._query("SELECT min(size) FROM log_timestamps WHERE size >= ?", size)
+        return None if found is None else checked("log_timestamps", "size", found, int)
+
     def cosignatures(self, size: int) -> list[bytes]:
         rows = self._query("SELECT line FROM log_cosignatures WHERE size = ? ORDER BY id LIMIT 64", size)
         return [checked("log_cosignatures", f"size {size}, line", row[0], bytes) for row in rows]
