@@ -65,7 +65,7 @@ class _Round:
         assert newest is not None
         try:
             if peer.kind == "witness":
-                done, size = self._witness(peer, read_vkey(peer.name), newest)
+                done, size = self._witness(peer, read_vkey(peer.name), newest, only_due=only_due)
             else:
                 done, size = write_anchor(self._log, peer, newest, self._ask)
         except ReenactError as error:
@@ -85,10 +85,10 @@ class _Round:
 
     # -- one witness -----------------------------------------------------------------------------------------------
 
-    def _witness(self, peer: Peer, key: VerifierKey, newest: SignedHead) -> tuple[str, int]:
-        """(what came of it, the size that it has now)"""
-        note = self._log.note(newest)
-        if isinstance(cosigned_by(read_note(note), key), Cosigned):
+    def _witness(self, peer: Peer, key: VerifierKey, newest: SignedHead, *, only_due: bool) -> tuple[str, int]:
+        """(what came of it, the size that it has now). A person who asks hears also whether it has seen more since."""
+        has_it = isinstance(cosigned_by(read_note(self._log.note(newest)), key), Cosigned)
+        if has_it and only_due:
             return "has it", newest.size
         old = min(peer.seen, newest.size)
         for _ in range(TRIES):
@@ -97,7 +97,7 @@ class _Round:
             reply = self._ask("POST", f"{peer.url}/add-checkpoint", body)
             if reply.status == 200:
                 self._keep(key, newest, reply.body)
-                return "cosigned", newest.size
+                return "has it" if has_it else "cosigned", newest.size
             if reply.status != 409:
                 break
             old = self._size_of(reply)

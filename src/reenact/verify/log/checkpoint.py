@@ -73,14 +73,14 @@ _SIGNATURE: Final = "\u2014 ".encode()
 
 def split_notes(data: bytes) -> list[bytes]:
     """The signed notes of a file to which one was added after the other; together they are the file."""
-    starts, at, is_below, after_blank = [0] if data else [], 0, False, False
+    starts, at, is_below, after_blank = [0], 0, False, False
     for line in data.splitlines(keepends=True):
         is_signed = line.startswith(_SIGNATURE) and (is_below or after_blank)
         if is_below and not is_signed:
             starts.append(at)
         is_below, after_blank = is_signed, line == b"\n"
         at += len(line)
-    return [data[begin:end] for begin, end in zip(starts, [*starts[1:], at], strict=True)]
+    return [data[begin:end] for begin, end in zip(starts, [*starts[1:], at], strict=True) if begin < end]
 
 
 def is_whole(note: bytes) -> bool:
