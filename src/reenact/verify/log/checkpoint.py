@@ -45,7 +45,7 @@ class Checkpoint(NamedTuple):
 
 
 def origin_of(store_id: str) -> str:
-    return ORIGIN + store_id
+    return ORIGIN + store_id.encode("utf-8", "replace").decode()  # a damaged cell may be no text
 
 
 def read_number(text: str) -> int | None:

@@ -89,7 +89,7 @@ class SqliteLogRows:
     # -- heads, and what others said of them -----------------------------------------------------------------------
 
     def newest(self) -> SignedHead | None:
-        return self._head("ORDER BY size DESC LIMIT 1")
+        return self._head("WHERE size = (SELECT max(size) FROM log_checkpoints)")
 
     def checkpoint(self, size: int) -> SignedHead | None:
         return self._head("WHERE size = ?", size)
