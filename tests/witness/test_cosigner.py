@@ -125,7 +125,11 @@ def test_requests_are_bounded_and_what_is_no_request_is_told(tmp_path: Path) -> 
         assert status("DELETE", "/add-checkpoint") == 501
         assert status("POST", "/add-checkpoint", request(store, 0)) == 200
         host, port = place.split(":")
-        for rubbish in (b"\0" * 100, b"GET " + b"/" * 70_000, b"POST /add-checkpoint HTTP/1.1\r\nContent-Length: 9\r\n\r\nx"):
+        for rubbish in (
+            b"\0" * 100,
+            b"GET " + b"/" * 70_000,
+            b"POST /add-checkpoint HTTP/1.1\r\nContent-Length: 9\r\n\r\nx",
+        ):
             with socket.create_connection((host, int(port)), timeout=5) as peer:
                 peer.sendall(rubbish + b"\r\n\r\n")
         assert status("GET", f"/{sha256(store.log.origin.encode()).hexdigest()}/checkpoint") == 200

@@ -38,7 +38,7 @@ def human(report: Report) -> list[str]:
 
 def _meaning(report: Report, aspect: str, verdict: str) -> str:
     if aspect == "anchoring" and report.anchor is not None and verdict != "contradicted":
-        return anchor_in_words(report.anchor) or "it is in the store's log, which nobody who is named here has seen"
+        return anchor_in_words(report.anchor) or _MEANING["anchoring", "absent"]
     if aspect == "authenticity" and verdict == "holds" and not report.counts.signatures:
         return "the seal is signed by the store's key"
     if aspect == "authenticity" and verdict == "absent" and report.counts.signatures:

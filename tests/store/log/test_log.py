@@ -164,7 +164,7 @@ def test_killed_at_any_statement_nothing_is_lost_and_no_second_head_is_signed(tm
         "UPDATE log_cosignatures SET line = x'00'",
         "DELETE FROM log_cosignatures",
         "INSERT OR REPLACE INTO log_cosignatures SELECT id, size, witness, x'00' FROM log_cosignatures",
-        "UPDATE log_timestamps SET token = x'00'",
+        "UPDATE log_timestamps SET stamp = x'00'",
         "DELETE FROM log_timestamps",
         "UPDATE log_contradictions SET source = ''",
         "DELETE FROM log_contradictions",

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from tests.store.checks.store_file import StoreFile, query
 
-
 LOG = {"log_checkpoints", "log_cosignatures", "log_timestamps", "log_contradictions"}
 
 
@@ -32,7 +31,7 @@ def test_evidence_cannot_be_changed_by_accident(root: Path, original: StoreFile,
     db = sqlite3.connect(original.copy(tmp_path / "copy.db"))
     db.execute("INSERT INTO late_effects (run_no, trace_id, body) VALUES (1, 't', x'00')")
     db.execute("INSERT INTO log_cosignatures (size, witness, line) VALUES (1, 'w', x'00')")
-    db.execute("INSERT INTO log_timestamps (size, place, token) VALUES (1, 't', x'00')")
+    db.execute("INSERT INTO log_timestamps (size, place, stamp) VALUES (1, 't', x'00')")
     db.execute("INSERT INTO log_contradictions (source, note) VALUES ('w', x'00')")
     for table in evidence:
         statements = [f"UPDATE {table} SET {column} = {column}" for column in columns(db, table)]

@@ -21,7 +21,9 @@ from reenact.witness.cosigner import read_request, write_request
 @pytest.fixture(scope="module")
 def page(root: Path) -> dict[str, bytes]:
     text = (root / "docs" / "spec" / "log.md").read_text(encoding="utf-8")
-    return {name: body.encode() for name, body in re.findall(r"<!-- log: (\w+) -->\n```text\n(.*?)```", text, re.DOTALL)}
+    return {
+        name: body.encode() for name, body in re.findall(r"<!-- log: (\w+) -->\n```text\n(.*?)```", text, re.DOTALL)
+    }
 
 
 @pytest.fixture(scope="module")
@@ -56,14 +58,13 @@ def test_the_request_shows_that_the_log_goes_on(page: dict[str, bytes], leaf: by
 
 
 # What C2SP's own pages show.
-COSIGNED = """\
-example.com/behind-the-sofa
-20852163
-CsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=
-
-\u2014 example.com/behind-the-sofa Az3grlgtzPICa5OS8npVmf1Myq/5IZniMp+ZJurmRDeOoRDe4URYN7u5/Zhcyv2q1gGzGku9nTo+zyWE+xeMcTOAYQ8=
-\u2014 witness.example.com/w1 jWbPPwAAAABkGFDLEZMHwSRaJNiIDoe9DYn/zXcrtPHeolMI5OWXEhZCB9dlrDJsX3b2oyin1nPZqhf5nNo0xUe+mbIUBkBIfZ+qnA==
-"""
+COSIGNED = (
+    "example.com/behind-the-sofa\n20852163\nCsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=\n\n"
+    "\u2014 example.com/behind-the-sofa "
+    "Az3grlgtzPICa5OS8npVmf1Myq/5IZniMp+ZJurmRDeOoRDe4URYN7u5/Zhcyv2q1gGzGku9nTo+zyWE+xeMcTOAYQ8=\n"
+    "\u2014 witness.example.com/w1 jWbPPwAAAABkGFDLEZMHwSRaJNiIDoe9DYn/zXcrtPHeolMI5OWXEhZCB9dlrDJsX3b2oyin1nPZqhf5nNo0"
+    "xUe+mbIUBkBIfZ+qnA==\n"
+)
 
 
 def test_the_examples_of_c2sp_are_read() -> None:
@@ -101,7 +102,12 @@ def test_a_policy_counts_groups_within_groups(page: dict[str, bytes]) -> None:
 
     lines = [f"log {keys(page)[0]}", "# as the page of tlog-policy has it"]
     lines += [f"witness {name}{n} {vkey('w', 3 * k + n, 4)}" for k, name in enumerate("XY") for n in (1, 2, 3)]
-    lines += ["group X-witnesses 2 X1 X2 X3", "\tgroup  Y-witnesses any Y1 Y2 Y3 ", "", "group X-and-Y all X-witnesses Y-witnesses"]
+    lines += [
+        "group X-witnesses 2 X1 X2 X3",
+        "\tgroup  Y-witnesses any Y1 Y2 Y3 ",
+        "",
+        "group X-and-Y all X-witnesses Y-witnesses",
+    ]
     policy = read_policy("\n".join([*lines, "quorum X-and-Y\n"]).encode())
     assert policy.is_met({"X1", "X3", "Y2"})
     assert not policy.is_met({"X1", "X2", "X3"})

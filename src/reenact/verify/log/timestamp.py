@@ -38,6 +38,10 @@ DIGESTS: Final[dict[bytes, type[hashes.HashAlgorithm]]] = {
 }
 
 
+UNREADABLE: Final = (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion, x509.DuplicateExtension)
+"""What a certificate raises that is none."""
+
+
 class Stamp(NamedTuple):
     imprint: bytes
     time: datetime
@@ -85,7 +89,7 @@ def _signed(data: Value) -> Stamp:
     for raw in next((part.parts() for part in parts[3:-1] if part.tag == 0xA0), []):
         try:
             found.append(x509.load_der_x509_certificate(raw.raw))
-        except (ValueError, UnsupportedAlgorithm):
+        except UNREADABLE:
             raise DamagedRecord("a certificate of the time stamp cannot be read") from None
     return _info(info.content, signers[0], tuple(found))
 
@@ -122,7 +126,9 @@ def forged(stamp: Stamp, data: bytes) -> str | None:
         return "the time stamp is over something else"
     try:
         return _signature(stamp, _signer(stamp))
-    except (ValueError, IndexError, UnsupportedAlgorithm):
+    except DamagedRecord as damage:
+        return str(damage)
+    except (*UNREADABLE, IndexError):
         return "a certificate of the time stamp cannot be read"
 
 
@@ -131,7 +137,9 @@ def untrusted(stamp: Stamp, roots: tuple[x509.Certificate, ...]) -> str | None:
     try:
         certificate = _signer(stamp)
         return _purpose(certificate) or _chain(certificate, stamp, roots)
-    except (ValueError, x509.DuplicateExtension, UnsupportedAlgorithm):
+    except DamagedRecord as damage:
+        return str(damage)
+    except UNREADABLE:
         return "a certificate of the time stamp cannot be read"
 
 
@@ -231,6 +239,6 @@ def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
     try:
         constraints = issuer.extensions.get_extension_for_class(x509.BasicConstraints).value
         certificate.verify_directly_issued_by(issuer)
-    except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound, UnsupportedAlgorithm):
+    except (*UNREADABLE, InvalidSignature, x509.ExtensionNotFound):
         return False
     return bool(constraints.ca)

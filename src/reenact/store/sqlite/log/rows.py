@@ -119,10 +119,10 @@ class SqliteLogRows:
         return [checked("log_cosignatures", f"size {size}, line", row[0], bytes) for row in rows]
 
     def timestamps(self, size: int) -> list[tuple[str, bytes]]:
-        rows = self._query("SELECT place, token FROM log_timestamps WHERE size = ? ORDER BY id LIMIT 64", size)
+        rows = self._query("SELECT place, stamp FROM log_timestamps WHERE size = ? ORDER BY id LIMIT 64", size)
         return [
-            (checked("log_timestamps", "place", place, str), checked("log_timestamps", "token", token, bytes))
-            for place, token in rows
+            (checked("log_timestamps", "place", place, str), checked("log_timestamps", "stamp", stamp, bytes))
+            for place, stamp in rows
         ]
 
     def contradictions(self) -> list[tuple[str, bytes]]:
@@ -168,10 +168,10 @@ class SqliteLogRows:
             ).fetchall():
                 db.execute("INSERT INTO log_cosignatures (size, witness, line) VALUES (?, ?, ?)", (size, witness, line))
 
-    def add_timestamp(self, size: int, place: str, token: bytes) -> None:
+    def add_timestamp(self, size: int, place: str, stamp: bytes) -> None:
         with self._transaction() as db:
             if not db.execute("SELECT 1 FROM log_timestamps WHERE size = ? AND place = ?", (size, place)).fetchall():
-                db.execute("INSERT INTO log_timestamps (size, place, token) VALUES (?, ?, ?)", (size, place, token))
+                db.execute("INSERT INTO log_timestamps (size, place, stamp) VALUES (?, ?, ?)", (size, place, stamp))
 
     def add_contradiction(self, source: str, note: bytes) -> None:
         with self._transaction() as db:

@@ -11,7 +11,7 @@ CREATE TABLE log_cosignatures (
     UNIQUE (size, witness)
 );
 CREATE TABLE log_timestamps (
-    id INTEGER PRIMARY KEY, size INTEGER NOT NULL, place TEXT NOT NULL, token BLOB NOT NULL, UNIQUE (size, place)
+    id INTEGER PRIMARY KEY, size INTEGER NOT NULL, place TEXT NOT NULL, stamp BLOB NOT NULL, UNIQUE (size, place)
 );
 CREATE TABLE log_contradictions (
     id INTEGER PRIMARY KEY, source TEXT NOT NULL, note BLOB NOT NULL UNIQUE
