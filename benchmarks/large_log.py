@@ -32,8 +32,8 @@ WITH RECURSIVE n(i) AS (SELECT :first UNION ALL SELECT i + 1 FROM n WHERE i < :l
 INSERT INTO {table} SELECT {columns} FROM n
 """
 RUNS = (
-    "i, printf('ffffffff-0000-7000-8000-%012x', i), 'plan', 'live', NULL, 'p', 'a', 'completed', '', x'00', NULL, 1, 0, "
-    "NULL, NULL"
+    "i, printf('ffffffff-0000-7000-8000-%012x', i), 'plan', 'live', NULL, 'p', 'a', 'completed', '', x'00', NULL, "
+    "1, 0, NULL, NULL"
 )
 
 
