@@ -23,23 +23,23 @@ ROWS: list[tuple[str, ...]] = [
     ("runtime",),
     ("replay",),
     ("provenance",),
-    ("telemetry",),
+    ("telemetry", "witness"),
     ("testing", "lint"),
     ("cli",),
 ]
 ROOMS: dict[str, set[str]] = {
     "builtin": {"llm", "net", "sandbox", "transform"},
-    "cli": {"commands", "commands/evidence", "commands/people", "commands/plans", "commands/reports", "commands/runs",
-            "demo", "screens"},
+    "cli": {"commands", "commands/evidence", "commands/log", "commands/people", "commands/plans", "commands/reports",
+            "commands/runs", "demo", "screens"},
     "policy": {"secrets"},
     "provenance": {"capture", "sidecar", "verify", "yaml"},
     "record": {"tga"},
     "replay": {"compare", "forecast", "modes", "sources"},
     "runtime": {"call", "effects", "gates", "people", "plans", "session", "session/answering", "session/models",
                 "writing"},
-    "store": {"checks", "doctor", "keys", "sqlite", "sqlite/doctor", "sqlite/evidence", "sqlite/signed",
-              "sqlite/trouble"},
-    "verify": {"calls", "signed"},
+    "store": {"checks", "doctor", "keys", "log", "sqlite", "sqlite/doctor", "sqlite/evidence", "sqlite/log",
+              "sqlite/signed", "sqlite/trouble"},
+    "verify": {"calls", "log", "signed"},
 }  # fmt: skip
 """Sub-packages. A new one is decided here, and says in its docstring what it is for."""
 RANK = {name: rank for rank, row in enumerate(ROWS) for name in row}

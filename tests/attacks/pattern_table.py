@@ -211,6 +211,7 @@ USED: dict[str, dict[str, str]] = {
         "_SURROGATE": "search",
     },
     "verify/lines.py": {"_VERSIONED": "match"},
+    "verify/log/checkpoint.py": {"NUMBER": "fullmatch"},
     "verify/plan.py": {"REFERENCE": "finditer fullmatch search sub"},
     "verify/shapes.py": {
         "Claims": "search",
@@ -235,7 +236,10 @@ USED: dict[str, dict[str, str]] = {
         "NoteLine#3": "search",
         "PublicKey": "search",
     },
+    "verify/signed/signed_note.py": {"_KEY_ID": "fullmatch"},
     "verify/traces.py": {"PLAIN_PART": "fullmatch", "STANDS_FOR": "fullmatch"},
+    "witness/anchors.py": {"SAFE": "sub"},
+    "witness/server.py": {"CHECKPOINT": "fullmatch", "do_POST": "fullmatch", "read_address": "fullmatch"},
 }
 
 # What the texts that are made from a pattern do not try: (before, repeated, behind).

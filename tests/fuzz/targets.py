@@ -43,7 +43,7 @@ from reenact.trace.receipt import read_large
 from reenact.values.bounds import place_in, whole_number
 from reenact.values.canonical import canonicalize, parse_canonical, parse_json
 from reenact.values.clock import parse_ts
-from tests.fuzz import evidence, talking
+from tests.fuzz import evidence, logs, talking
 
 DECLARED: tuple[type[BaseException], ...] = (ReenactError, SkillError)
 VECTORS = Path(__file__).parents[2] / "test_vectors"
@@ -374,6 +374,11 @@ NAMES = words(
 
 TARGETS: dict[str, Target] = {
     "json": Target(read_json, of_vectors),
+    "checkpoint": Target(logs.read_head, lambda: logs.of_page("checkpoint", "cosignature")),
+    "log_proof": Target(logs.judge_proof, lambda: logs.of_page("proof")),
+    "witness_request": Target(logs.read_asking, lambda: logs.of_page("request")),
+    "witness_policy": Target(logs.read_rules, logs.policies),
+    "time_stamp": Target(logs.read_stamp, logs.stamps),
     "canonical": Target(read_canonical, lambda: [line.rstrip() for line in evidence.lines()]),
     "javascript_json": Target(read_javascript_json, of_vectors, (javascript.JsonSyntaxError,)),
     "plan": Target(read_plan, words(PLAN)),

@@ -43,6 +43,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("commands.evidence.doctor", "Look at the store and say what to do."),
     "export": ("commands.evidence.export", "Write a run's evidence to a folder."),
     "verify": ("commands.evidence.verify", "Check a run or an exported folder."),
+    "log": ("commands.log.log", "The store's transparency log: its signed head, proofs, and who outside has seen it."),
+    "witness": ("commands.log.witness", "Be a witness of other stores' logs."),
     "verify-replay": (
         "commands.reports.verify_replay",
         "Check the inputs of published reports against their replay blocks.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, Literal
 
 from reenact.contracts.whole_plan import whole_plan
 from reenact.errors import DamagedRecord, StoreUnavailable, UsageError
+from reenact.store.checks.anchoring import RunLog
 from reenact.store.envelopes import StoredEnvelopes
 from reenact.store.evidence import Evidence, RunEvidence, find_run
 from reenact.store.naming import named_by, part, read_lines
@@ -20,6 +22,7 @@ from reenact.store.private_file import draft_folder, new_private, sync_folder
 from reenact.values.canonical import canonicalize, parse_canonical
 from reenact.values.digest import digest
 from reenact.verify.folder import MAX_FILE_BYTES
+from reenact.verify.log.anchoring import FILE, STAMP_FILE
 from reenact.verify.signed.notes import ERASURES, REPLACEMENT, ROTATION, SIGNING, NoteRow
 from reenact.verify.views import RECEIPT, REPLAY, Views
 from reenact.version import __version__
@@ -119,6 +122,7 @@ class _Bundle:
             self.write_views()
         if self.seal is not None:
             self.put("seal.json", canonicalize(self.seal) + b"\n")
+            self.write_proof()
         self.put("keys.json", canonicalize(self.evidence.keys()) + b"\n")
         self.write_notes()
         parents = tuple(self.write_parents()) if with_parents else ()
@@ -256,6 +260,16 @@ class _Bundle:
             rows += [row for row in source.about(signed) if row.record is None]
         if rows:
             self.put("notes.jsonl", b"".join(canonicalize(note_line(row)) + b"\n" for row in rows))
+
+    def write_proof(self) -> None:
+        """That the seal is in the store's log, as far as the log has come; what cannot be read `verify` tells."""
+        with suppress(DamagedRecord):
+            log = RunLog(self.evidence, self.run.number)
+            proof, stamps = log.proof(), log.stamps()
+            if proof is not None:
+                self.put(FILE, proof)
+                for stamp in stamps[:1]:
+                    self.put(STAMP_FILE, stamp)
 
     def write_erasures(self) -> set[str]:
         """The records for commitments of this run, in the order of the store's chain; which commitments they erase."""

@@ -17,7 +17,9 @@ A store MUST
 11. refuse (`StoreGone`) what is written, what ends a run, and `watch`, which is asked before anything is sent, within a
     second after what it writes to is not there any more for others; `unkept` names the steps whose record is gone;
 12. open a bounded number of connections, whatever the number of threads and runs, and none of its parent's in a forked
-    child.
+    child;
+13. make a leaf of its log of every seal, and sign the head, within a second and outside of the run's commit; one head
+    for a size, whatever is killed when.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from reenact.store.signing import SigningKey
 
 if TYPE_CHECKING:
     from reenact.store.evidence import Evidence
+    from reenact.store.log.log import Log
 
 Guard = Callable[[object], object]
 """What a value goes through on its way into the store, or out of it."""
@@ -317,6 +320,8 @@ class Store(Protocol):
     """
 
     key_table: KeyKeeper
+    log: Log
+    """Its seals as a transparency log."""
     files: StoreFiles
     """Those that it lies in, and its keys: for whoever keeps others from them."""
 

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol, Self, TypeVar
 from reenact.errors import ChecksumMismatch, RunNotFound
 from reenact.store.base import PAYLOAD_BITS
 from reenact.store.damage import NO_SUCH
+from reenact.store.log.rows import LogRows
 from reenact.store.naming import read_lines
 from reenact.store.signing import SigningKey
 from reenact.verify.signed.notes import NoteSource
@@ -265,6 +266,9 @@ class Evidence(Protocol):
 
     def notes(self) -> NoteSource:
         """What was signed beside the journals."""
+
+    def log_rows(self) -> LogRows:
+        """The rows of the store's transparency log; nothing can be written through them."""
 
     def key_of(self, kid: str) -> SigningKey | None:
         """The store's own key of this kid, where whoever checks has it: MACs are checked with it."""

@@ -12,6 +12,7 @@ from reenact.store.base import Store
 from reenact.store.doctor.examination import Examination
 from reenact.store.evidence import Evidence
 from reenact.store.location import sqlite_path
+from reenact.store.log.witnessed import Witnessed
 from reenact.values.clock import Clock
 
 Url = str | Path | None
@@ -52,3 +53,10 @@ def missing(url: Url = None) -> str | None:
 
 def named(url: Url) -> str | None:
     return None if url is None else str(url)
+
+
+def open_witnessed(path: Path, *, name: str | None = None) -> Witnessed:
+    """What a witness remembers; `name` is that of a new one."""
+    from reenact.store.sqlite.log.witnessed import SqliteWitnessed
+
+    return SqliteWitnessed(str(path), name=name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reenact.verify.report import Finding, Report, Where
+from reenact.verify.report import Anchor, Finding, Report, Where
 
 _MEANING = {
     ("integrity", "holds"): "every digest and link recomputes",
@@ -14,6 +14,7 @@ _MEANING = {
     ("authenticity", "absent"): "no signature could be checked",
     ("authenticity", "broken"): "a signature does not fit its key",
     ("anchoring", "absent"): "no outside witness",
+    ("anchoring", "contradicted"): "the log is not what somebody outside saw of it, or was said to be",
 }
 
 
@@ -36,11 +37,25 @@ def human(report: Report) -> list[str]:
 
 
 def _meaning(report: Report, aspect: str, verdict: str) -> str:
+    if aspect == "anchoring" and report.anchor is not None and verdict != "contradicted":
+        return anchor_in_words(report.anchor) or _MEANING["anchoring", "absent"]
     if aspect == "authenticity" and verdict == "holds" and not report.counts.signatures:
         return "the seal is signed by the store's key"
     if aspect == "authenticity" and verdict == "absent" and report.counts.signatures:
         return "not every signature could be checked"
     return _MEANING.get((aspect, verdict), "")
+
+
+def anchor_in_words(anchor: Anchor) -> str:
+    """`(2 of 2 witnesses, 2026-11-16T12:00:00Z)`; empty where nobody who is known saw the run."""
+    parts = []
+    if anchor.witnesses:
+        seen = f"{len(anchor.witnesses)} of {anchor.known} witness{'es' if anchor.known > 1 else ''}"
+        parts.append(seen if anchor.since is None else f"{seen}, {anchor.since}")
+    if anchor.kept:
+        parts.append(f"the head of size {max(anchor.kept)} that you kept")
+    parts += [f"time stamp of {stamped}" for stamped in anchor.stamped]
+    return f"({'; '.join(parts)})" if parts else ""
 
 
 def _counts(report: Report) -> str:

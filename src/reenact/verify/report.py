@@ -7,8 +7,8 @@ from typing import Final, Literal
 
 import msgspec
 
-Aspect = Literal["integrity", "completeness", "authenticity"]
-Verdict = Literal["holds", "open", "absent", "broken"]
+Aspect = Literal["integrity", "completeness", "authenticity", "anchoring"]
+Verdict = Literal["holds", "open", "absent", "broken", "contradicted"]
 
 KEPT_FINDINGS: Final = 100
 SHOWN_CHARACTERS: Final = 160
@@ -74,6 +74,9 @@ CODES: Final[dict[str, tuple[Aspect, str]]] = {
         "a key signs that nobody vouched for, or its rotation or replacement is not signed",
     ),
     "ERASURE_SIGNATURE": ("authenticity", "an erasure record is not signed by a key of the store"),
+    "LOG_PROOF": ("anchoring", "the proof does not lead from the seal to a head of the store's log"),
+    "LOG_SIGNATURE": ("anchoring", "a checkpoint, cosignature or time stamp does not fit its key"),
+    "LOG_CONTRADICTED": ("anchoring", "somebody outside keeps a head of the log that this one contradicts"),
     "SEAL_DIGEST": ("integrity", "the seal's digest does not recompute"),
     "SEAL_HEAD": ("integrity", "the lines before the seal are not those that it names"),
     "SEAL_MISSING": ("completeness", "a seal is known for this run, and the journal does not end with it"),
@@ -137,6 +140,25 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     signatures: int = 0
 
 
+class Anchor(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands for the run outside of its store: a head of the store's log that covers its seal."""
+
+    origin: str
+    index: int
+    size: int
+    root: str
+    witnesses: tuple[str, ...] = ()
+    """Those that are known here and saw that head."""
+    known: int = 0
+    """How many are."""
+    since: str | None = None
+    """When the first of them did."""
+    kept: tuple[int, ...] = ()
+    """Sizes of heads that the reader kept, and that the seal is in."""
+    stamped: tuple[str, ...] = ()
+    """Times that trusted time-stamp authorities gave for that head."""
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The verdicts and what they rest on. `findings` holds the first 100 of `broken_in_total`."""
 
@@ -156,6 +178,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     prev_store_seal: str | None
     issuers: tuple[str, ...] = ()
     """The stores that the run's capabilities name as theirs."""
+    anchor: Anchor | None = None
     seal_is_signed: bool = False
     """A key that is there signed the seal, and so the whole run."""
 
@@ -163,7 +186,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     def exit_code(self) -> int:
         """0: integrity and completeness hold and nothing is contradicted; 1: broken; 4: no seal."""
         verdicts = (self.integrity, self.completeness, self.authenticity, self.anchoring)
-        if "broken" in verdicts:
+        if "broken" in verdicts or "contradicted" in verdicts:
             return 1
         return 4 if self.completeness == "open" else 0
 

@@ -16,6 +16,7 @@ from reenact.verify.capability import KeyRing
 from reenact.verify.folder import PARENTS, PAYLOADS, Folder, FolderPayloads
 from reenact.verify.journal import GIVE_UP_AFTER, JournalCheck
 from reenact.verify.lines import MAX_LINE_BYTES, fit, lines_of, read_canonical
+from reenact.verify.log.anchoring import FILE, NOBODY, STAMP_FILE, Anchoring, Believed, FileSource, LogSource
 from reenact.verify.payloads import PayloadCheck, PayloadSource, check_erasures
 from reenact.verify.plan import is_whole
 from reenact.verify.report import Counts, Findings, Problem, Report, Verdict, Where, shown
@@ -44,6 +45,8 @@ def verify_lines(
     key_secret: bytes | None = None,
     expect_seal: bytes | None = None,
     expect_head: str | None = None,
+    log: LogSource | None = None,
+    believed: Believed = NOBODY,
 ) -> Report:
     """Verify one run from its commit bodies, in order; they are read once and not kept.
 
@@ -52,7 +55,8 @@ def verify_lines(
     believed instead; `notes` is what was signed beside the journal in the store `store_id`. With the store's
     `key_secret` idempotency keys are computed again, without it only their form is checked. `expect_seal` is a copy of
     the seal that was kept elsewhere, `expect_head` the SHA-256 of the last body as its keeper remembers it: with them a
-    cut tail shows. Bad evidence never raises; it is a finding.
+    cut tail shows. `log` is the store's, in which whoever is `believed` saw the seal. Bad
+    evidence never raises; it is a finding.
     """
     findings = Findings()
     signed = _Signed(notes, findings, keys, trusted, store_id)
@@ -68,7 +72,7 @@ def verify_lines(
         findings.add(problem, Where(file=JOURNAL, commit=check.commits))
     if expect_seal is not None:
         _compare_seal(expect_seal.removesuffix(b"\n"), check, findings, "the kept seal")
-    return _conclude(check, findings, signed)
+    return _conclude(check, findings, signed, log or FileSource(None), believed)
 
 
 def feed_bodies(check: JournalCheck, bodies: Iterable[bytes]) -> None:
@@ -81,15 +85,16 @@ def feed_bodies(check: JournalCheck, bodies: Iterable[bytes]) -> None:
             starts = False
 
 
-def verify_bundle(path: Path, *, keys: Mapping[str, str] | None = None) -> Report:
+def verify_bundle(path: Path, *, keys: Mapping[str, str] | None = None, believed: Believed = NOBODY) -> Report:
     """Verify the bundle in folder `path`.
 
-    `keys` are public keys that you trust; without them the bundle's own are used. Raises
+    `keys` are public keys that you trust; without them the bundle's own are used. `believed` says whose word counts for
+    the log that the run is in. Raises
     StoreUnavailable only when `path` is no folder that can be opened. Nothing outside of it is read.
     """
     folder = Folder.at(path)
     try:
-        return _Bundle(folder, keys).verify()
+        return _Bundle(folder, keys, believed).verify()
     finally:
         folder.close()
 
@@ -97,8 +102,11 @@ def verify_bundle(path: Path, *, keys: Mapping[str, str] | None = None) -> Repor
 class _Bundle:
     """Steps 1 to 8, over one folder, or over one that lies in it: of a run that is continued."""
 
-    def __init__(self, folder: Folder, trusted: Mapping[str, str] | None, *, is_parent: bool = False) -> None:
+    def __init__(
+        self, folder: Folder, trusted: Mapping[str, str] | None, believed: Believed, *, is_parent: bool = False
+    ) -> None:
         self.folder = folder
+        self.believed = believed
         self.trusted = trusted
         self.is_parent = is_parent
         self.findings = Findings()
@@ -128,12 +136,13 @@ class _Bundle:
         # Step 7: the runs that this one continues.
         self.continues = None if check.run is None else check.run.parent_run
         are_signed = self._parents()
+        log = FileSource(self._read(FILE), self._read(STAMP_FILE))
         # Step 8: the folder against the manifest.
         self._folder(payloads)
         if self.manifest is not None and check.run_id not in (None, self.manifest.run_id):
             problem = Problem("RUN_MISMATCH", "the manifest's run_id", check.run_id, self.manifest.run_id)
             self.findings.add(problem, Where(file="manifest.json"))
-        report = _conclude(check, self.findings, signed)
+        report = _conclude(check, self.findings, signed, log, self.believed)
         if report.authenticity == "holds" and not are_signed:
             return structs.replace(report, authenticity="absent")
         return report
@@ -146,7 +155,7 @@ class _Bundle:
         run_id, are_signed = None if self.is_parent else self.continues, True
         while run_id in named and (folder := self.folder.parent(run_id)) is not None:
             with closing(folder):
-                parent = _Bundle(folder, self.trusted, is_parent=True)
+                parent = _Bundle(folder, self.trusted, self.believed, is_parent=True)
                 report = parent.verify()
             self._take(parent, report, run_id, named.pop(run_id))
             are_signed = are_signed and report.authenticity != "absent"
@@ -379,7 +388,8 @@ class _Signed:
         self.history = KeyHistory(findings, store_id)
         if notes is not None:
             self.history.read(notes)
-        self.ring = KeyRing(keys if trusted is None else self.history.trusted(trusted), findings)
+        self.keys = (keys or {}) if trusted is None else self.history.trusted(trusted)
+        self.ring = KeyRing(self.keys, findings)
         self.ring.successions = self.history.successions
 
     def erasures(self, lines: Iterable[bytes], *, whole: bool) -> dict[str, str]:
@@ -405,6 +415,13 @@ class _Signed:
         if self._of_bundle and self.history.beginning is not None and not self.ring.issuers <= said:
             problem = Problem("KEY_HISTORY", "the notes are of another store than the run", None, min(said))
             self._findings.add(problem, Where(file="notes.jsonl"))
+
+    @property
+    def store_id(self) -> object:
+        """What the store calls itself, as far as that is known: of a bundle by its notes or its capabilities."""
+        issuers = sorted(self.ring.issuers)
+        named = issuers[0].removeprefix("reenact:") if len(issuers) == 1 else None
+        return named if self.history.store_id is None else self.history.store_id
 
     def has_seal_of(self, check: JournalCheck) -> bool:
         """Whether a key that is there has signed the run's seal; its votes are held against their notes too."""
@@ -436,9 +453,11 @@ def _compare_seal(kept: bytes, check: JournalCheck, findings: Findings, what: st
         findings.add(Problem("SEAL_MISSING", f"{what} is not the seal that the journal ends with"), where)
 
 
-def _conclude(check: JournalCheck, findings: Findings, signed: _Signed) -> Report:
+def _conclude(check: JournalCheck, findings: Findings, signed: _Signed, log: LogSource, believed: Believed) -> Report:
     ring, payloads = check.ring, check.payloads
     is_signed = signed.has_seal_of(check)
+    leaf = None if check.seal is None else canonicalize(check.seal)
+    anchoring, anchor = Anchoring(believed, signed.keys, signed.store_id, findings).judge(log, leaf)
     if check.run is not None and check.run.kind == "trace":
         findings.note("what another runtime calls a capability is not checked: who may sign it is not known here")
     if ring.unknown:
@@ -451,7 +470,8 @@ def _conclude(check: JournalCheck, findings: Findings, signed: _Signed) -> Repor
         completeness=_completeness(check, findings),
         authenticity=_authenticity(ring, findings, is_signed=is_signed, needs_seal=signed.needs_seal),
         seal_is_signed=is_signed,
-        anchoring="absent",
+        anchoring=anchoring,
+        anchor=anchor,
         first_break=findings.kept[0] if findings.kept else None,
         findings=tuple(findings.kept),
         broken_in_total=findings.total,

@@ -40,6 +40,8 @@ def as_before(path: Path) -> None:
         db.execute("ALTER TABLE idempotency DROP COLUMN next")
         db.execute("ALTER TABLE idempotency DROP COLUMN mac")
         db.execute("DROP TABLE notes")
+        for table in ("nodes", "checkpoints", "cosignatures", "timestamps", "contradictions", "peers"):
+            db.execute(f"DROP TABLE log_{table}")
         db.execute(GUARD)
         db.execute("PRAGMA user_version = 9")
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from tests.store.checks.store_file import StoreFile, query
 
+LOG = {"log_checkpoints", "log_cosignatures", "log_timestamps", "log_contradictions"}
+
 
 def page(root: Path) -> str:
     return (root / "docs" / "spec" / "store_sqlite.md").read_text(encoding="utf-8")
@@ -25,9 +27,12 @@ def test_every_table_is_said_to_be_evidence_or_not(root: Path, original: StoreFi
 def test_evidence_cannot_be_changed_by_accident(root: Path, original: StoreFile, tmp_path: Path) -> None:
     section = page(root).partition("## Which tables are which")[2]
     evidence = re.findall(r"^\| `(\w+)` \| \*\*evidence\*\*", section, re.MULTILINE)
-    assert set(evidence) == {"commits", "payloads", "erasures", "keys", "late_effects", "notes"}
+    assert set(evidence) == {"commits", "payloads", "erasures", "keys", "late_effects", "notes", *LOG}
     db = sqlite3.connect(original.copy(tmp_path / "copy.db"))
     db.execute("INSERT INTO late_effects (run_no, trace_id, body) VALUES (1, 't', x'00')")
+    db.execute("INSERT INTO log_cosignatures (size, witness, line) VALUES (1, 'w', x'00')")
+    db.execute("INSERT INTO log_timestamps (size, place, stamp) VALUES (1, 't', x'00')")
+    db.execute("INSERT INTO log_contradictions (source, note) VALUES ('w', x'00')")
     for table in evidence:
         statements = [f"UPDATE {table} SET {column} = {column}" for column in columns(db, table)]
         if table != "payloads":

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from reenact.store.checks.anchoring import RunLog, with_own_witnesses
 from reenact.store.checks.cut_tail import CutTail
 from reenact.store.checks.derived import Difference, compare_derived
 from reenact.store.checks.heads import Heads
@@ -19,6 +20,7 @@ from reenact.store.envelopes import StoredEnvelopes
 from reenact.store.evidence import Evidence, PayloadPlace, RunEvidence, find_run, said_id
 from reenact.store.naming import read_lines
 from reenact.store.open import open_evidence
+from reenact.verify.log.anchoring import FILE, NOBODY, STAMP_FILE, Believed
 from reenact.verify.report import Aspect, Finding, Report, Where, shown, unread
 from reenact.verify.signed.notes import SIGNING
 from reenact.verify.verifier import verify_lines
@@ -29,6 +31,8 @@ TABLE_OF = {
     "keys.json": "keys",
     "seal.json": "seals",
     "notes.jsonl": "notes",
+    FILE: "log_checkpoints",
+    STAMP_FILE: "log_timestamps",
 }
 RANK = {"keys": 0, "erasures": 1, "commits": 2, "payloads": 3}
 
@@ -45,19 +49,24 @@ class RunVerification:
         return 1 if self.differences else self.report.exit_code
 
 
-def verify_run(url: str | None, run: str, trusted: Mapping[str, str] | None = None) -> RunVerification:
+def verify_run(
+    url: str | None, run: str, trusted: Mapping[str, str] | None = None, believed: Believed = NOBODY
+) -> RunVerification:
     """Verify the run whose id begins with `run` in the store at `url`. Nothing is repaired or written."""
     with open_evidence(url) as evidence:
-        return verify_evidence(evidence, run, trusted)
+        return verify_evidence(evidence, run, trusted, believed)
 
 
-def verify_evidence(evidence: Evidence, run: str, trusted: Mapping[str, str] | None = None) -> RunVerification:
-    """Verify the run whose id begins with `run`. `trusted` are the keys to believe instead of those on record."""
+def verify_evidence(
+    evidence: Evidence, run: str, trusted: Mapping[str, str] | None = None, believed: Believed = NOBODY
+) -> RunVerification:
+    """Verify the run whose id begins with `run`. `trusted` are the keys to believe instead of those on record,
+    `believed` says whose word counts for the log, instead of the witnesses that the store itself names."""
     altered = evidence.altered_tables()
     if altered:
         return RunVerification(nothing_read(altered), ())
     found, _ = find_run(evidence, run)
-    return _RunCheck(evidence, found, trusted).verify()
+    return _RunCheck(evidence, found, trusted, believed).verify()
 
 
 def nothing_read(altered: list[tuple[str, str]]) -> Report:
@@ -77,8 +86,11 @@ def nothing_read(altered: list[tuple[str, str]]) -> Report:
 
 
 class _RunCheck:
-    def __init__(self, evidence: Evidence, run: RunEvidence, trusted: Mapping[str, str] | None) -> None:
+    def __init__(
+        self, evidence: Evidence, run: RunEvidence, trusted: Mapping[str, str] | None, believed: Believed
+    ) -> None:
         self.evidence = evidence
+        self.believed = believed
         self.trusted = trusted
         self.heads = Heads(evidence, run.number)
         self.run = run
@@ -102,6 +114,8 @@ class _RunCheck:
             notes=self.evidence.notes(),
             store_id=self.evidence.store_id(),
             key_secret=self.evidence.key_secret(),
+            log=RunLog(self.evidence, self.run.number),
+            believed=with_own_witnesses(self.evidence, self.believed),
         )
         self.check_heads(is_signed=report.seal_is_signed)
         self.check_key(keys)

@@ -10,10 +10,14 @@ from reenact.contracts.records import RunStatus
 from reenact.errors import ReenactError
 from reenact.store.base import Appended, BrokenLease, Erasing, LateEffect, Lease, Unit
 from reenact.store.keys.notes import Note, sign_note
+from reenact.store.log.follower import Follower
+from reenact.store.log.log import Log
+from reenact.store.log.rows import SealRow
 from reenact.store.owner import Held, Watch
 from reenact.store.sqlite import leases, votes
 from reenact.store.sqlite.appending import Appender
 from reenact.store.sqlite.erasing import empty_log, erase
+from reenact.store.sqlite.log.rows import SqliteLogRows
 from reenact.store.sqlite.reader import SqliteReader
 from reenact.store.sqlite.trouble.database_errors import translate
 from reenact.values.clock import Clock
@@ -39,6 +43,9 @@ class SqliteStore(SqliteReader):
         """From when on, on the monotonic clock, its files are looked after again."""
         self._watch = Watch(self.clock)
         self._appender = Appender(self._writer, self.clock, self.store_id, lambda: self.signing_key, self.key_of)
+        rows = SqliteLogRows(self._reader(), None if to_read else self._writer)
+        self.log = Log(rows, self.store_id, self.public_keys, lambda: self.signing_key, self._check_sealed)
+        self._follower = Follower(self.log.advance)
 
     def watch(self) -> None:
         """StoreGone where the files of the store are there no more: asked before all that is sent, and all too often.
@@ -61,7 +68,7 @@ class SqliteStore(SqliteReader):
         with self._writer:
             done = self._appender.append(unit, lease, owner)
         if unit.seal is not None:
-            self._writer.check_files()
+            self._sealed()
         if lease is None:
             self._watch.left_s(unit.run_id, held(done.lease))
         return done
@@ -89,7 +96,7 @@ class SqliteStore(SqliteReader):
                     results.append(translate(refused, self.path))
                 db.execute("RELEASE unit")
         if any(unit.seal is not None for unit, _, _ in units):
-            self._writer.check_files()
+            self._sealed()
         for (unit, lease, _), done in zip(units, results, strict=True):
             if lease is None and isinstance(done, Appended):
                 self._watch.left_s(unit.run_id, held(done.lease))
@@ -98,6 +105,25 @@ class SqliteStore(SqliteReader):
     def _prepare_key(self) -> None:
         """To make the store's key is a transaction of its own; to authenticate a commit with it is not."""
         assert self.signing_key.kid
+
+    # -- the log ---------------------------------------------------------------------------------------------------
+
+    def _sealed(self) -> None:
+        """A run has ended, and is durable: the log follows on its own."""
+        self._writer.check_files()
+        if not self.in_memory:
+            self._follower.tell()
+
+    def _check_sealed(self, row: SealRow) -> None:
+        """NotAuthentic where a key of ours did not vouch for the commit that a seal ends, and should have."""
+        kid = row.mac[:8].hex() if isinstance(row.mac, bytes) else ""
+        if (row.mac is None and row.run_no < self._strict_from) or (kid and self.key_of(kid) is None):
+            return  # of before, or of a key that is not here: `verify` tells of both
+        self.check_head(row.run_id, row.n, sha256(row.body).hexdigest(), row.mac)
+
+    def close(self) -> None:
+        self._follower.close()
+        super().close()
 
     # -- leases ----------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reenact.cli.commands.evidence.replay_log import is_log, verify_log
+from reenact.cli.commands.log.believing import AuthorityOption, CheckpointOption, PolicyOption
 from reenact.cli.options import JsonOption, StoreOption, TargetArgument
 
 if TYPE_CHECKING:
@@ -16,9 +17,14 @@ if TYPE_CHECKING:
 
     from reenact.cli.screens.printing import Segment
     from reenact.store.checks.derived import Difference
+    from reenact.verify.log.anchoring import Believed
     from reenact.verify.report import Report
 
-STYLE = {"holds": "green", "agree": "green", "open": "yellow", "absent": "yellow", "broken": "red", "differ": "red"}
+STYLE = {
+    **dict.fromkeys(("holds", "agree"), "green"),
+    **dict.fromkeys(("open", "absent"), "yellow"),
+    **dict.fromkeys(("broken", "contradicted", "differ"), "red"),
+}
 
 
 class Proof(StrEnum):
@@ -42,6 +48,9 @@ def verify(
             "Implies --require signature.",
         ),
     ] = None,
+    checkpoint: CheckpointOption = None,
+    witness_policy: PolicyOption = None,
+    tsa_ca: AuthorityOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -56,7 +65,9 @@ def verify(
     """
     if is_log(target):
         verify_log(Path(target), as_json=as_json)
-    report, differences = check(target, store, keys)
+    from reenact.cli.commands.log.believing import believed
+
+    report, differences = check(target, store, keys, believed(witness_policy, checkpoint, tsa_ca))
     missing = absent_proofs(report, [*(require or []), *([] if keys is None else [Proof.signature])])
     show(report, differences, missing, as_json=as_json)
     if differences or (missing and report.exit_code != 1):
@@ -64,7 +75,9 @@ def verify(
     raise typer.Exit(report.exit_code)
 
 
-def check(target: str, store: str | None, keys: Path | None) -> tuple[Report, Sequence[Difference] | None]:
+def check(
+    target: str, store: str | None, keys: Path | None, believed: Believed
+) -> tuple[Report, Sequence[Difference] | None]:
     """The report, and for a run of a store what its derived tables say otherwise."""
     from reenact.cli.options import existing_evidence
     from reenact.record.bundle import is_folder
@@ -73,9 +86,9 @@ def check(target: str, store: str | None, keys: Path | None) -> tuple[Report, Se
 
     trusted = None if keys is None else read_keys(keys)
     if is_folder(target):
-        return verify_bundle(Path(target), keys=trusted), None
+        return verify_bundle(Path(target), keys=trusted, believed=believed), None
     with existing_evidence(store) as evidence:
-        verified = verify_evidence(evidence, target, trusted)
+        verified = verify_evidence(evidence, target, trusted, believed)
     return verified.report, verified.differences
 
 
@@ -135,7 +148,8 @@ def report_lines(report: Report, differences: Sequence[Difference] | None, missi
 
 def coloured(line: str) -> list[Segment]:
     """`aspect  verdict  meaning`, the verdict in its colour."""
-    verdict = line[14:21].strip()
+    verdict = line[14:].partition(" ")[0]
     if verdict in STYLE and not line.startswith(" "):
-        return [(line[:14], ""), (line[14:21], STYLE[verdict]), (line[21:], "")]
+        end = 14 + len(verdict)
+        return [(line[:14], ""), (line[14:end], STYLE[verdict]), (line[end:], "")]
     return [(line, "red" if line.startswith("first break") else "")]

@@ -13,6 +13,7 @@ from reenact.store.naming import read_lines
 from reenact.store.signing import KeyOf
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.evidence.run_evidence import KEY_COLUMNS, SqliteRunEvidence
+from reenact.store.sqlite.log.rows import SqliteLogRows
 from reenact.store.sqlite.migrations import version_of
 from reenact.store.sqlite.read_only import open_untouched
 from reenact.store.sqlite.schema import Alteration, alterations
@@ -104,6 +105,9 @@ class SqliteEvidence:
 
     def notes(self) -> SqliteNotes:
         return SqliteNotes(self.connection, self.damaged)
+
+    def log_rows(self) -> SqliteLogRows:
+        return SqliteLogRows(self.connection, None)
 
     def vouched_from(self) -> int | None:
         rows = self._query("SELECT record FROM notes WHERE schema = 'reenact.heads.v1' AND record IS NOT NULL LIMIT 1")

@@ -1,0 +1,233 @@
+"""The log of a store: its tree grows with the seals, its heads are signed, and proofs are made from it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from reenact.errors import DamagedRecord, NotAuthentic, UsageError
+from reenact.store.log.rows import LogRows, SealRow, SignedHead
+from reenact.store.naming import part, read_lines
+from reenact.store.signing import SigningKey
+from reenact.values.canonical import canonicalize
+from reenact.values.digest import ZERO_DIGEST
+from reenact.verify.capability import from_base64url
+from reenact.verify.log.checkpoint import Head, origin_of
+from reenact.verify.log.merkle import (
+    Node,
+    complete,
+    consistency_nodes,
+    inclusion_nodes,
+    joined,
+    leaf_hash,
+    node_hash,
+)
+from reenact.verify.log.proof import write_proof
+from reenact.verify.signed.signed_note import ED25519, VerifierKey, signature_line
+
+BATCH = 512
+"""Seals that become leaves in one transaction."""
+
+
+class Growth(NamedTuple):
+    """What a batch of seals adds to the tree: its size then, the nodes, and those that its root is joined of."""
+
+    size: int
+    nodes: list[tuple[Node, bytes]]
+    edge: list[bytes]
+    is_all: bool
+
+
+class ReadLog:
+    """A log as far as it goes without writing: proofs, and what is on record."""
+
+    def __init__(self, rows: LogRows, store_id: str, keys: Callable[[], dict[str, str]]) -> None:
+        self.rows = rows
+        self.origin = origin_of(store_id)
+        self._keys = keys
+
+    def vkey(self, kid: str) -> VerifierKey:
+        """The key of a checkpoint as others name it."""
+        text = self._keys().get(kid)
+        if text is None:
+            raise DamagedRecord(f"a checkpoint names key {kid}, and no such key is on record; see `reenact verify`")
+        raw = from_base64url(text)
+        if raw is None or len(raw) != 32:
+            raise DamagedRecord(f"key {kid} is not 32 bytes in base64url; see `reenact verify`")
+        return VerifierKey(self.origin, ED25519, raw)
+
+    def vkeys(self) -> list[VerifierKey]:
+        """Every key that may have signed a checkpoint of this log."""
+        return [self.vkey(kid) for kid in self._keys()]
+
+    def head(self, kept: SignedHead) -> Head:
+        return Head(self.origin, kept.size, kept.root)
+
+    def note(self, kept: SignedHead, *, cosigned: bool = True) -> bytes:
+        """A checkpoint as a signed note, with what witnesses said of it."""
+        key = self.vkey(kept.kid)
+        lines = self.rows.cosignatures(kept.size) if cosigned else []
+        own = signature_line(key.name, key.key_id, kept.signature)
+        return self.head(kept).text() + b"\n" + own + b"".join(lines)
+
+    # -- proofs ----------------------------------------------------------------------------------------------------
+
+    def root_at(self, size: int) -> bytes:
+        """The root over the first leaves, as the kept nodes have it."""
+        return self._hashes([complete(0, size)])[0]
+
+    def path(self, index: int, size: int) -> list[bytes]:
+        return self._hashes(inclusion_nodes(index, size))
+
+    def consistency(self, old: int, size: int) -> list[bytes]:
+        return self._hashes(consistency_nodes(old, size))
+
+    def _hashes(self, groups: Sequence[Sequence[Node]]) -> list[bytes]:
+        nodes = self.rows.nodes([node for group in groups for node in group])
+        return [joined([nodes[node] for node in group]) for group in groups]
+
+    def proof(self, index: int, size: int | None = None) -> bytes | None:
+        """That a leaf is in the log: in that of `size`, else where most witnesses saw it first; None where none is."""
+        kept = self.covering(index) if size is None else self.rows.checkpoint(size)
+        if kept is None or kept.size <= index:
+            return None
+        return write_proof(index, self.path(index, kept.size), self.note(kept))
+
+    def covering(self, index: int) -> SignedHead | None:
+        """The smallest checkpoint that has the leaf; of those that somebody outside saw, what most of them saw."""
+        seen = self.rows.cosigned(index + 1)
+        size = max(seen, key=lambda each: (each[1], -each[0]))[0] if seen else self.rows.stamped(index + 1)
+        return self.rows.covering(index + 1) if size is None else self.rows.checkpoint(size)
+
+    # -- from the seals alone --------------------------------------------------------------------------------------
+
+    def leaves(self, up_to: int | None = None) -> Iterator[bytes]:
+        """The hashes of the leaves, from the records of the seals, in order; no node is believed."""
+        number, before = 0, ZERO_DIGEST
+        while up_to is None or number < up_to:
+            limit = BATCH if up_to is None else min(BATCH, up_to - number)
+            rows = self.rows.seals(number, limit)
+            for row in rows:
+                leaf, before = leaf_of(row, number + 1, before)
+                number += 1
+                yield leaf_hash(leaf)
+            if len(rows) < limit:
+                return
+
+
+class Log(ReadLog):
+    """`check` raises where nobody vouches for the commit that a seal ends."""
+
+    def __init__(
+        self,
+        rows: LogRows,
+        store_id: str,
+        keys: Callable[[], dict[str, str]],
+        key: Callable[[], SigningKey],
+        check: Callable[[SealRow], None],
+    ) -> None:
+        super().__init__(rows, store_id, keys)
+        self._key = key
+        self._check = check
+        self._lock = threading.Lock()
+
+    def advance(self, told: Callable[[int], object] = lambda _: None) -> SignedHead | None:
+        """Every seal a leaf, and the head signed; what there was, where nothing is new. None of a log without leaves.
+
+        What is signed is shown to nobody before it is durable, and for a size there is one head: two that try at once
+        find the same one, and the second sees that.
+        """
+        key = self._key()
+        with self._lock:
+            while True:
+                size = self.rows.size()
+                growth = self._growth(size)
+                told(growth.size)
+                newest = self.rows.newest()
+                if newest is not None:
+                    self._refuse_contradicted(newest, growth)
+                signed = None
+                if growth.is_all and growth.size and (newest is None or newest.size < growth.size):
+                    head = Head(self.origin, growth.size, joined(growth.edge))
+                    signed = SignedHead(head.size, head.root, key.kid, key.sign(head.text()))
+                if not growth.nodes and signed is None:
+                    return newest
+                if self.rows.grow(size, growth.nodes, signed) and signed is not None:
+                    return signed
+
+    def _growth(self, size: int) -> Growth:
+        known = self.rows.nodes(complete(0, size))
+        edge = Edge(size, [known[node] for node in complete(0, size)])
+        before = self.rows.seal_digest(size) if size else ZERO_DIGEST
+        rows = self.rows.seals(size, BATCH)
+        for row in rows:
+            self._check(row)
+            leaf, before = leaf_of(row, edge.size + 1, before)
+            edge.append(leaf_hash(leaf))
+        return Growth(edge.size, edge.added, edge.hashes, len(rows) < BATCH)
+
+    def _refuse_contradicted(self, newest: SignedHead, growth: Growth) -> None:
+        """Nothing is signed that does not go on from what was signed last."""
+        if growth.size < newest.size:
+            if growth.is_all:
+                raise cut(newest.size, growth.size)
+            return
+        added, wanted = dict(growth.nodes), complete(0, newest.size)
+        kept = self.rows.nodes([node for node in wanted if node not in added])
+        self._refuse_other(newest, joined([added.get(node) or kept[node] for node in wanted]))
+
+    @staticmethod
+    def _refuse_other(kept: SignedHead, root: bytes) -> None:
+        if kept.root != root:
+            raise NotAuthentic(
+                f"the seals come to another head than the one that was signed for size {kept.size}: signed "
+                f"{kept.root.hex()}, got {root.hex()}; nothing more is signed. See `reenact verify`"
+            )
+
+
+class Edge:
+    """The right edge of a growing tree: one hash per complete subtree, and what came to be complete."""
+
+    def __init__(self, size: int = 0, hashes: Sequence[bytes] = ()) -> None:
+        self.size = size
+        self.hashes = list(hashes)
+        self.added: list[tuple[Node, bytes]] = []
+
+    def append(self, leaf: bytes) -> None:
+        level, index, node = 0, self.size, leaf
+        self.added.append(((level, index), node))
+        while index & 1:
+            node = node_hash(self.hashes.pop(), node)
+            level, index = level + 1, index >> 1
+            self.added.append(((level, index), node))
+        self.hashes.append(node)
+        self.size += 1
+
+
+def leaf_of(row: SealRow, number: int, before: str | None) -> tuple[bytes, str]:
+    """(canonical bytes of the seal, its digest), provided that it follows the one before it."""
+    seal = next((part(line, "seal") for line in read_lines(row.body) if line.get("kind") == "seal"), {})
+    where = f"seal {number} of the store"
+    if row.number != number:
+        raise NotAuthentic(f"{where} is missing: the log ends before it; see `reenact verify`")
+    if seal.get("seal_digest") != row.seal_digest or seal.get("run_id") != row.run_id:
+        raise NotAuthentic(f"{where} is not the one that run {row.run_id} ends with; see `reenact verify {row.run_id}`")
+    if seal.get("prev_store_seal") != before:
+        raise NotAuthentic(f"{where} does not follow the one before it; see `reenact verify {row.run_id}`")
+    return canonicalize(seal), row.seal_digest
+
+
+def cut(signed: int, there: int) -> NotAuthentic:
+    return NotAuthentic(
+        f"a head was signed for {signed} seals, and {there} are there: runs were taken out, or the store is an older "
+        "copy; nothing more is signed. See `reenact log consistency`"
+    )
+
+
+def index_of(rows: LogRows, run_no: int, run_id: str) -> int:
+    """The leaf of a sealed run, from 0 on; UsageError for a run that has no seal."""
+    number = rows.number_of(run_no)
+    if number is None:
+        raise UsageError(f"run {run_id} has no seal yet: what is in the log is sealed runs")
+    return number - 1
