@@ -21,6 +21,7 @@ from reenact.store.naming import read_lines
 from reenact.store.open import open_evidence
 from reenact.verify.report import Aspect, Finding, Report, Where, shown, unread
 from reenact.verify.signed.notes import SIGNING
+from reenact.verify.signed.trust import Trust
 from reenact.verify.verifier import verify_lines
 
 TABLE_OF = {
@@ -45,13 +46,13 @@ class RunVerification:
         return 1 if self.differences else self.report.exit_code
 
 
-def verify_run(url: str | None, run: str, trusted: Mapping[str, str] | None = None) -> RunVerification:
+def verify_run(url: str | None, run: str, trusted: Trust | Mapping[str, str] | None = None) -> RunVerification:
     """Verify the run whose id begins with `run` in the store at `url`. Nothing is repaired or written."""
     with open_evidence(url) as evidence:
         return verify_evidence(evidence, run, trusted)
 
 
-def verify_evidence(evidence: Evidence, run: str, trusted: Mapping[str, str] | None = None) -> RunVerification:
+def verify_evidence(evidence: Evidence, run: str, trusted: Trust | Mapping[str, str] | None = None) -> RunVerification:
     """Verify the run whose id begins with `run`. `trusted` are the keys to believe instead of those on record."""
     altered = evidence.altered_tables()
     if altered:
@@ -77,7 +78,7 @@ def nothing_read(altered: list[tuple[str, str]]) -> Report:
 
 
 class _RunCheck:
-    def __init__(self, evidence: Evidence, run: RunEvidence, trusted: Mapping[str, str] | None) -> None:
+    def __init__(self, evidence: Evidence, run: RunEvidence, trusted: Trust | Mapping[str, str] | None) -> None:
         self.evidence = evidence
         self.trusted = trusted
         self.heads = Heads(evidence, run.number)
@@ -103,7 +104,7 @@ class _RunCheck:
             store_id=self.evidence.store_id(),
             key_secret=self.evidence.key_secret(),
         )
-        self.check_heads(is_signed=report.seal_is_signed)
+        self.check_heads(report)
         self.check_key(keys)
         self.check_issuer(report.issuers)
         self.check_cut_tail()
@@ -159,7 +160,7 @@ class _RunCheck:
 
     # -- what only the rows can tell -------------------------------------------------------------------------------
 
-    def check_heads(self, *, is_signed: bool) -> None:
+    def check_heads(self, report: Report) -> None:
         """The store's key vouches for each commit, and has signed the seal."""
         run = self.rebuilt.run
         of_run = ("", None) if run is None else (str(run.get("run_id")), run.get("capability_key"))
@@ -170,7 +171,8 @@ class _RunCheck:
         if self.heads.has_macs and not began:
             what = "commits are vouched for, and nothing says by whom: the notes of the store were taken away"
             self.add("KEY_HISTORY", "authenticity", what, Where(file="notes"))
-        if self.trusted is None and self.rebuilt.seal is not None and self.heads.is_due and not is_signed:
+        told = any(finding.code == "SEAL_NOT_SIGNED" for finding in report.findings)
+        if self.rebuilt.seal is not None and self.heads.is_due and report.signature.covers != "run" and not told:
             where = Where(file="notes", commit=self.rebuilt.last_commit)
             self.add("SEAL_NOT_SIGNED", "authenticity", "no key of the store has signed the seal", where)
 
