@@ -121,6 +121,7 @@ class _Bundle:
         signed.end(check)
         # Step 6: the copies beside the journal.
         self._seal_copy(check)
+        self._seal_note(signed, check)
         self._plan_copy(check, payloads)
         # Step 7: the runs that this one continues.
         self.continues = None if check.run is None else check.run.parent_run
@@ -270,6 +271,13 @@ class _Bundle:
         elif check.seal is not None and "seal.json" not in self.digests:
             problem = Problem("FILE_MISSING", "the journal is sealed, and seal.json is not there")
             self.findings.add(problem, Where(file="seal.json"))
+
+    def _seal_note(self, signed: Signed, check: JournalCheck) -> None:
+        """What other programs read says what `notes.jsonl` says; absent in bundles of before."""
+        data = self._read("seal.note")
+        if data is not None and data != (None if check.seal is None else signed.seal_note(check.seal.seal_digest)):
+            what = "seal.note is not the note about the seal in notes.jsonl, with the names of keys in keys.json"
+            self.findings.add(Problem("NOTE_MALFORMED", what), Where(file="seal.note"))
 
     def _plan_copy(self, check: JournalCheck, payloads: PayloadCheck) -> None:
         value, where = self._document("plan.json"), Where(file="plan.json")

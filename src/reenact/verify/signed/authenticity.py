@@ -12,8 +12,9 @@ from reenact.verify.payloads import check_erasures
 from reenact.verify.report import Covers, Findings, Problem, Signature, Where
 from reenact.verify.signed.erasures import SignedErasures
 from reenact.verify.signed.keys import KeyHistory
-from reenact.verify.signed.notes import NoteRow, NoteSource, signs
-from reenact.verify.signed.trust import PURPOSES, Trust
+from reenact.verify.signed.notes import NoteRow, NoteSource, note_text, signs
+from reenact.verify.signed.signed_note import NoteSignature, write_note
+from reenact.verify.signed.trust import PURPOSES, Trust, verifier_key
 
 if TYPE_CHECKING:
     from reenact.verify.journal import JournalCheck
@@ -37,6 +38,8 @@ class Signed:
         store_id: str | None = None,
     ) -> None:
         self._notes = notes
+        self.keys = keys or {}
+        """Its own, whoever believes them."""
         self._findings = findings
         self._of_bundle = store_id is None
         self._only = trust.only
@@ -45,7 +48,7 @@ class Signed:
             self.history.read(notes)
         self._trusted = self.history.trusted(trust.of_store(self.history.store_id))
         believed = {kid: key.public_key for kid, key in self._trusted.items()}
-        self.ring = KeyRing(believed if trust.only else {**believed, **(keys or {})}, findings)
+        self.ring = KeyRing(believed if trust.only else {**believed, **self.keys}, findings)
         self.ring.successions = self.history.successions
         if trust.only:
             self.ring.not_for = {purpose: self._not_for(purpose) for purpose in PURPOSES}
@@ -104,6 +107,9 @@ class Signed:
             self._findings.add(Problem("SEAL_NOT_SIGNED", what), Where(file=NOTES, commit=check.commits))
         return self._by(self._approvals, kid)
 
+    def seal_note(self, seal_digest: str) -> bytes | None:
+        return None if self._notes is None else seal_note(self._notes, seal_digest, self.keys)
+
     @property
     def _approvals(self) -> Covers:
         return "capabilities" if self.ring.verified else "nothing"
@@ -147,3 +153,15 @@ class Signed:
             return Signature(covers=covers, by="trusted_key", kid=kid, trusted_as=trusted.name, of=of)
         is_known = not self._only and self.ring.key(kid) is not None
         return Signature(covers=covers, by="own_key" if is_known else "untrusted_key", kid=kid, of=of)
+
+
+def seal_note(source: NoteSource, seal_digest: str, keys: Mapping[str, str]) -> bytes | None:
+    """The notes about a seal as one that other programs read: with the name and id of each key that is there."""
+    signatures, text = [], b""
+    for row in source.about(seal_digest):
+        if row.schema == SEAL and str(row.kid) in keys and isinstance(row.signature, bytes):
+            key = verifier_key(str(row.store_id), keys[str(row.kid)])
+            text = text or note_text(row)
+            if text == note_text(row):
+                signatures.append(NoteSignature(key.name, key.key_id, row.signature))
+    return write_note(text, signatures) if signatures else None

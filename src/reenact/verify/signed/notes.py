@@ -119,12 +119,17 @@ class NoteLine(Shape):
     record: Any = None
 
 
+def note_text(row: NoteRow) -> bytes:
+    """What is signed."""
+    return f"{row.schema}\n{row.store_id}\n{row.digest}\n".encode()
+
+
 def signs(row: NoteRow, key: Ed25519PublicKey | None) -> bool:
     """Whether this key signed what the row says."""
     if key is None or not isinstance(row.signature, bytes):
         return False
     try:
-        key.verify(row.signature, f"{row.schema}\n{row.store_id}\n{row.digest}\n".encode())
+        key.verify(row.signature, note_text(row))
     except (InvalidSignature, UnicodeEncodeError):
         return False
     return True
