@@ -235,6 +235,7 @@ USED: dict[str, dict[str, str]] = {
         "NoteLine#3": "search",
         "PublicKey": "search",
     },
+    "verify/signed/signed_note.py": {"_KEY_ID": "fullmatch"},
     "verify/traces.py": {"PLAIN_PART": "fullmatch", "STANDS_FOR": "fullmatch"},
 }
 
