@@ -110,7 +110,8 @@ class _Bundle:
         # Step 1: the manifest.
         self._read_manifest()
         # Step 2: what the journal is checked with: keys and erasures.
-        signed = Signed(self._notes(), self.findings, self._keys(), self.trusted)
+        self.notes = FolderNotes(self._lines_of("notes.jsonl"), self.findings)
+        signed = Signed(self.notes, self.findings, self._keys(), self.trusted)
         ring, erased = signed.ring, signed.erasures(self._erasures(), whole=False)
         withheld = self.manifest is not None and self.manifest.payloads == "none"
         source = None if withheld else FolderPayloads(self.folder, self.findings)
@@ -234,9 +235,6 @@ class _Bundle:
     def _erasures(self) -> list[bytes]:
         return self._lines_of("erasures.jsonl")
 
-    def _notes(self) -> FolderNotes:
-        return FolderNotes(self._lines_of("notes.jsonl"), self.findings)
-
     def _lines_of(self, name: str) -> list[bytes]:
         data = self._read(name)
         if data is None:
@@ -275,8 +273,12 @@ class _Bundle:
     def _seal_note(self, signed: Signed, check: JournalCheck) -> None:
         """What other programs read says what `notes.jsonl` says; absent in bundles of before."""
         data = self._read("seal.note")
-        if data is not None and data != (None if check.seal is None else signed.seal_note(check.seal.seal_digest)):
-            what = "seal.note is not the note about the seal in notes.jsonl, with the names of keys in keys.json"
+        if check.seal is None:
+            if data is not None or self.notes.has_seal:
+                what = "a note about the run's seal is there, and the journal has no seal"
+                self.findings.add(Problem("SEAL_MISSING", what), Where(file="notes.jsonl"))
+        elif data is not None and not signed.is_seal_note(data, check.seal.seal_digest):
+            what = "seal.note is not the note about the seal in notes.jsonl, in the form of other programs"
             self.findings.add(Problem("NOTE_MALFORMED", what), Where(file="seal.note"))
 
     def _plan_copy(self, check: JournalCheck, payloads: PayloadCheck) -> None:

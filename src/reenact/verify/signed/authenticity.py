@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec.structs import replace
 
+from reenact.errors import DamagedRecord
 from reenact.verify.capability import KeyRing
 from reenact.verify.payloads import check_erasures
 from reenact.verify.report import Covers, Findings, Problem, Signature, Where
 from reenact.verify.signed.erasures import SignedErasures
 from reenact.verify.signed.keys import KeyHistory
-from reenact.verify.signed.notes import NoteRow, NoteSource, note_text, signs
-from reenact.verify.signed.signed_note import NoteSignature, write_note
+from reenact.verify.signed.notes import RUN_CHECKPOINT, SEAL, VOTE, NoteRow, NoteSource, note_text, signs
+from reenact.verify.signed.signed_note import NoteSignature, read_note, write_note
 from reenact.verify.signed.trust import PURPOSES, Trust, verifier_key
 
 if TYPE_CHECKING:
     from reenact.verify.journal import JournalCheck
 
-SEAL: Final = "reenact.seal.v1"
-RUN_CHECKPOINT: Final = "reenact.run_checkpoint.v1"
-VOTE: Final = "reenact.vote.v1"
 NOTES: Final = "notes.jsonl"
 
 
@@ -107,8 +105,21 @@ class Signed:
             self._findings.add(Problem("SEAL_NOT_SIGNED", what), Where(file=NOTES, commit=check.commits))
         return self._by(self._approvals, kid)
 
-    def seal_note(self, seal_digest: str) -> bytes | None:
-        return None if self._notes is None else seal_note(self._notes, seal_digest, self.keys)
+    def is_seal_note(self, data: bytes, seal_digest: str) -> bool:
+        """Whether this says what the notes about the seal say; the ids of keys are checked where those are there."""
+        rows = [row for row in (() if self._notes is None else self._notes.about(seal_digest)) if row.schema == SEAL]
+        try:
+            text, signatures = read_note(data)
+        except DamagedRecord:
+            return False
+        return all(any(text == note_text(row) and self._is_line(each, row) for row in rows) for each in signatures)
+
+    def _is_line(self, line: NoteSignature, row: NoteRow) -> bool:
+        public_key = self.keys.get(str(row.kid))
+        key = verifier_key(str(row.store_id), public_key or "")
+        return (line.name, line.signature) == (key.name, row.signature) and (
+            public_key is None or line.key_id == key.key_id
+        )
 
     @property
     def _approvals(self) -> Covers:
