@@ -48,7 +48,7 @@ def test_the_manifest_names_every_file_with_its_digest_and_fits_its_schema(
 def test_values_stay_at_home_when_they_are_not_asked_for(original: StoreFile, tmp_path: Path) -> None:
     folder = tmp_path / "bundle"
     exported = export_run(str(original.path), original.first, folder, payloads="none")
-    assert names(folder) == {"journal.jsonl", "keys.json", "manifest.json", "notes.jsonl", "seal.json"}
+    assert names(folder) == {"journal.jsonl", "keys.json", "manifest.json", "notes.jsonl", "seal.json", "seal.note"}
     assert not (folder / "payloads").exists()
     assert exported.payloads == 0
     assert b"good morning" not in b"".join((folder / name).read_bytes() for name in names(folder))
