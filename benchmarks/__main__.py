@@ -11,7 +11,7 @@ import sys
 from benchmarks import compare
 from benchmarks.figure import Figure
 
-GUARDED = ("plan", "size", "conversation", "canonical", "help", "in_flight", "answers")
+GUARDED = ("plan", "size", "conversation", "canonical", "help", "in_flight", "answers", "signing")
 NAMES = (*GUARDED, "disks", "recover")
 
 

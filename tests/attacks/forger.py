@@ -17,10 +17,13 @@ import msgspec
 
 from reenact.journal.chain import MerkleTree
 from reenact.store.compression import Codec
+from reenact.store.keys.notes import sign_note
+from reenact.store.signing import key_in_memory
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST
 
 Record = dict[str, Any]
+NOTES = ("kept", "gone", "moved", "his own", "in its name")
 OWN = {"attempt": "digest", "vote": "digest", "run_checkpoint": "digest", "seal": "seal_digest"}
 
 
@@ -32,6 +35,8 @@ class Forger:
     run_no: int = 1
     new: dict[str, str] = field(default_factory=dict)
     """Digests and commitments that are others now."""
+    note: str = "kept"
+    """What he does about the note about the seal, if that is another then."""
 
     def __post_init__(self) -> None:
         self.db = sqlite3.connect(self.path, isolation_level=None)
@@ -124,10 +129,31 @@ class Forger:
             record["root"] = tree.root()
             if own == "seal_digest":
                 record["attempts_root"] = self.attempts.root()
+        before_it = str(record.get(own))
         self.digested(record, own)
+        if own in ("seal_digest", "digest"):
+            self.sign(before_it, record)
         if own == "seal_digest":
             seal = (record[own], self.run_no)
             self.db.execute("UPDATE seals SET seal_digest = ? WHERE run_no = ?", seal)
+
+    def sign(self, before: str, record: Record) -> None:
+        """Whoever has no key leaves the note, takes it out, gives it another digest, or signs with a key of his own."""
+        after = str(record.get("seal_digest") or record.get("digest"))
+        if self.note == "kept" or after == before:
+            return
+        if self.note == "gone":
+            self.db.execute("DELETE FROM notes WHERE digest = ?", (before,))
+            return
+        self.db.execute("UPDATE notes SET digest = ? WHERE digest = ?", (after, before))
+        rows = self.db.execute("SELECT id, schema, store_id, kid FROM notes WHERE digest = ?", (after,)).fetchall()
+        for row_id, schema, store_id, kid in rows if self.note != "moved" else ():
+            own = key_in_memory()
+            note = sign_note(own, schema, store_id, after)
+            named = own.kid if self.note == "his own" else kid
+            self.db.execute("UPDATE notes SET kid = ?, signature = ? WHERE id = ?", (named, note.signature, row_id))
+            if self.note == "his own":
+                self.db.execute("INSERT OR IGNORE INTO keys VALUES (?, ?)", (own.kid, own.public_key))
 
     def digested(self, record: Record, own: str) -> str:
         old = record.pop(own, None)

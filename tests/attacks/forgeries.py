@@ -30,7 +30,7 @@ from reenact.store.keys.notes import sign_note
 from reenact.store.signing import key_in_memory
 from reenact.values.canonical import canonicalize
 from tests.attacks.bank import APPROVED, Bank
-from tests.attacks.forger import Forger
+from tests.attacks.forger import NOTES, Forger
 from tests.store.copies import copy_store
 
 SPELLED = ("commits.body", "payloads.body", "payloads.id", "commits.id", "commits.digest")
@@ -220,11 +220,20 @@ def put_vote(forger: Forger, at: tuple[int, str], ballot: dict[str, Any], signed
 
 
 def note_changes(path: Path, chance: random.Random) -> list[tuple[str, Change]]:
-    """Every field of every record that a note holds, and of every erasure, with the digest that it has then."""
+    """Every field of every note, of every record that one holds, and of every erasure, with the digests that follow."""
     with closing(sqlite3.connect(path)) as db:
         rows = db.execute("SELECT id, schema, record FROM notes WHERE record IS NOT NULL").fetchall()
         erased = db.execute("SELECT id, body FROM erasures").fetchall()
+        bare = db.execute(
+            "SELECT id, schema, digest, kid, signature, store_id FROM notes WHERE record IS NULL"
+        ).fetchall()
     found: list[tuple[str, Change]] = []
+    for row_id, *cells in bare:
+        for column, cell in zip(("schema", "digest", "kid", "signature", "store_id"), cells, strict=True):
+            sql, values = f"UPDATE notes SET {column} = ? WHERE id = ?", (other_cell(cell, chance), row_id)
+            found.append((f"note {cells[0]} {column}", partial(execute, sql=sql, parameters=values)))
+        gone = partial(execute, sql="DELETE FROM notes WHERE id = ?", parameters=(row_id,))
+        found.append((f"note {cells[0]} gone", gone))
     for row_id, schema, record in rows:
         for number, (place, _, _) in enumerate(leaves(msgspec.json.decode(record))):
             for signed in SIGNED:
@@ -335,7 +344,7 @@ class Campaign:
         copy_store(original.path, bank.path)
         bank.forget()
         before = evidence(bank.path)
-        forger = Forger(bank.path)
+        forger = Forger(bank.path, note=self.chance.choice(NOTES))
         if not change(forger):
             forger.db.close()
             return

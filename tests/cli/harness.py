@@ -112,7 +112,8 @@ class Command:
         return [sys.executable, "-m", "reenact", *(str(argument) for argument in arguments)]
 
     def env(self, **more: str) -> dict[str, str]:
-        return environment(**{"REENACT_STORE": str(self.store), **more})
+        own = {"REENACT_STORE": str(self.store), "XDG_CONFIG_HOME": str(self.folder / "config")}
+        return environment(**{**own, **more})
 
     def plan(self, *steps: dict[str, Any], name: str = "plan.json", **context: Any) -> Path:
         """A plan file; a step is given as its skill and what differs from the usual."""

@@ -32,6 +32,8 @@ from reenact.values.envelope import LARGEST_ENVELOPE
 from reenact.verify import verifier
 from reenact.verify.capability import Token
 from reenact.verify.lines import read_line
+from reenact.verify.signed.signed_note import ED25519, VerifierKey, read_note, signature_line, signed_by, write_note
+from reenact.verify.signed.trust import read_trust, trusted_line, verifier_key
 from tests.fuzz.talking import MOST_LINES, talk
 
 VECTORS = Path(__file__).parents[2] / "test_vectors" / "bundles"
@@ -93,6 +95,30 @@ def read_token(data: bytes) -> None:
 def tokens() -> tuple[bytes, ...]:
     found = [part for journal in journals() for part in journal.split(b'"') if part.startswith(b"eyJ")]
     return tuple(dict.fromkeys(found))[:20]
+
+
+def read_signed_note(data: bytes) -> None:
+    note = read_note(data)
+    assert write_note(note.text, note.signatures) == data, "another note was read than there is"
+    for each in note.signatures:
+        signed_by(note, VerifierKey(each.name, ED25519, (each.signature + bytes(32))[:32]))
+
+
+@cache
+def signed_notes() -> tuple[bytes, ...]:
+    line = signature_line("example.com/foo", b"\x53\x0d\x90\x3a", bytes(range(64)))
+    return (b"reenact.seal.v1\nstore\ndigest\n\n" + line, b"a\n\nb\n\n" + line + line)
+
+
+def read_trusted_keys(data: bytes) -> None:
+    for key in read_trust(data, "list").keys:
+        assert read_trust(trusted_line(key).encode(), "list").keys == (key,), "it is not read as it is written"
+
+
+@cache
+def trusted_keys() -> tuple[bytes, ...]:
+    vkey = str(verifier_key("019b76da-a800-7000-8000-000000000001", "A" * 43))
+    return (f"# us\nacme billing  seals,capabilities,log  {vkey}\n".encode(), f"ada\tlog {'A' * 43}\r\n".encode())
 
 
 def read_frontier(data: bytes) -> None:

@@ -406,6 +406,8 @@ TARGETS: dict[str, Target] = {
     "line": Target(evidence.read_lines, evidence.lines),
     "journal": Target(evidence.fold_journal, evidence.journals),
     "token": Target(evidence.read_token, evidence.tokens),
+    "signed_note": Target(evidence.read_signed_note, evidence.signed_notes),
+    "trusted_keys": Target(evidence.read_trusted_keys, evidence.trusted_keys),
     "frontier": Target(evidence.read_frontier, evidence.frontiers, (msgspec.DecodeError, ValueError, RecursionError)),
     "frame": Target(evidence.unpack, evidence.frames),
     "delta": Target(evidence.put_together, evidence.deltas),

@@ -54,6 +54,7 @@ def test_values_stay_at_home_when_they_are_not_asked_for(original: StoreFile, tm
         "manifest.json",
         "notes.jsonl",
         "seal.json",
+        "seal.note",
         "seal.tlog-proof",
     }
     assert not (folder / "payloads").exists()

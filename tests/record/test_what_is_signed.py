@@ -18,19 +18,32 @@ class Envelopes:
 
 def judge(forge: Forge) -> Report:
     store = forge.store()
-    return verify_lines(store.bodies(forge.run_id), Envelopes(store, forge.run_id), keys=store.public_keys())
+    with store.evidence() as lying:
+        kept, keys = Envelopes(store, forge.run_id), store.public_keys()
+        return verify_lines(store.bodies(forge.run_id), kept, keys=keys, notes=lying.notes(), store_id=store.store_id)
 
 
-def test_what_a_call_returned_is_not_signed() -> None:
-    forge = Forge(recording())
+def another_answer(forge: Forge) -> Forge:
     effect = forge.artifact("next", "tool_effect")
     output, response = effect["document_hashes"][0], forge.attempts("next")[-1]["response"]
     assert output["hash"] == response
     other = forge.put({"value": "something that no tool said"})
     forge.attempts("next")[-1]["response"] = output["hash"] = other
     output["size_bytes"] = len(forge.values[other])
-    report = judge(forge)
-    assert (report.exit_code, report.authenticity) == (0, "holds"), report.first_break
+    return forge
+
+
+def test_what_a_call_returned_is_signed_with_the_seal() -> None:
+    forge = Forge(recording())
+    forge.signer = None
+    report = judge(another_answer(forge))
+    assert [finding.code for finding in report.findings] == ["SEAL_NOT_SIGNED"]
+    assert (report.exit_code, report.authenticity, report.integrity) == (1, "broken", "holds")
+
+
+def test_who_has_the_key_can_write_another_answer() -> None:
+    report = judge(another_answer(Forge(recording())))
+    assert (report.exit_code, report.authenticity, report.signature.by) == (0, "holds", "own_key"), report.first_break
 
 
 def test_what_a_call_was_approved_for_is_signed() -> None:

@@ -6,9 +6,11 @@ import hashlib
 import hmac
 import json
 import re
+from base64 import b64decode
 from typing import Any
 
 import rfc8785
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from tools.make_vectors import stale
@@ -184,3 +186,25 @@ def test_links_between_pages_lead_somewhere() -> None:
     for name in PAGES:
         for target in re.findall(r"\]\(([a-z_]+\.md)\)", (SPEC / f"{name}.md").read_text(encoding="utf-8")):
             assert (SPEC / target).is_file(), (name, target)
+
+
+def test_a_stranger_checks_the_printed_signature_with_the_printed_verifier_key() -> None:
+    page = (SPEC / "seal.md").read_text(encoding="utf-8")
+
+    def block(name: str) -> str:
+        return page.split(f"<!-- bytes: {name} -->\n```text\n")[1].split("\n```")[0]
+
+    name, key_id, encoded = block("vkey").split("+", 2)
+    kind, public = b64decode(encoded)[:1], b64decode(encoded)[1:]
+    assert hashlib.sha256(name.encode() + b"\n" + kind + public).hexdigest()[:8] == key_id
+    text, line = block("signed-note").split("\n\n")
+    dash, named, signature = line.split(" ")
+    assert (dash, named, b64decode(signature)[:4].hex()) == ("\u2014", name, key_id)
+    Ed25519PublicKey.from_public_bytes(public).verify(b64decode(signature)[4:], f"{text}\n".encode())
+    assert text.splitlines()[2] == json.loads(block("note-line"))["digest"] == seal_digest_of(page)
+
+
+def seal_digest_of(page: str) -> str:
+    return str(
+        json.loads(page.split("<!-- bytes: seal -->\n```json\n")[1].split("\n```", maxsplit=1)[0])["seal_digest"]
+    )

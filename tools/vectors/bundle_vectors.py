@@ -7,9 +7,9 @@ from collections.abc import Callable
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, sha256_hex
 from reenact.verify.views import Views
-from tools.vectors.pieces import Json, b64, key_of, kid_of, public_bytes
+from tools.vectors.pieces import Json, b64, key_of, kid_of, public_bytes, uid
 from tools.vectors.scenarios import refusals, session, three_steps
-from tools.vectors.writer import Run, bundle_files, with_manifest
+from tools.vectors.writer import Run, bundle_files, note, with_manifest
 
 
 def good_bundles() -> dict[str, Run]:
@@ -66,7 +66,13 @@ def mutations() -> Json:
     other = key_of("somebody else")
     stranger = canonicalize({kid_of(other): b64(public_bytes(other))}) + b"\n"
     forged = canonicalize({kid_of(run.key): b64(public_bytes(other))}) + b"\n"
-    journal = "journal.jsonl"
+    journal, notes, seal_digest = "journal.jsonl", "notes.jsonl", run.seal_record["seal_digest"]
+    signed = note(run.key, "reenact.seal.v1", seal_digest)
+    by_other = note(other, "reenact.seal.v1", seal_digest)
+    forged_note = canonicalize({**signed, "signature": by_other["signature"]}) + b"\n"
+    text = f"reenact.seal.v1\n{uid(0x99)}\n{seal_digest}\n".encode()
+    elsewhere = canonicalize({**signed, "signature": b64(run.key.sign(text)), "store_id": uid(0x99)}) + b"\n"
+    of_another_run = canonicalize(note(run.key, "reenact.seal.v1", refusals().seal_record["seal_digest"])) + b"\n"
     return {
         "description": "Each case changes a copy of a good bundle. `code` is the first finding, `where` where it is; "
         "`manifest` says that manifest.json is then made anew, so that only the evidence itself can tell.",
@@ -82,7 +88,26 @@ def mutations() -> Json:
                  "ATTEMPT_DIGEST", file=journal, commit=2, line=7, step_id="fetch"),
             case("the last commit removed", [{"delete_commit": 6}], "SEAL_MISSING", file="seal.json"),
             case("the last commit and the seal removed", [{"delete_commit": 6}, {"delete_file": "seal.json"},
-                 {"prune_payloads": True}], "", exit_code=4),
+                 {"delete_file": "notes.jsonl"}, {"delete_file": "seal.note"}, {"prune_payloads": True}], "",
+                 exit_code=4),
+            case("the last commit and the seal removed, and not the note about it", [{"delete_commit": 6},
+                 {"delete_file": "seal.json"}, {"delete_file": "seal.note"}, {"prune_payloads": True}],
+                 "SEAL_MISSING", file=notes),
+            case("the note about the seal removed", [{"delete_file": notes}, {"delete_file": "seal.note"}],
+                 "SEAL_NOT_SIGNED", file=notes, commit=6),
+            case("the note about another seal", [{"replace": [notes, seal_digest[:8], "00000000"]},
+                 {"delete_file": "seal.note"}], "SEAL_NOT_SIGNED", file=notes, commit=6),
+            case("the note of another key", [{"replace": [notes, kid_of(run.key), kid_of(other)]},
+                 {"delete_file": "seal.note"}], "SEAL_NOT_SIGNED", file=notes, commit=6),
+            case("the note signed by another key", [{"write_file": [notes, forged_note.hex()]},
+                 {"delete_file": "seal.note"}], "NOTE_SIGNATURE", file=notes, line=1),
+            case("the note signed for another store", [{"write_file": [notes, elsewhere.hex()]},
+                 {"delete_file": "seal.note"}], "SEAL_NOT_SIGNED", file=notes, commit=6),
+            case("the note of another run of the store", [{"write_file": [notes, of_another_run.hex()]},
+                 {"delete_file": "seal.note"}], "SEAL_NOT_SIGNED", file=notes, commit=6),
+            case("the note's copy for other programs changed", [{"replace": ["seal.note", "seal.v1", "seal.v2"]}],
+                 "NOTE_MALFORMED", file="seal.note"),
+            case("the note's copy for other programs removed", [{"delete_file": "seal.note"}], "", exit_code=0),
             case("a commit in the middle removed", [{"delete_commit": 2}], "COMMIT_NUMBER", file=journal, commit=3),
             case("an attempt after its effect", [{"swap_lines": [9, 10]}], "EFFECT_MISMATCH", file=journal, commit=3,
                  line=9, step_id="fetch"),

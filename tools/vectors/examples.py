@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hmac
 import re
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,24 @@ def note_examples() -> dict[str, str]:
         f"kid        {kid_of(old)}",
         f"signature  {old.sign(signed.encode()).hex()}",
     ]
-    return {"note": fenced("\n".join(lines), "text")}
+    return {"note": fenced("\n".join(lines), "text"), **signed_note_examples()}
+
+
+def signed_note_examples() -> dict[str, str]:
+    """The note about a seal as other programs read it, and the key that they check it with."""
+    run = three_steps()
+    assert run.seal_record is not None
+    files = bundle_files(run)
+    name, raw = f"reenact/{STORE_ID}", b"\x01" + public_bytes(run.key)
+    key_id = sha256(name.encode() + b"\n" + raw).hexdigest()[:8]
+    vkey = f"{name}+{key_id}+{base64.b64encode(raw).decode()}"
+    trusted = f"# whose word counts here, and for what\nacme billing  seals,capabilities,log  {vkey}"
+    return {
+        "signed-note": fenced(files["seal.note"].decode().rstrip("\n"), "text"),
+        "vkey": fenced(vkey, "text"),
+        "note-line": fenced(files["notes.jsonl"].decode().rstrip("\n"), "text"),
+        "trusted-keys": fenced(trusted, "text"),
+    }
 
 
 def json_text(text: str) -> str:

@@ -7,7 +7,9 @@ computed (`DROP` removes a key): that is how evidence is made that is wrong and 
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -213,6 +215,14 @@ def note(key: Ed25519PrivateKey, schema: str, digest: str) -> Json:
     return {"digest": digest, "kid": kid_of(key), "schema": schema, "signature": signature, "store_id": STORE_ID}
 
 
+def signed_note(key: Ed25519PrivateKey, schema: str, digest: str) -> bytes:
+    """The same as C2SP writes it, put together here by hand."""
+    name, text = f"reenact/{STORE_ID}", f"{schema}\n{STORE_ID}\n{digest}\n"
+    key_id = sha256(name.encode() + b"\n\x01" + public_bytes(key)).digest()[:4]
+    signature = b64encode(key_id + key.sign(text.encode())).decode()
+    return f"{text}\n\u2014 {name} {signature}\n".encode()
+
+
 def bundle_files(run: Run, *, payloads: str = "full", erasures: Iterable[Json] = ()) -> dict[str, bytes]:
     """Every file of the run's bundle, manifest included."""
     erased = list(erasures)
@@ -221,7 +231,9 @@ def bundle_files(run: Run, *, payloads: str = "full", erasures: Iterable[Json] =
     files["keys.json"] = canonicalize({kid_of(run.key): b64(public_bytes(run.key))}) + b"\n"
     if run.seal_record is not None:
         files["seal.json"] = canonicalize(run.seal_record) + b"\n"
-        files["notes.jsonl"] = canonicalize(note(run.key, "reenact.seal.v1", run.seal_record["seal_digest"])) + b"\n"
+        about_it = ("reenact.seal.v1", run.seal_record["seal_digest"])
+        files["notes.jsonl"] = canonicalize(note(run.key, *about_it)) + b"\n"
+        files["seal.note"] = signed_note(run.key, *about_it)
     if erased:
         files["erasures.jsonl"] = b"".join(canonicalize(record) + b"\n" for record in erased)
     if payloads == "full":

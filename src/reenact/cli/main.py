@@ -39,7 +39,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "break-lease": ("commands.people.break_lease", "Take a run from a holder that does not let go of it."),
     "cancel": ("commands.people.cancel", "End a run that shall not go on."),
     "erase": ("commands.evidence.erase", "Take values out of a store; the chain stays whole."),
-    "keys": ("commands.evidence.keys", "List, make, rotate and replace the keys that sign for a store."),
+    "keys": (
+        "commands.evidence.keys",
+        "Show, make, rotate and replace the keys that sign for a store; trust another's.",
+    ),
     "doctor": ("commands.evidence.doctor", "Look at the store and say what to do."),
     "export": ("commands.evidence.export", "Write a run's evidence to a folder."),
     "verify": ("commands.evidence.verify", "Check a run or an exported folder."),

@@ -23,6 +23,7 @@ from reenact.values.canonical import canonicalize, parse_canonical
 from reenact.values.digest import digest
 from reenact.verify.folder import MAX_FILE_BYTES
 from reenact.verify.log.anchoring import FILE, STAMP_FILE
+from reenact.verify.signed.authenticity import seal_note
 from reenact.verify.signed.notes import ERASURES, REPLACEMENT, ROTATION, SIGNING, NoteRow
 from reenact.verify.views import RECEIPT, REPLAY, Views
 from reenact.version import __version__
@@ -109,6 +110,7 @@ class _Bundle:
         self.is_session = False
         self.seal: Mapping[str, Any] | None = None
         self.votes: list[str] = []
+        self.checkpoints: list[str] = []
         self.continues: str | None = None
         """The run that a session goes on from: what it carried over is read there."""
         self.commits = 0
@@ -195,6 +197,8 @@ class _Bundle:
                 self.continues = str(parent) if is_on else None
             elif line.get("kind") == "vote":
                 self.votes.append(str(part(line, "vote").get("digest")))
+            elif line.get("kind") == "run_checkpoint":
+                self.checkpoints.append(str(part(line, "run_checkpoint").get("digest")))
             event = part(line, "event")
             if event.get("type") == "finish" and isinstance(event.get("data"), str):
                 self.plan, self.is_session = str(event["data"]), True  # a session's plan is assembled at its end
@@ -248,7 +252,7 @@ class _Bundle:
         return whole if room > 0 and len(whole) < MAX_FILE_BYTES else content
 
     def write_notes(self) -> None:
-        """Who signs for the store, and what was signed about this run: its seal, its votes, what was erased of it."""
+        """Who signs for the store, and what was signed about this run: seal, checkpoints, votes, erasures."""
         source = self.evidence.notes()
         seal_digest = "" if self.seal is None else str(self.seal.get("seal_digest"))
         rows = [
@@ -256,10 +260,13 @@ class _Bundle:
             for row in source.with_records()
             if row.schema in KEY_NOTES or (row.schema == ERASURES and seals(row.record, seal_digest))
         ]
-        for signed in (seal_digest, *self.votes, *self.signed):
+        for signed in (seal_digest, *self.checkpoints, *self.votes, *self.signed):
             rows += [row for row in source.about(signed) if row.record is None]
         if rows:
             self.put("notes.jsonl", b"".join(canonicalize(note_line(row)) + b"\n" for row in rows))
+        note = seal_note(source, seal_digest, self.evidence.keys())
+        if note is not None:
+            self.put("seal.note", note)
 
     def write_proof(self) -> None:
         """That the seal is in the store's log, as far as the log has come; what cannot be read `verify` tells."""

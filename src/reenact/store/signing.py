@@ -36,11 +36,24 @@ class SigningKey:
     def __init__(self, private: Ed25519PrivateKey, *, is_strict: bool = True) -> None:
         self.is_strict = is_strict
         self.sign: Callable[[bytes], bytes] = private.sign
+        self.sign_at_once: Callable[[bytes], bytes] = private.sign
+        """Inside a transaction, where nobody waits for long: SignFirst where it takes long."""
         raw = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
         self.kid = sha256(raw).hexdigest()[:16]
         self.kid_bytes = bytes.fromhex(self.kid)
         self.public_key = urlsafe_b64encode(raw).rstrip(b"=").decode()
         self.mac = BegunMac(derived(private.private_bytes_raw(), MAC_INFO))
+
+
+class SignFirst(Exception):
+    """Raised inside a transaction, which is rolled back and begun again: nobody else can write while a command signs.
+
+    `sign` is given how often that was so.
+    """
+
+    def __init__(self, sign: Callable[[int], object]) -> None:
+        super().__init__("a command has to sign first")
+        self.sign = sign
 
 
 class BegunMac:

@@ -56,7 +56,10 @@ class KeyRing:
 
     def __init__(self, keys: Mapping[str, str] | None, findings: Findings, file: str = "keys.json") -> None:
         self._keys: dict[str, Ed25519PublicKey] = {}
-        self.verified = self.unknown = 0
+        self.verified = self.unknown = self.bound = 0
+        """`bound` of those that were verified are of engines that sign seals too."""
+        self.not_for: Mapping[str, frozenset[str]] = {"seals": frozenset(), "capabilities": frozenset()}
+        """By purpose: the kids that are not trusted for it."""
         self.issuers: set[str] = set()
         """What the capabilities name as their issuer."""
         self.successions: Mapping[str, Sequence[Succession]] = {}
@@ -71,7 +74,8 @@ class KeyRing:
                 self._keys[kid] = Ed25519PublicKey.from_public_bytes(raw)
 
     def key(self, kid: str) -> Ed25519PublicKey | None:
-        return self._keys.get(kid)
+        """For what is signed beside the journal."""
+        return None if kid in self.not_for["seals"] else self._keys.get(kid)
 
     def kid_at(self, run_id: str | None, kid: str, commit: int | None) -> str:
         """The key that signs in a commit of the run that began with `kid`."""
@@ -88,10 +92,14 @@ class KeyRing:
                 return Problem("KEY_HISTORY", what, taken.head, body.hexdigest())
         return None
 
-    def check(self, kid: str, signed: bytes, signature: bytes) -> Problem | None:
+    def check(self, kid: str, signed: bytes, signature: bytes, *, is_bound: bool) -> Problem | None:
+        """Of a capability; one that `is_bound` says that its engine signs seals."""
         fits = self.has_signed(kid, signed, signature)
         if fits is False:
             return Problem("CAPABILITY_SIGNATURE", f"the signature does not fit key {kid}")
+        self.bound += fits is True and is_bound
+        if kid in self.not_for["capabilities"]:
+            fits = None
         self.verified += fits is True
         self.unknown += fits is None
         return None
@@ -190,6 +198,7 @@ def check_capability(
     )
     if difference is not None:
         yield difference
-    unsigned = ring.check(token.header.kid, token.signed, token.signature)
+    is_bound = "$bounds" in claims.constraints.arg_constraints
+    unsigned = ring.check(token.header.kid, token.signed, token.signature, is_bound=is_bound)
     if unsigned is not None:
         yield unsigned

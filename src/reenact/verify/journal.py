@@ -79,12 +79,12 @@ class JournalCheck:
         self._offset = self._next_offset = 0
         self._open: dict[str, Trace] = {}
         self.votes: dict[str, Vote] = {}
+        self.run_checkpoints: dict[str, int] = {}  # digest → commit
         self._outputs: dict[str, str | None] = {}  # by step, in a plan: what later ones refer to
-        self._turns = 0
+        self._turns = self._spent = 0
         self._cancelled = False
         self._not_completed: list[int] = []
         self._assembled = 0  # the commit in which a session named its plan
-        self._spent = 0
         self._attempt_tree = Tree()
         # Heads of the first traces, as long as all of them have ended; the rest waits in `_later`.
         self._ended = Tree()
@@ -384,6 +384,7 @@ class JournalCheck:
 
     def _run_checkpoint(self, record: RunCheckpoint, value: dict[str, Any]) -> None:
         """Step 4.6: checkpoints of the run."""
+        self.run_checkpoints[record.digest] = self.commits
         recomputed = digest({key: item for key, item in value.items() if key != "digest"})
         reserved = record.reserved_exact if self._open else "0"
         self._report(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reenact.verify.report import Anchor, Finding, Report, Where
+from reenact.verify.report import Anchor, Finding, Report, Signature, Where, shown
 
 _MEANING = {
     ("integrity", "holds"): "every digest and link recomputes",
@@ -10,9 +10,7 @@ _MEANING = {
     ("completeness", "holds"): "the seal's counts and roots are those of the lines",
     ("completeness", "open"): "no seal: the tail may have been cut",
     ("completeness", "broken"): "something is missing or added",
-    ("authenticity", "holds"): "every capability is signed by its key",
-    ("authenticity", "absent"): "no signature could be checked",
-    ("authenticity", "broken"): "a signature does not fit its key",
+    ("authenticity", "broken"): "a signature is missing, or does not fit its key",
     ("anchoring", "absent"): "no outside witness",
     ("anchoring", "contradicted"): "the log is not what somebody outside saw of it, or was said to be",
 }
@@ -39,10 +37,8 @@ def human(report: Report) -> list[str]:
 def _meaning(report: Report, aspect: str, verdict: str) -> str:
     if aspect == "anchoring" and report.anchor is not None and verdict != "contradicted":
         return anchor_in_words(report.anchor) or _MEANING["anchoring", "absent"]
-    if aspect == "authenticity" and verdict == "holds" and not report.counts.signatures:
-        return "the seal is signed by the store's key"
-    if aspect == "authenticity" and verdict == "absent" and report.counts.signatures:
-        return "not every signature could be checked"
+    if aspect == "authenticity" and verdict != "broken":
+        return _signed(report.signature, verdict)
     return _MEANING.get((aspect, verdict), "")
 
 
@@ -56,6 +52,29 @@ def anchor_in_words(anchor: Anchor) -> str:
         parts.append(f"the head of size {max(anchor.kept)} that you kept")
     parts += [f"time stamp of {stamped}" for stamped in anchor.stamped]
     return f"({'; '.join(parts)})" if parts else ""
+
+
+def _signed(signature: Signature, verdict: str) -> str:
+    """What is signed and by whom, in words of which none stands for another."""
+    if signature.covers == "nothing":
+        return "no signature could be checked"
+    if signature.by == "untrusted_key":
+        return f"signed by {signature.kid}, which is none of the keys that are trusted for it"
+    if signature.covers == "capabilities":
+        later = "what came of the calls is signed with the seal" if signature.is_open else "results are nobody's word"
+        return f"capabilities only, {_who(signature)}; {later}"
+    if verdict == "absent":
+        return "not every signature could be checked"
+    if signature.covers == "part":
+        return f"{_who(signature)}, up to commit {signature.commits}; the rest waits for the seal"
+    return _who(signature)
+
+
+def _who(signature: Signature) -> str:
+    if signature.by == "own_key":
+        return f"by the {signature.of}'s own key {signature.kid}, which nobody vouched for"
+    name = "trusted" if signature.trusted_as is None else f'trusted as "{shown(signature.trusted_as)}"'
+    return f"signed by {signature.kid} ({name})"
 
 
 def _counts(report: Report) -> str:

@@ -10,6 +10,8 @@ import msgspec
 Aspect = Literal["integrity", "completeness", "authenticity", "anchoring"]
 Verdict = Literal["holds", "open", "absent", "broken", "contradicted"]
 
+Covers = Literal["run", "part", "capabilities", "nothing"]
+
 KEPT_FINDINGS: Final = 100
 SHOWN_CHARACTERS: Final = 160
 
@@ -50,6 +52,7 @@ CODES: Final[dict[str, tuple[Aspect, str]]] = {
     "CAPABILITY_EXPIRED": ("integrity", "a call went out under a capability that had expired"),
     "CAPABILITY_SIGNATURE": ("authenticity", "a capability's signature does not fit its key"),
     "NOTE_SIGNATURE": ("authenticity", "a note's signature does not fit its key, or the note is of another store"),
+    "SEAL_NOT_SIGNED": ("authenticity", "the run was made where seals are signed, and nobody has signed its seal"),
     "KEY_INVALID": ("authenticity", "a key in keys.json is malformed or not the one that its kid names"),
     "ATTEMPT_CHAIN": ("integrity", "an attempt is missing, repeated or out of order"),
     "ATTEMPT_DIGEST": ("integrity", "an attempt's digest does not recompute"),
@@ -159,6 +162,23 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True):
     """Times that trusted time-stamp authorities gave for that head."""
 
 
+class Signature(msgspec.Struct, frozen=True, kw_only=True):
+    """What is signed, and by whom: what *authenticity* rests on."""
+
+    covers: Covers = "nothing"
+    """All of it, by the seal; up to `commits`, by a run checkpoint; what was approved and nothing that came of it."""
+    by: Literal["trusted_key", "own_key", "untrusted_key"] | None = None
+    """`trusted_key` is one that the reader trusts for this; `own_key` is the evidence's own, which nobody vouched for;
+    `untrusted_key` signed where only trusted ones count."""
+    kid: str | None = None
+    trusted_as: str | None = None
+    """The reader's name for it."""
+    commits: int = 0
+    is_open: bool = False
+    """There is no seal yet: what is not signed may still be."""
+    of: Literal["folder", "store"] = "folder"
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The verdicts and what they rest on. `findings` holds the first 100 of `broken_in_total`."""
 
@@ -181,6 +201,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     anchor: Anchor | None = None
     seal_is_signed: bool = False
     """A key that is there signed the seal, and so the whole run."""
+    signature: Signature = Signature()
 
     @property
     def exit_code(self) -> int:

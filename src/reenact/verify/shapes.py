@@ -344,7 +344,7 @@ class Erasure(Shape):
 FileName = Annotated[
     str,
     Meta(
-        pattern=r"\A(?:journal\.jsonl|plan\.json|seal\.json|erasures\.jsonl|keys\.json|notes\.jsonl"
+        pattern=r"\A(?:journal\.jsonl|plan\.json|seal\.json|seal\.note|erasures\.jsonl|keys\.json|notes\.jsonl"
         r"|REPLAY\.jsonl|RECEIPT\.json|seal\.tlog-proof|seal\.tsr|payloads/[0-9a-f]{64}|parents/[0-9a-f-]{36}/manifest\.json)\Z"
     ),
 ]

@@ -17,18 +17,18 @@ from reenact.verify.folder import PARENTS, PAYLOADS, Folder, FolderPayloads
 from reenact.verify.journal import GIVE_UP_AFTER, JournalCheck
 from reenact.verify.lines import MAX_LINE_BYTES, fit, lines_of, read_canonical
 from reenact.verify.log.anchoring import FILE, NOBODY, STAMP_FILE, Anchoring, Believed, FileSource, LogSource
-from reenact.verify.payloads import PayloadCheck, PayloadSource, check_erasures
+from reenact.verify.payloads import PayloadCheck, PayloadSource
 from reenact.verify.plan import is_whole
-from reenact.verify.report import Counts, Findings, Problem, Report, Verdict, Where, shown
+from reenact.verify.report import Counts, Findings, Problem, Report, Signature, Verdict, Where, shown
 from reenact.verify.shapes import Hex64, Kid, Manifest
-from reenact.verify.signed.erasures import SignedErasures
-from reenact.verify.signed.keys import KeyHistory
+from reenact.verify.signed.authenticity import Signed
 from reenact.verify.signed.notes import FolderNotes, NoteSource
-from reenact.verify.signed.records import SEAL, VOTE, signed_records
+from reenact.verify.signed.trust import Trust
 from reenact.verify.views import RECEIPT, REPLAY, Views, compare_receipt, compare_replay
 
 JOURNAL: Final = "journal.jsonl"
 VALUED: Final = ("plan.json", REPLAY, RECEIPT)
+VERDICTS: Final = ("holds", "open", "absent", "broken")
 _MAX_VIEW_BYTES: Final = 1 << 36  # of REPLAY.jsonl, which is read as a stream
 
 
@@ -39,7 +39,7 @@ def verify_lines(
     erasures: Iterable[bytes] = (),
     whole_erasures: bool = False,
     keys: Mapping[str, str] | None = None,
-    trusted: Mapping[str, str] | None = None,
+    trusted: Trust | Mapping[str, str] | None = None,
     notes: NoteSource | None = None,
     store_id: str | None = None,
     key_secret: bytes | None = None,
@@ -51,15 +51,15 @@ def verify_lines(
     """Verify one run from its commit bodies, in order; they are read once and not kept.
 
     `payloads` is None where values were left out on purpose. `erasures` are canonical records, one each;
-    `whole_erasures` says that they are a store's complete chain. `keys` are those on record, `trusted` those that are
-    believed instead; `notes` is what was signed beside the journal in the store `store_id`. With the store's
+    `whole_erasures` says that they are a store's complete chain. `keys` are those on record, `trusted` those that the
+    reader trusts; `notes` is what was signed beside the journal in the store `store_id`. With the store's
     `key_secret` idempotency keys are computed again, without it only their form is checked. `expect_seal` is a copy of
     the seal that was kept elsewhere, `expect_head` the SHA-256 of the last body as its keeper remembers it: with them a
     cut tail shows. `log` is the store's, in which whoever is `believed` saw the seal. Bad
     evidence never raises; it is a finding.
     """
     findings = Findings()
-    signed = _Signed(notes, findings, keys, trusted, store_id)
+    signed = Signed(notes, findings, keys, Trust.of(trusted), store_id=store_id)
     signed.history.check_on_record(keys or {})
     erased = signed.erasures(erasures, whole=whole_erasures)
     payload_check = PayloadCheck(payloads, erased, findings)
@@ -85,16 +85,16 @@ def feed_bodies(check: JournalCheck, bodies: Iterable[bytes]) -> None:
             starts = False
 
 
-def verify_bundle(path: Path, *, keys: Mapping[str, str] | None = None, believed: Believed = NOBODY) -> Report:
+def verify_bundle(path: Path, *, keys: Trust | Mapping[str, str] | None = None, believed: Believed = NOBODY) -> Report:
     """Verify the bundle in folder `path`.
 
-    `keys` are public keys that you trust; without them the bundle's own are used. `believed` says whose word counts for
-    the log that the run is in. Raises
+    `keys` are public keys that you trust, {kid: key}; without them the bundle's own are used. `believed` says whose
+    word counts for the log that the run is in. Raises
     StoreUnavailable only when `path` is no folder that can be opened. Nothing outside of it is read.
     """
     folder = Folder.at(path)
     try:
-        return _Bundle(folder, keys, believed).verify()
+        return _Bundle(folder, Trust.of(keys), believed).verify()
     finally:
         folder.close()
 
@@ -102,9 +102,7 @@ def verify_bundle(path: Path, *, keys: Mapping[str, str] | None = None, believed
 class _Bundle:
     """Steps 1 to 8, over one folder, or over one that lies in it: of a run that is continued."""
 
-    def __init__(
-        self, folder: Folder, trusted: Mapping[str, str] | None, believed: Believed, *, is_parent: bool = False
-    ) -> None:
+    def __init__(self, folder: Folder, trusted: Trust, believed: Believed, *, is_parent: bool = False) -> None:
         self.folder = folder
         self.believed = believed
         self.trusted = trusted
@@ -120,7 +118,8 @@ class _Bundle:
         # Step 1: the manifest.
         self._read_manifest()
         # Step 2: what the journal is checked with: keys and erasures.
-        signed = _Signed(self._notes(), self.findings, self._keys(), self.trusted, None)
+        self.notes = FolderNotes(self._lines_of("notes.jsonl"), self.findings)
+        signed = Signed(self.notes, self.findings, self._keys(), self.trusted)
         ring, erased = signed.ring, signed.erasures(self._erasures(), whole=False)
         withheld = self.manifest is not None and self.manifest.payloads == "none"
         source = None if withheld else FolderPayloads(self.folder, self.findings)
@@ -131,11 +130,12 @@ class _Bundle:
         signed.end(check)
         # Step 6: the copies beside the journal.
         self._seal_copy(check)
+        self._seal_note(signed, check)
         self._plan_copy(check, payloads)
         self._views(source)
         # Step 7: the runs that this one continues.
         self.continues = None if check.run is None else check.run.parent_run
-        are_signed = self._parents()
+        continued = self._parents()
         log = FileSource(self._read(FILE), self._read(STAMP_FILE))
         # Step 8: the folder against the manifest.
         self._folder(payloads)
@@ -143,27 +143,25 @@ class _Bundle:
             problem = Problem("RUN_MISMATCH", "the manifest's run_id", check.run_id, self.manifest.run_id)
             self.findings.add(problem, Where(file="manifest.json"))
         report = _conclude(check, self.findings, signed, log, self.believed)
-        if report.authenticity == "holds" and not are_signed:
-            return structs.replace(report, authenticity="absent")
-        return report
+        return report if continued is None else weaker(report, continued)
 
-    def _parents(self) -> bool:
-        """Each is a bundle of its own, from the same store; whether all that came along are authentic."""
+    def _parents(self) -> Report | None:
+        """Each is a bundle of its own, from the same store; the one of which least is signed."""
         files = {} if self.manifest is None else self.manifest.files
         named = {name.split("/")[1]: name for name in files if name.startswith(PARENTS)}
         self.unread.update(named.values())
-        run_id, are_signed = None if self.is_parent else self.continues, True
+        run_id, least = None if self.is_parent else self.continues, None
         while run_id in named and (folder := self.folder.parent(run_id)) is not None:
             with closing(folder):
                 parent = _Bundle(folder, self.trusted, self.believed, is_parent=True)
                 report = parent.verify()
             self._take(parent, report, run_id, named.pop(run_id))
-            are_signed = are_signed and report.authenticity != "absent"
+            least = report if least is None else weaker(least, report)
             run_id = parent.continues
         for run_id, name in named.items():
             problem = self._unread_parent(run_id)
             self.findings.add(problem, Where(file=name))
-        return are_signed
+        return least
 
     def _unread_parent(self, run_id: str) -> Problem:
         folder = self.folder.parent(run_id)
@@ -247,10 +245,6 @@ class _Bundle:
     def _erasures(self) -> list[bytes]:
         return self._lines_of("erasures.jsonl")
 
-    def _notes(self) -> FolderNotes | None:
-        lines = self._lines_of("notes.jsonl")
-        return FolderNotes(lines, self.findings) if "notes.jsonl" in self.digests else None
-
     def _lines_of(self, name: str) -> list[bytes]:
         data = self._read(name)
         if data is None:
@@ -285,6 +279,17 @@ class _Bundle:
         elif check.seal is not None and "seal.json" not in self.digests:
             problem = Problem("FILE_MISSING", "the journal is sealed, and seal.json is not there")
             self.findings.add(problem, Where(file="seal.json"))
+
+    def _seal_note(self, signed: Signed, check: JournalCheck) -> None:
+        """What other programs read says what `notes.jsonl` says; absent in bundles of before."""
+        data = self._read("seal.note")
+        if check.seal is None:
+            if data is not None or self.notes.has_seal:
+                what = "a note about the run's seal is there, and the journal has no seal"
+                self.findings.add(Problem("SEAL_MISSING", what), Where(file="notes.jsonl"))
+        elif data is not None and not signed.is_seal_note(data, check.seal.seal_digest):
+            what = "seal.note is not the note about the seal in notes.jsonl, in the form of other programs"
+            self.findings.add(Problem("NOTE_MALFORMED", what), Where(file="seal.note"))
 
     def _plan_copy(self, check: JournalCheck, payloads: PayloadCheck) -> None:
         value, where = self._document("plan.json"), Where(file="plan.json")
@@ -369,72 +374,6 @@ class _Bundle:
         return whole.hexdigest() if fed is True else None
 
 
-class _Signed:
-    """Which keys are believed, and what they signed beside the journal."""
-
-    def __init__(
-        self,
-        notes: NoteSource | None,
-        findings: Findings,
-        keys: Mapping[str, str] | None,
-        trusted: Mapping[str, str] | None,
-        store_id: str | None,
-    ) -> None:
-        self._notes = notes
-        self._findings = findings
-        self._of_bundle = store_id is None
-        self.needs_seal = trusted is not None
-        """Only what a trusted key signed as a whole is authentic then."""
-        self.history = KeyHistory(findings, store_id)
-        if notes is not None:
-            self.history.read(notes)
-        self.keys = (keys or {}) if trusted is None else self.history.trusted(trusted)
-        self.ring = KeyRing(self.keys, findings)
-        self.ring.successions = self.history.successions
-
-    def erasures(self, lines: Iterable[bytes], *, whole: bool) -> dict[str, str]:
-        """What `check_erasures` gives, and who signed it."""
-        seen: list[tuple[str, Where]] = []
-        erased = check_erasures(lines, self._findings, whole=whole, seen_at=seen)
-        check = SignedErasures(self._notes, self.history, self.ring, self._findings)
-        check.check(seen, whole=whole)
-        self.ring.unknown += check.unsigned
-        return erased
-
-    def end(self, check: JournalCheck) -> None:
-        """What is known once the journal was read: of which store it is, and whose key went on with it."""
-        for taken in self.history.successions.get(check.run_id or "", ()):
-            note = f"key replaced at commit {taken.commits}, not vouched for by the old key"
-            self._findings.note(f"{note} ({taken.old_kid} was lost, {taken.new_kid} signs since)")
-            if check.commits < taken.commits:
-                what = f"the run's key was replaced at commit {taken.commits}, and the run ends before it"
-                self._findings.add(Problem("KEY_HISTORY", what), Where(file=JOURNAL, commit=check.commits or None))
-            if self.ring.key(taken.new_kid) is None:
-                self.ring.unknown += 1
-        said = {f"reenact:{self.history.store_id}"}
-        if self._of_bundle and self.history.beginning is not None and not self.ring.issuers <= said:
-            problem = Problem("KEY_HISTORY", "the notes are of another store than the run", None, min(said))
-            self._findings.add(problem, Where(file="notes.jsonl"))
-
-    @property
-    def store_id(self) -> object:
-        """What the store calls itself, as far as that is known: of a bundle by its notes or its capabilities."""
-        issuers = sorted(self.ring.issuers)
-        named = issuers[0].removeprefix("reenact:") if len(issuers) == 1 else None
-        return named if self.history.store_id is None else self.history.store_id
-
-    def has_seal_of(self, check: JournalCheck) -> bool:
-        """Whether a key that is there has signed the run's seal; its votes are held against their notes too."""
-        wanted = [(VOTE, vote) for vote in check.votes]
-        if check.seal is not None:
-            wanted.append((SEAL, check.seal.seal_digest))
-        signed = set() if self._notes is None else signed_records(self._notes, wanted, self.ring, self._findings)
-        is_signed = check.seal is not None and check.seal.seal_digest in signed
-        if self.needs_seal and not is_signed:
-            self._findings.note("no key that is trusted has signed the seal: what came of the calls is nobody's word")
-        return is_signed
-
-
 def _lines(stream: BinaryIO, seen: Callable[[bytes], object]) -> Iterator[bytes]:
     """Lines with their newlines; one that is too long comes as its first bytes, and nothing after it."""
     while raw := stream.readline(MAX_LINE_BYTES + 1):
@@ -453,11 +392,11 @@ def _compare_seal(kept: bytes, check: JournalCheck, findings: Findings, what: st
         findings.add(Problem("SEAL_MISSING", f"{what} is not the seal that the journal ends with"), where)
 
 
-def _conclude(check: JournalCheck, findings: Findings, signed: _Signed, log: LogSource, believed: Believed) -> Report:
+def _conclude(check: JournalCheck, findings: Findings, signed: Signed, log: LogSource, believed: Believed) -> Report:
     ring, payloads = check.ring, check.payloads
-    is_signed = signed.has_seal_of(check)
+    signature = signed.signature(check)
     leaf = None if check.seal is None else canonicalize(check.seal)
-    anchoring, anchor = Anchoring(believed, signed.keys, signed.store_id, findings).judge(log, leaf)
+    anchoring, anchor = Anchoring(believed, signed.log_keys, signed.store_id, findings).judge(log, leaf)
     if check.run is not None and check.run.kind == "trace":
         findings.note("what another runtime calls a capability is not checked: who may sign it is not known here")
     if ring.unknown:
@@ -468,8 +407,9 @@ def _conclude(check: JournalCheck, findings: Findings, signed: _Signed, log: Log
         run_id=check.run_id,
         integrity="broken" if "integrity" in findings.broken else "holds",
         completeness=_completeness(check, findings),
-        authenticity=_authenticity(ring, findings, is_signed=is_signed, needs_seal=signed.needs_seal),
-        seal_is_signed=is_signed,
+        authenticity=_authenticity(ring, findings, signature),
+        seal_is_signed=signature.covers == "run" and signature.by != "untrusted_key",
+        signature=signature,
         anchoring=anchoring,
         anchor=anchor,
         first_break=findings.kept[0] if findings.kept else None,
@@ -502,8 +442,19 @@ def _completeness(check: JournalCheck, findings: Findings) -> Verdict:
     return "open" if check.seal is None else "holds"
 
 
-def _authenticity(ring: KeyRing, findings: Findings, *, is_signed: bool, needs_seal: bool) -> Verdict:
+def _authenticity(ring: KeyRing, findings: Findings, signature: Signature) -> Verdict:
     if "authenticity" in findings.broken:
         return "broken"
-    vouched = is_signed or (ring.verified > 0 and not needs_seal)
-    return "holds" if vouched and not ring.unknown else "absent"
+    if ring.unknown or signature.by in (None, "untrusted_key"):
+        return "absent"
+    if signature.covers == "run":
+        return "holds"
+    return "open" if signature.is_open else "absent"
+
+
+def weaker(report: Report, other: Report) -> Report:
+    """The report, with the word on its authenticity of the one of which less is signed: it rests on both."""
+    if VERDICTS.index(other.authenticity) > VERDICTS.index(report.authenticity):
+        return structs.replace(report, authenticity=other.authenticity, signature=other.signature)
+    is_own = report.authenticity == other.authenticity and other.signature.by == "own_key"
+    return structs.replace(report, signature=other.signature) if is_own else report

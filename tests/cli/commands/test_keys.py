@@ -1,4 +1,4 @@
-"""`reenact keys`: list, make, rotate, replace."""
+"""`reenact keys`: list, show, make, rotate, replace, trust."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from reenact.verify.signed.signed_note import read_vkey
 from tests.cli.harness import SKILLS, Command, error_line
 
 
@@ -90,3 +91,95 @@ def test_a_key_is_made_in_a_new_file(reenact: Command, tmp_path: Path) -> None:
 def test_no_store_is_made_to_look_at_its_keys(reenact: Command, action: str) -> None:
     assert reenact("keys", action, "--lost", "--reason", "x").code == 3
     assert not reenact.store.exists()
+
+
+def shown(command: Command) -> list[dict[str, str]]:
+    return list(command("keys", "show", "--json").json)
+
+
+def test_a_key_is_shown_as_others_need_it(signed: Command) -> None:
+    (key,) = shown(signed)
+    (line,) = listed(signed)
+    assert (key["key"], key["public_key"]) == (line["kid"], line["public_key"])
+    assert read_vkey(key["verifier_key"]).name.startswith("reenact/")
+    told = signed("keys", "show").out
+    assert f"verifier key  {key['verifier_key']}\n" in told
+    assert "signs new runs: capabilities, seals, run checkpoints" in told
+
+
+def test_a_new_key_is_its_owners_alone_and_never_overwritten(reenact: Command) -> None:
+    file = reenact.folder / "k.pem"
+    made = reenact("keys", "new", file, "--json").json
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert reenact("keys", "show", file, "--json").json[0]["public_key"] == made["public_key"]
+    assert "nothing is overwritten" in error_line(reenact("keys", "new", file))
+    assert "keys new FILE" in error_line(reenact("keys", "new"))
+    assert "is not there" in error_line(reenact("keys", "show", reenact.folder / "absent.pem"))
+
+
+def test_whose_word_it_is_stands_in_the_verdict(signed: Command, tmp_path: Path) -> None:
+    (key,) = shown(signed)
+    assert signed("export", "last", "--to", tmp_path / "bundle").code == 0
+    own = f"own key {key['key']}, which nobody vouched for"
+    for target, whose in (("last", "store's"), (tmp_path / "bundle", "folder's")):
+        assert f"authenticity  holds   by the {whose} {own}" in signed("verify", target).out
+        assert signed("verify", target, "--require", "trust").code == 1
+        assert signed("verify", target, "--require", "signature").code == 0
+    done = signed("keys", "trust", key["verifier_key"], "--name", "acme billing")
+    assert done.code == 0
+    assert (signed.folder / "config" / "reenact" / "trusted_keys").stat().st_mode & 0o777 == 0o600
+    for target in ("last", tmp_path / "bundle"):
+        done = signed("verify", target, "--require", "trust")
+        assert (done.code, f'signed by {key["key"]} (trusted as "acme billing")' in done.out) == (0, True)
+        signature = signed("verify", target, "--json").json["signature"]
+        assert (signature["covers"], signature["by"], signature["trusted_as"]) == ("run", "trusted_key", "acme billing")
+
+
+def test_a_key_is_trusted_for_what_it_is_trusted_for(signed: Command, tmp_path: Path) -> None:
+    (key,) = shown(signed)
+    for purposes, code in (("seals", 1), ("capabilities", 1), ("log", 1), ("seals,capabilities", 0)):
+        trusted = tmp_path / purposes
+        assert signed("keys", "trust", key["public_key"], "--name", "a", "--for", purposes, "--keys", trusted).code == 0
+        done = signed("verify", "last", "--keys", trusted)
+        assert done.code == code, done.out
+    other = tmp_path / "other"
+    raw = read_vkey(key["verifier_key"])
+    elsewhere = str(raw._replace(name="reenact/019b76da-a800-7000-8000-000000000001"))
+    assert signed("keys", "trust", elsewhere, "--name", "a", "--keys", other).code == 0
+    done = signed("verify", "last", "--keys", other)
+    assert (done.code, "none of the keys that are trusted for it" in done.out) == (1, True)
+
+
+def test_who_is_trusted_stays_so_after_a_rotation_and_older_runs_stay_valid(signed: Command) -> None:
+    (old,) = shown(signed)
+    first = signed("ls", "--json").json[0]["run_id"]
+    assert signed("keys", "trust", old["verifier_key"], "--name", "acme").code == 0
+    assert signed("keys", "rotate").code == 0
+    assert signed("run", signed.plan({"skill_id": "steady"}), "--skills", SKILLS).code == 0
+    new = next(key["key"] for key in shown(signed) if key["used_for"].startswith("signs new runs"))
+    assert new != old["key"]
+    assert f'signed by {new} (trusted as "acme")' in signed("verify", "last").out
+    assert f'signed by {old["key"]} (trusted as "acme")' in signed("verify", first).out
+
+
+def test_a_list_that_cannot_be_believed_is_told(signed: Command, tmp_path: Path) -> None:
+    (key,) = shown(signed)
+    trusted = signed.folder / "config" / "reenact" / "trusted_keys"
+    assert signed("keys", "trust", key["verifier_key"], "--name", "acme").code == 0
+    again = signed("keys", "trust", key["verifier_key"], "--name", "us")
+    assert (again.code, "already" in error_line(again)) == (2, True)
+    trusted.write_text("# ours\nacme  results  x\n")
+    done = signed("verify", "last")
+    assert (done.code, f"{trusted}, line 2: " in error_line(done)) == (2, True)
+    assert signed("keys", "trust", key["verifier_key"], "--name", "acme").code == 2
+    trusted.chmod(0o666)
+    assert "can be written by others" in error_line(signed("verify", "last"))
+    assert signed("verify", "last", "--keys", tmp_path / "absent").code == 3
+    for words in (
+        ["KEY"],
+        ["KEY", "--name", "a\tb"],
+        [],
+        ["--name", "a"],
+        [key["public_key"], "--name", "a", "--for", "x"],
+    ):
+        assert signed("keys", "trust", *words).code == 2, words

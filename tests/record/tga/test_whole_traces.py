@@ -258,7 +258,7 @@ def test_an_ended_trace_is_resumed_and_shown_without_an_accident(path: Path) -> 
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (done.returncode, "Traceback" in done.stderr) == (0, False), (words, done.stdout, done.stderr)
     assert (
-        "the seal is signed by the store's key"
+        "authenticity  holds   by the store's own key "
         in subprocess.run(
             [sys.executable, "-m", "reenact", "verify", TRACE, "--store", str(path)],
             capture_output=True,

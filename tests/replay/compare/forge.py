@@ -18,6 +18,9 @@ from reenact.policy.cost import cents
 from reenact.record.bundle import new_run
 from reenact.replay import Recording, load_recording
 from reenact.store.base import NewPayload, NewTrace, Unit
+from reenact.store.keys.notes import sign_note
+from reenact.store.signing import SigningKey
+from reenact.store.sqlite.signed import notes
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.canonical import canonicalize, parse_json
 
@@ -35,6 +38,8 @@ class Forge:
     def __init__(self, recording: Recording) -> None:
         self.run_id = recording.run_id
         self.keys = recording.store.public_keys()
+        self.signer: tuple[SigningKey, str] | None = (recording.store.signing_key, recording.store.store_id)
+        """Whoever forges has the key; None where he has not."""
         self.commits: list[list[Record]] = [
             [parse_json(raw) for raw in body.splitlines()]  # type: ignore[misc]
             for body in recording.store.bodies(recording.run_id)
@@ -168,6 +173,10 @@ class Forge:
                 status=None if fold.seal is None else fold.seal.status,
             )
             lease = store.append(unit, lease, owner="forge").lease
+        if self.signer is not None and fold.seal is not None:
+            key, store_id = self.signer
+            with store._writer.transaction() as db:
+                notes.write(db, sign_note(key, fold.seal.schema, store_id, str(fold.seal.seal_digest)))
         return store
 
     def recording(self) -> Recording:

@@ -20,6 +20,9 @@ LISTS = (
 )
 
 
+RUN_CHECKPOINT = "reenact.run_checkpoint.v1"
+
+
 class TraceLines(Struct):
     """What one trace adds to a commit."""
 
@@ -75,8 +78,9 @@ class Draft(Unit, kw_only=True):
             lines += [line for _, line in sorted(self.checkpoints.items())]
         body = b"".join(lines)
         if self.run_checkpoint is not None:
-            checkpoint = replace(self.run_checkpoint, run_head=chain.sha(body))
-            body += chain.run_checkpoint_line(chain.with_digest(checkpoint))
+            checkpoint = chain.with_digest(replace(self.run_checkpoint, run_head=chain.sha(body)))
+            body += chain.run_checkpoint_line(checkpoint)
+            self.signs = [*self._signed_besides(), (checkpoint.schema, str(checkpoint.digest))]
         self.body = body
 
     def absorb(self, later: Draft) -> None:
@@ -94,4 +98,10 @@ class Draft(Unit, kw_only=True):
 
     def forget_run_checkpoint(self) -> None:
         """It is made anew from what is staged then."""
+        if self.run_checkpoint is not None:
+            self.signs = self._signed_besides()
         self.run_checkpoint = self.frontier = None
+
+    def _signed_besides(self) -> list[tuple[str, str]]:
+        """All but the run checkpoint, which has another digest in another commit."""
+        return [each for each in self.signs if each[0] != RUN_CHECKPOINT]

@@ -23,6 +23,7 @@ from reenact.store.open import open_evidence
 from reenact.verify.log.anchoring import FILE, NOBODY, STAMP_FILE, Believed
 from reenact.verify.report import Aspect, Finding, Report, Where, shown, unread
 from reenact.verify.signed.notes import SIGNING
+from reenact.verify.signed.trust import Trust
 from reenact.verify.verifier import verify_lines
 
 TABLE_OF = {
@@ -50,7 +51,7 @@ class RunVerification:
 
 
 def verify_run(
-    url: str | None, run: str, trusted: Mapping[str, str] | None = None, believed: Believed = NOBODY
+    url: str | None, run: str, trusted: Trust | Mapping[str, str] | None = None, believed: Believed = NOBODY
 ) -> RunVerification:
     """Verify the run whose id begins with `run` in the store at `url`. Nothing is repaired or written."""
     with open_evidence(url) as evidence:
@@ -58,7 +59,7 @@ def verify_run(
 
 
 def verify_evidence(
-    evidence: Evidence, run: str, trusted: Mapping[str, str] | None = None, believed: Believed = NOBODY
+    evidence: Evidence, run: str, trusted: Trust | Mapping[str, str] | None = None, believed: Believed = NOBODY
 ) -> RunVerification:
     """Verify the run whose id begins with `run`. `trusted` are the keys to believe instead of those on record,
     `believed` says whose word counts for the log, instead of the witnesses that the store itself names."""
@@ -87,7 +88,7 @@ def nothing_read(altered: list[tuple[str, str]]) -> Report:
 
 class _RunCheck:
     def __init__(
-        self, evidence: Evidence, run: RunEvidence, trusted: Mapping[str, str] | None, believed: Believed
+        self, evidence: Evidence, run: RunEvidence, trusted: Trust | Mapping[str, str] | None, believed: Believed
     ) -> None:
         self.evidence = evidence
         self.believed = believed
@@ -117,7 +118,7 @@ class _RunCheck:
             log=RunLog(self.evidence, self.run.number),
             believed=with_own_witnesses(self.evidence, self.believed),
         )
-        self.check_heads(is_signed=report.seal_is_signed)
+        self.check_heads(report)
         self.check_key(keys)
         self.check_issuer(report.issuers)
         self.check_cut_tail()
@@ -173,7 +174,7 @@ class _RunCheck:
 
     # -- what only the rows can tell -------------------------------------------------------------------------------
 
-    def check_heads(self, *, is_signed: bool) -> None:
+    def check_heads(self, report: Report) -> None:
         """The store's key vouches for each commit, and has signed the seal."""
         run = self.rebuilt.run
         of_run = ("", None) if run is None else (str(run.get("run_id")), run.get("capability_key"))
@@ -184,7 +185,8 @@ class _RunCheck:
         if self.heads.has_macs and not began:
             what = "commits are vouched for, and nothing says by whom: the notes of the store were taken away"
             self.add("KEY_HISTORY", "authenticity", what, Where(file="notes"))
-        if self.trusted is None and self.rebuilt.seal is not None and self.heads.is_due and not is_signed:
+        told = any(finding.code == "SEAL_NOT_SIGNED" for finding in report.findings)
+        if self.rebuilt.seal is not None and self.heads.is_due and report.signature.covers != "run" and not told:
             where = Where(file="notes", commit=self.rebuilt.last_commit)
             self.add("SEAL_NOT_SIGNED", "authenticity", "no key of the store has signed the seal", where)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import subprocess
 from base64 import urlsafe_b64encode
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
@@ -18,9 +18,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from reenact.errors import KeyUnavailable, StoreUnavailable
 from reenact.store.private_file import make_private_file, read_private_file
-from reenact.store.signing import MAC_INFO, BegunMac, SigningKey, derived
+from reenact.store.signing import MAC_INFO, BegunMac, SignFirst, SigningKey, derived
 
 LONGEST_S = 30
+MOST_TRIES, MOST_INSIDE, MOST_KEPT = 20, 20, 100
 MAC_WHAT = "the key for message authentication"
 
 
@@ -36,6 +37,31 @@ class CommandKey(SigningKey):
         self.kid_bytes = bytes.fromhex(self.kid)
         self.public_key = urlsafe_b64encode(raw).rstrip(b"=").decode()
         self.sign = self._sign
+        self.sign_at_once = self._sign_at_once
+        self._signed: dict[bytes, bytes] = {}
+        """What was signed for a transaction that is begun again."""
+        self._inside = 0
+        """How many texts may be signed inside a transaction now."""
+
+    def _sign_at_once(self, data: bytes) -> bytes:
+        """What was signed before the transaction was begun again.
+
+        Inside it only where others were faster each time: a seal names the one before it, so that what was signed for
+        one place is worth nothing at the next.
+        """
+        signature = self._signed.get(data)
+        if signature is not None:
+            return signature
+        if not self._inside:
+            raise SignFirst(partial(self._sign_first, data))
+        self._inside -= 1
+        return self._sign(data)
+
+    def _sign_first(self, data: bytes, tries: int) -> None:
+        self._inside = MOST_INSIDE if tries >= MOST_TRIES else 0
+        while len(self._signed) >= MOST_KEPT:
+            del self._signed[next(iter(self._signed))]
+        self._signed[data] = self._sign(data)
 
     def _sign(self, data: bytes) -> bytes:
         signature = self._ask("sign", data, 64)

@@ -11,7 +11,8 @@ from reenact.store.checks.verification import verify_evidence
 from reenact.store.erasures import LONGEST_NAME, LONGEST_REASON
 from reenact.store.keys.history import KeyHistory, Replacement, Rotation
 from reenact.store.private_file import DRAFT
-from reenact.store.signing import SigningKey, create_key
+from reenact.store.signing import SigningKey, create_key, read_key
+from reenact.verify.signed.trust import verifier_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,38 @@ def state_of(history: KeyHistory, kid: str) -> str:
 def public_keys(store: Store) -> dict[str, str]:
     """Those that somebody vouched for, to be handed to whoever verifies."""
     return dict(store.key_table.history().keys)
+
+
+SIGNS = "capabilities, seals, run checkpoints, votes, erasures, changes of keys, the log"
+USED_FOR = {
+    "signs": f"signs new runs: {SIGNS}",
+    "older": "signs the runs that began with it, until they are sealed; what it signed stays valid",
+    "replaced": "was lost and replaced; what it signed stays valid",
+    "unknown": "nothing: nobody vouched for it",
+}
+
+
+def shown_keys(store: Store) -> list[dict[str, str]]:
+    """Each as others need it: what it is called, its public half, and what it is used for."""
+    return [
+        {
+            "key": line.kid,
+            "public_key": line.public_key,
+            "verifier_key": str(verifier_key(store.store_id, line.public_key)),
+            "used_for": USED_FOR[line.state],
+            "where": line.where or "NOT HERE",
+        }
+        for line in list_keys(store)
+    ]
+
+
+def shown_file(file: Path) -> dict[str, str]:
+    """The same of a file that need not sign for any store yet; its verifier key has a store's id in it."""
+    try:
+        key = read_key(file, follow=True)
+    except FileNotFoundError:
+        raise UsageError(f"{file} is not there; `reenact keys new {file}` makes a key") from None
+    return {"key": key.kid, "public_key": key.public_key, "where": str(file)}
 
 
 def make_key(file: Path) -> SigningKey:

@@ -39,6 +39,11 @@ def sign_note(key: SigningKey, schema: str, store_id: str, digest: str, record: 
     return Note(schema, store_id, digest, key.kid, key.sign(note_text(schema, store_id, digest)), record)
 
 
+def sign_at_once(key: SigningKey, schema: str, store_id: str, digest: str, record: bytes | None = None) -> Note:
+    """The same inside a transaction that its caller can begin again; SignFirst where the key is a command's."""
+    return Note(schema, store_id, digest, key.kid, key.sign_at_once(note_text(schema, store_id, digest)), record)
+
+
 def is_signed_note(public_keys: Mapping[str, str], note: Note) -> bool:
     """Whether the key that the note names is one of these, and signed it."""
     text = public_keys.get(note.kid)

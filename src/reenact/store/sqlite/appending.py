@@ -16,7 +16,7 @@ from reenact.journal.chain import encode
 from reenact.store.base import INDEXED_CONTENT, LEASE_MS, PAYLOAD_BITS, Appended, Lease, NewPayload, NewRun, Unit
 from reenact.store.compression import RAW, SMALL
 from reenact.store.deltas import DeltaBases, Row
-from reenact.store.keys.notes import sign_note
+from reenact.store.keys.notes import sign_at_once
 from reenact.store.signing import BegunMac, KeyOf, SigningKey, frontier_mac, missing_key
 from reenact.store.sqlite import money, votes
 from reenact.store.sqlite.connection import Connection
@@ -82,10 +82,10 @@ class Appender:
             mac = frontier_mac(key, self._store_id, unit.run_id, unit.n, unit.frontier)
             db.execute("INSERT INTO run_checkpoints VALUES (?, ?, ?)", (commit_id, unit.frontier, mac))
         for schema, signed in unit.signs:
-            notes.write(db, sign_note(key, schema, self._store_id, signed))
+            notes.write(db, sign_at_once(key, schema, self._store_id, signed))
         if seal is not None:
             end_run(db, run_no, seal)
-            notes.write(db, sign_note(key, str(seal.schema), self._store_id, str(seal.seal_digest)))
+            notes.write(db, sign_at_once(key, str(seal.schema), self._store_id, str(seal.seal_digest)))
             key_history.sign_erasures(db, key, self._store_id, seal)
         return Appended(lease, head, seal)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from hashlib import sha256
+from itertools import count
 
 from reenact.contracts.records import RunStatus
 from reenact.errors import ReenactError
@@ -14,6 +15,7 @@ from reenact.store.log.follower import Follower
 from reenact.store.log.log import Log
 from reenact.store.log.rows import SealRow
 from reenact.store.owner import Held, Watch
+from reenact.store.signing import SignFirst
 from reenact.store.sqlite import leases, votes
 from reenact.store.sqlite.appending import Appender
 from reenact.store.sqlite.erasing import empty_log, erase
@@ -65,8 +67,13 @@ class SqliteStore(SqliteReader):
             self._prepare_key()
         if lease is None:
             self.authenticate(unit.run_id)
-        with self._writer:
-            done = self._appender.append(unit, lease, owner)
+        for tries in count(1):
+            try:
+                with self._writer:
+                    done = self._appender.append(unit, lease, owner)
+                break
+            except SignFirst as first:
+                first.sign(tries)
         if unit.seal is not None:
             self._sealed()
         if lease is None:
@@ -75,13 +82,27 @@ class SqliteStore(SqliteReader):
 
     def append_many(self, units: list[tuple[Unit, Lease | None, str]]) -> list[Appended | Exception]:
         """Several runs in one transaction. A unit that is refused is taken out; the others are not rolled back."""
-        results: list[Appended | Exception] = []
         if self._key is None:
             self._prepare_key()
         for unit, lease, _ in units:
             if lease is None:
                 self.authenticate(unit.run_id)
         self.watch()
+        for tries in count(1):
+            try:
+                results = self._append_many(units)
+                break
+            except SignFirst as first:
+                first.sign(tries)
+        if any(unit.seal is not None for unit, _, _ in units):
+            self._sealed()
+        for (unit, lease, _), done in zip(units, results, strict=True):
+            if lease is None and isinstance(done, Appended):
+                self._watch.left_s(unit.run_id, held(done.lease))
+        return results
+
+    def _append_many(self, units: list[tuple[Unit, Lease | None, str]]) -> list[Appended | Exception]:
+        results: list[Appended | Exception] = []
         db = self._writer.cursor
         with self._writer:
             for unit, lease, owner in units:
@@ -95,11 +116,6 @@ class SqliteStore(SqliteReader):
                     db.execute("ROLLBACK TO unit")
                     results.append(translate(refused, self.path))
                 db.execute("RELEASE unit")
-        if any(unit.seal is not None for unit, _, _ in units):
-            self._sealed()
-        for (unit, lease, _), done in zip(units, results, strict=True):
-            if lease is None and isinstance(done, Appended):
-                self._watch.left_s(unit.run_id, held(done.lease))
         return results
 
     def _prepare_key(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -21,6 +21,7 @@ from reenact.verify.signed.notes import (
     records,
     signs,
 )
+from reenact.verify.signed.trust import TrustedKey
 
 
 @dataclass(slots=True)
@@ -105,10 +106,10 @@ class KeyHistory:
                 what = f"key {kid} is on record, and nobody who signs for the store vouched for it"
                 self.findings.add(Problem("KEY_HISTORY", what), Where(file="keys.json", row=f"kid {kid}"))
 
-    def trusted(self, keys: Mapping[str, str]) -> dict[str, str]:
+    def trusted(self, keys: Mapping[str, TrustedKey]) -> dict[str, TrustedKey]:
         """These keys, and those to which one of them was rotated."""
         found = dict(keys)
         for rotation in self.rotations:
             if rotation.old_kid in found:
-                found.setdefault(rotation.new_kid, rotation.new_key)
+                found.setdefault(rotation.new_kid, replace(found[rotation.old_kid], public_key=rotation.new_key))
         return found

@@ -18,6 +18,7 @@ from reenact.verify.shapes import Count, Hex64, Kid, Shape, Time, Uuid7, Who
 
 SIGNING, ROTATION, REPLACEMENT = "reenact.signing.v1", "reenact.key_rotation.v1", "reenact.key_replacement.v1"
 ERASURE, ERASURES = "reenact.erasure.v1", "reenact.erasures.v1"
+SEAL, RUN_CHECKPOINT, VOTE = "reenact.seal.v1", "reenact.run_checkpoint.v1", "reenact.vote.v1"
 LEASE_BROKEN = "reenact.lease_broken.v1"
 PublicKey = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{43}\Z")]
 
@@ -119,12 +120,17 @@ class NoteLine(Shape):
     record: Any = None
 
 
+def note_text(row: NoteRow) -> bytes:
+    """What is signed."""
+    return f"{row.schema}\n{row.store_id}\n{row.digest}\n".encode()
+
+
 def signs(row: NoteRow, key: Ed25519PublicKey | None) -> bool:
     """Whether this key signed what the row says."""
     if key is None or not isinstance(row.signature, bytes):
         return False
     try:
-        key.verify(row.signature, f"{row.schema}\n{row.store_id}\n{row.digest}\n".encode())
+        key.verify(row.signature, note_text(row))
     except (InvalidSignature, UnicodeEncodeError):
         return False
     return True
@@ -160,6 +166,11 @@ class FolderNotes:
                 findings.add(Problem("NOTE_MALFORMED", line.what), where)
                 continue
             self._rows.append(row_of(line, where))
+
+    @property
+    def has_seal(self) -> bool:
+        """Whether one is about a seal."""
+        return any(row.schema == SEAL for row in self._rows)
 
     def with_records(self) -> list[NoteRow]:
         return [row for row in self._rows if row.record is not None]

@@ -31,6 +31,7 @@ class Proof(StrEnum):
     """What must be there, and not only be free of contradiction."""
 
     signature = "signature"
+    trust = "trust"
     anchor = "anchor"
 
 
@@ -44,8 +45,8 @@ def verify(
         typer.Option(
             "--keys",
             metavar="FILE",
-            help="Public keys that you trust, {kid: key}, instead of the folder's or the store's own. "
-            "Implies --require signature.",
+            help="Who is trusted for what, and nobody else: lines NAME PURPOSES KEY, or {kid: key}, instead of your "
+            "own list (`reenact keys trust`). Implies --require signature.",
         ),
     ] = None,
     checkpoint: CheckpointOption = None,
@@ -61,7 +62,8 @@ def verify(
     beside it.
 
     Exit codes: 0 integrity and completeness hold and nothing is contradicted, 1 broken, or something required is
-    absent, 2 no such run, 3 the store or the folder cannot be used, 4 the run has no seal: completeness is open.
+    absent, 2 no such run, or a list of keys that is none, 3 the store or the folder cannot be used, 4 the run has no
+    seal: completeness is open.
     """
     if is_log(target):
         verify_log(Path(target), as_json=as_json)
@@ -82,9 +84,10 @@ def check(
     from reenact.cli.options import existing_evidence
     from reenact.record.bundle import is_folder
     from reenact.store.checks.verification import verify_evidence
+    from reenact.store.keys.trusted import named_trust, own_trust
     from reenact.verify.verifier import verify_bundle
 
-    trusted = None if keys is None else read_keys(keys)
+    trusted = own_trust() if keys is None else named_trust(keys)
     if is_folder(target):
         return verify_bundle(Path(target), keys=trusted, believed=believed), None
     with existing_evidence(store) as evidence:
@@ -92,21 +95,15 @@ def check(
     return verified.report, verified.differences
 
 
-def read_keys(path: Path) -> dict[str, str]:
-    from reenact.cli.options import read_object
-    from reenact.errors import UsageError
-
-    says = "keys are one JSON object, {kid: base64url of the public key}"
-    keys = read_object(path, says)
-    if not all(isinstance(value, str) for value in keys.values()):
-        raise UsageError(f"{path}: {says}")
-    return keys
-
-
 def absent_proofs(report: Report, required: Sequence[Proof]) -> list[str]:
     """What was required and does not hold."""
-    verdicts = {Proof.signature: report.authenticity, Proof.anchor: report.anchoring}
-    return [proof.value for proof in dict.fromkeys(required) if verdicts[proof] != "holds"]
+    is_signed = report.authenticity == "holds"
+    holds = {
+        Proof.signature: is_signed,
+        Proof.trust: is_signed and report.signature.by == "trusted_key",
+        Proof.anchor: report.anchoring == "holds",
+    }
+    return [proof.value for proof in dict.fromkeys(required) if not holds[proof]]
 
 
 def show(report: Report, differences: Sequence[Difference] | None, missing: list[str], *, as_json: bool) -> None:

@@ -98,9 +98,9 @@ def write_new(path: Path, data: bytes) -> None:
 
 def check(proof: Path, seal: Path | None, bundle: Path | None, keys: Path | None, believing: Believing) -> Report:
     """The verdict on a proof that came alone."""
-    from reenact.cli.commands.evidence.verify import read_keys
     from reenact.cli.commands.log.believing import believed, content
     from reenact.errors import UsageError
+    from reenact.store.keys.trusted import named_trust
     from reenact.verify.log.alone import verify_proof
 
     if (seal is None) == (bundle is None):
@@ -108,7 +108,8 @@ def check(proof: Path, seal: Path | None, bundle: Path | None, keys: Path | None
     leaf = content(bundle / "seal.json" if seal is None and bundle is not None else seal or Path())
     if keys is None and bundle is not None:
         keys = bundle / "keys.json"
-    known = {} if keys is None else read_keys(keys)
+    trusted = () if keys is None else named_trust(keys).keys
+    known = {key.kid: key.public_key for key in trusted if "log" in key.purposes}
     return verify_proof(content(proof), leaf, known, believed(*believing), str(proof))
 
 

@@ -27,7 +27,7 @@ from reenact.store.keys.history import (
     SealedErasures,
     read_history,
 )
-from reenact.store.keys.notes import sign_note
+from reenact.store.keys.notes import sign_at_once, sign_note
 from reenact.store.location import to_type
 from reenact.store.naming import part, read_lines
 from reenact.store.owner import owner_is_gone
@@ -138,7 +138,7 @@ class KeyTable(KeyKeeper):
         if new is None:
             raise UsageError(
                 f"{VARIABLE} begins with key {history.current}, which signs already: put the new one before it; "
-                "`reenact keys make FILE` makes one"
+                "`reenact keys new FILE` makes one"
             )
         record = Rotation(new_key=new.public_key, new_kid=new.kid, old_kid=old.kid, ts=self._clock.timestamp(), who=who)
         with self._writer.transaction() as db:
@@ -207,7 +207,7 @@ class KeyTable(KeyKeeper):
             return here
         new = self._new_key(history)
         if new is None:
-            raise UsageError(f"put the new key first in {VARIABLE}; `reenact keys make FILE` makes one")
+            raise UsageError(f"put the new key first in {VARIABLE}; `reenact keys new FILE` makes one")
         return new
 
     def needing(self, history: KeyHistory) -> list[NeedingRun]:
@@ -288,7 +288,7 @@ def sign_erasures(db: sqlite3.Cursor, key: SigningKey, store_id: str, seal: Seal
         if last is not None and msgspec.json.decode(last[0], type=SealedErasures).erasures == there:
             return
     raw = encode(SealedErasures(erasures=there, seal_digest=str(seal.seal_digest)))
-    notes.write(db, sign_note(key, SEALED_ERASURES, store_id, sha256(raw).hexdigest(), raw))
+    notes.write(db, sign_at_once(key, SEALED_ERASURES, store_id, sha256(raw).hexdigest(), raw))
 
 
 def seals_head(db: sqlite3.Connection) -> Head:
