@@ -405,6 +405,8 @@ TARGETS: dict[str, Target] = {
     "frame": Target(evidence.unpack, evidence.frames),
     "delta": Target(evidence.put_together, evidence.deltas),
     "bundle": Target(evidence.verify_bundle, evidence.bundles),
+    "zip": Target(evidence.verify_zip, evidence.zips),
+    "packed": Target(evidence.read_packed, evidence.packed_files),
     "store": Target(evidence.verify_store, evidence.cells),
     "replay_log": Target(read_replay_log, replay_logs),
     "receipt": Target(read_receipt, receipts),

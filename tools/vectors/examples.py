@@ -13,8 +13,10 @@ import msgspec
 import reenact.verify
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, hmac_hex, sha256_hex
+from reenact.values.envelope import make_envelope
 from reenact.values.ids import project_uuid7
 from reenact.verify import CODES
+from tools.vectors.bundle_vectors import stored
 from tools.vectors.pieces import (
     KEY_SECRET,
     STORE_ID,
@@ -31,7 +33,7 @@ from tools.vectors.pieces import (
 )
 from tools.vectors.replay_log_vectors import replay_log_vectors
 from tools.vectors.scenarios import SKILLS, lost_answer, refusals, session, three_steps
-from tools.vectors.writer import Run, bundle_files, erasure
+from tools.vectors.writer import Run, bundle_files, erasure, packed_lines
 
 BLOCK = re.compile(r"<!-- (bytes: ([a-z_-]+)|steps|codes) -->\n.*?<!-- /(?:bytes|steps|codes) -->", re.DOTALL)
 
@@ -104,6 +106,13 @@ def note_examples() -> dict[str, str]:
         f"signature  {old.sign(signed.encode()).hex()}",
     ]
     return {"note": fenced("\n".join(lines), "text")}
+
+
+def packed_example() -> str:
+    lines = packed_lines(dict(make_envelope(value, salt(value)) for value in ("one", "two")))
+    data = stored(lines)
+    rows = [data[at : at + 32].hex(" ", -4) for at in range(0, len(data), 32)]
+    return fenced("\n".join(["lines", lines.decode(), "file", *rows]), "text")
 
 
 def json_text(text: str) -> str:
@@ -235,7 +244,7 @@ def run_examples() -> dict[str, str]:
     leaves = [trace.leaf for trace in run.traces]
     tree = "\n".join(leaf.decode() for leaf in leaves) + f"\n\nroot           {run.root()}"
     tree += f"\nempty          {tree_root([])}\nattempts_root  {run.attempts_root()}"
-    manifest = msgspec.json.decode(bundle_files(refusals())["manifest.json"])
+    manifest = msgspec.json.decode(bundle_files(refusals(), packed=True)["manifest.json"])
     return {
         "run_chain": fenced(chain, "text"),
         "heads": fenced(head_example(run), "text"),
@@ -248,6 +257,7 @@ def run_examples() -> dict[str, str]:
         "seal": fenced(pretty(run.seal_record)),
         "tree": fenced(tree, "text"),
         "manifest": fenced(pretty(manifest)),
+        "packed": packed_example(),
     }
 
 

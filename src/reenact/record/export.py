@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from reenact.contracts.whole_plan import whole_plan
 from reenact.errors import DamagedRecord, StoreUnavailable, UsageError
+from reenact.record.packing import PackedFiles
 from reenact.store.envelopes import StoredEnvelopes
 from reenact.store.evidence import Evidence, RunEvidence, find_run
 from reenact.store.naming import named_by, part, read_lines
@@ -121,7 +122,7 @@ class _Bundle:
         self.write_notes()
         parents = tuple(self.write_parents()) if with_parents else ()
         manifest: dict[str, object] = {
-            "schema": "reenact.bundle.v1",
+            "schema": "reenact.bundle.v2",
             "run_id": self.run_id,
             "reenact_version": __version__,
             "payloads": self.mode,
@@ -194,15 +195,16 @@ class _Bundle:
                 self.plan, self.is_session = str(event["data"]), True  # a session's plan is assembled at its end
 
     def write_payloads(self) -> None:
-        folder = self.folder / "payloads"
-        folder.mkdir(mode=0o700)
-        for commitment in self.named:
-            envelope = self.envelopes.get(commitment)
-            if envelope is None:
-                continue
-            self.put(f"payloads/{commitment}", envelope)
-            if commitment == self.plan:
-                self.put("plan.json", self.plan_file(envelope[32:]) + b"\n")
+        """In the order of their commitments, packed."""
+        with PackedFiles(self.folder) as packed:
+            for commitment in sorted(self.named):
+                envelope = self.envelopes.get(commitment)
+                if envelope is not None:
+                    packed.add(commitment, envelope)
+        self.files |= packed.digests
+        plan = None if self.plan is None else self.envelopes.get(self.plan)
+        if plan is not None:
+            self.put("plan.json", self.plan_file(plan[32:]) + b"\n")
 
     def plan_file(self, content: bytes) -> bytes:
         """A session's plan whole, so that it can be run; as it is recorded where that is more than a file may hold."""

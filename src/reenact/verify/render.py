@@ -36,11 +36,18 @@ def human(report: Report) -> list[str]:
 
 
 def _meaning(report: Report, aspect: str, verdict: str) -> str:
+    if aspect == "integrity" and verdict == "broken" and is_only_beside(report):
+        return "something lies there that is not part of the evidence"
     if aspect == "authenticity" and verdict == "holds" and not report.counts.signatures:
         return "the seal is signed by the store's key"
     if aspect == "authenticity" and verdict == "absent" and report.counts.signatures:
         return "not every signature could be checked"
     return _MEANING.get((aspect, verdict), "")
+
+
+def is_only_beside(report: Report) -> bool:
+    """Nothing is wrong but that something was put beside the evidence."""
+    return bool(report.findings) and all(finding.code == "FILE_EXTRA" for finding in report.findings)
 
 
 def _counts(report: Report) -> str:

@@ -341,13 +341,14 @@ FileName = Annotated[
     str,
     Meta(
         pattern=r"\A(?:journal\.jsonl|plan\.json|seal\.json|erasures\.jsonl|keys\.json|notes\.jsonl"
-        r"|REPLAY\.jsonl|RECEIPT\.json|payloads/[0-9a-f]{64}|parents/[0-9a-f-]{36}/manifest\.json)\Z"
+        r"|REPLAY\.jsonl|RECEIPT\.json|payloads/[0-9a-f]{64}|payloads(?:-[1-9][0-9]{0,2})?\.jsonl\.gz"
+        r"|parents/[0-9a-f-]{36}/manifest\.json)\Z"
     ),
 ]
 
 
 class Manifest(Shape):
-    schema: Literal["reenact.bundle.v1"]
+    schema: Literal["reenact.bundle.v1", "reenact.bundle.v2"]
     run_id: Uuid7
     reenact_version: VersionText
     payloads: Literal["full", "none"]

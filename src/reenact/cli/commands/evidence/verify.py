@@ -44,13 +44,13 @@ def verify(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a run or an exported folder: integrity, completeness, authenticity and anchoring, each for itself.
+    """Check a run, an exported folder or its zip: integrity, completeness, authenticity, anchoring, each for itself.
 
     A run is checked in its store, row by row, and the tables that are derived from its commits are compared with
-    them. A name that is a folder is one; write ./NAME to be sure.
+    them. A name that is a folder is one; write ./NAME to be sure. A zip is read where it lies: nothing is unpacked.
 
     Exit codes: 0 integrity and completeness hold and nothing is contradicted, 1 broken, or something required is
-    absent, 2 no such run, 3 the store or the folder cannot be used, 4 the run has no seal: completeness is open.
+    absent, 2 no such run, 3 the store, folder or zip cannot be used, 4 the run has no seal: completeness is open.
     """
     report, differences = check(target, store, keys)
     missing = absent_proofs(report, [*(require or []), *([] if keys is None else [Proof.signature])])
@@ -63,14 +63,14 @@ def verify(
 def check(target: str, store: str | None, keys: Path | None) -> tuple[Report, Sequence[Difference] | None]:
     """The report, and for a run of a store what its derived tables say otherwise."""
     from reenact.cli.options import existing_evidence
-    from reenact.record.bundle import is_folder
+    from reenact.record.bundle import is_bundle
     from reenact.store.checks.verification import verify_evidence
     from reenact.verify.verifier import verify_bundle
 
     trusted = None if keys is None else read_keys(keys)
-    if is_folder(target):
+    if is_bundle(target):
         return verify_bundle(Path(target), keys=trusted), None
-    with existing_evidence(store) as evidence:
+    with existing_evidence(store, folder=target) as evidence:
         verified = verify_evidence(evidence, target, trusted)
     return verified.report, verified.differences
 
