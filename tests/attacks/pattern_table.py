@@ -210,6 +210,8 @@ USED: dict[str, dict[str, str]] = {
         "_SPACE": "match",
         "_SURROGATE": "search",
     },
+    "verify/files/packed.py": {"_HEX": "fullmatch"},
+    "verify/files/zipped.py": {"_DRIVE": "match"},
     "verify/lines.py": {"_VERSIONED": "match"},
     "verify/plan.py": {"REFERENCE": "finditer fullmatch search sub"},
     "verify/shapes.py": {

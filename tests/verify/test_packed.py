@@ -108,9 +108,11 @@ def test_large_payloads_are_read_in_bounded_memory(tmp_path: Path, monkeypatch: 
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
-    (tmp_path / "payloads.jsonl.gz").write_bytes(gzip.compress(bytes(1 << 28), 1, mtime=0))
-    _, findings = read(tmp_path, ["payloads.jsonl.gz"])
-    assert [finding.code for finding in findings.kept] == ["FILE_TOO_LARGE"]
+    begun = packed_line("0" * 64, b"")[:-3]
+    for lines, code in ((bytes(1 << 28), "FILE_MALFORMED"), (begun + b"A" * (1 << 27), "FILE_TOO_LARGE")):
+        (tmp_path / "payloads.jsonl.gz").write_bytes(gzip.compress(lines, 1, mtime=0))
+        _, findings = read(tmp_path, ["payloads.jsonl.gz"])
+        assert [finding.code for finding in findings.kept] == [code]
 
 
 def test_what_cannot_be_unpacked_is_told() -> None:

@@ -11,6 +11,8 @@ import typer
 from reenact.cli.stdout import skill_output_to_stderr
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from reenact.replay.runtime import Runtime
     from reenact.runtime.host_policy import HostPolicy
     from reenact.runtime.listeners import Listener
@@ -159,6 +161,19 @@ def read_object(path: Path, what: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise UsageError(f"{path}: {what}")
     return document
+
+
+def write_text(path: Path | None, make: Callable[[], str], mode: str = "w") -> None:
+    """A report, where one was asked for."""
+    from reenact.errors import StoreUnavailable
+
+    if path is None:
+        return
+    try:
+        with path.open(mode, encoding="utf-8", newline="\n") as file:
+            file.write(make())
+    except OSError as error:
+        raise StoreUnavailable(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def existing_store(url: str | None, *, to_write: bool = False) -> Store:

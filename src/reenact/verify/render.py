@@ -35,6 +35,11 @@ def human(report: Report) -> list[str]:
     return lines
 
 
+def in_words(report: Report, aspect: str) -> str:
+    """What a verdict rests on, in a few words."""
+    return _meaning(report, aspect, getattr(report, aspect))
+
+
 def _meaning(report: Report, aspect: str, verdict: str) -> str:
     if aspect == "integrity" and verdict == "broken" and is_only_beside(report):
         return "something lies there that is not part of the evidence"

@@ -130,9 +130,9 @@ class PackedPayloads:
     def _take(self, line: bytes, at: int, *, alone: bool) -> Problem | None:
         if at + len(line) > MAX_LINES_BYTES and not alone:
             return Problem("FILE_TOO_LARGE", f"the lines of one file have at most {MAX_LINES_BYTES} bytes")
-        if not line.endswith(b"\n"):
+        if line.startswith(_BEGIN) and not line.endswith(b"\n"):
             return Problem("EVIDENCE_TORN_TAIL", "the last line does not end with a newline: its end was cut")
-        name, text = line[len(_BEGIN) : len(_BEGIN) + 64], line[_AT : -len(_END)]
+        name, text = line[len(_BEGIN) : len(_BEGIN) + 64], memoryview(line)[_AT : -len(_END)]
         envelope = _decoded(text)
         has_form = line.startswith(_BEGIN) and line.startswith(_MIDDLE, len(_BEGIN) + 64) and line.endswith(_END)
         if not has_form or _HEX.fullmatch(name) is None or envelope is None:
@@ -148,7 +148,7 @@ class PackedPayloads:
         return None
 
 
-def _decoded(text: bytes) -> bytes | None:
+def _decoded(text: memoryview) -> bytes | None:
     """Only from the one text that it is encoded as: bits of the last character that nothing stands for are zero."""
     try:
         data = a2b_base64(text, strict_mode=True)
@@ -159,16 +159,21 @@ def _decoded(text: bytes) -> bytes | None:
 
 
 def _lines(stream: Inflated) -> Iterator[tuple[int, bytes]]:
-    """(where it begins, the line), until nothing more comes; the last one without newline, if it was cut."""
-    at, rest = 0, bytearray()
+    """(where it begins, the line), until nothing more comes; the last one without newline, if it was cut.
+
+    What does not begin as a line does is not gathered to its end: it comes as far as it was read.
+    """
+    at, parts = 0, []
     while more := stream.read(1 << 16):
-        searched = len(rest)
-        rest += more
         start = 0
-        while (end := rest.find(b"\n", max(start, searched))) >= 0:
-            yield at, bytes(rest[start : end + 1])
-            at += end + 1 - start
-            start = end + 1
-        del rest[:start]
-    if rest:
-        yield at, bytes(rest)
+        while (end := more.find(b"\n", start)) >= 0:
+            parts.append(more[start : end + 1])
+            line = b"".join(parts)
+            parts.clear()
+            yield at, line
+            at, start = at + len(line), end + 1
+        parts.append(more[start:])
+        if not parts[0].startswith(_BEGIN[: len(parts[0])]):
+            break
+    if any(parts):
+        yield at, b"".join(parts)

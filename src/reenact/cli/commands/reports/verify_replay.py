@@ -12,8 +12,6 @@ from typer.core import TyperCommand
 from reenact.cli.screens.printing import say, say_in_utf8, say_json, terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from reenact.provenance.verify.model import Verification
 
 
@@ -121,24 +119,13 @@ def _progress() -> _Progress:
 
 def _write_files(verification: Verification, *, junit: Path | None, sarif: Path | None, summary: Path | None) -> None:
     from reenact import __version__
+    from reenact.cli.options import write_text
     from reenact.provenance.verify.report_ci import verification_junit, verification_summary
     from reenact.provenance.verify.report_json import verification_sarif
 
-    _write(junit, "w", lambda: verification_junit(verification))
-    _write(sarif, "w", lambda: verification_sarif(verification, __version__))
-    _write(summary, "a", lambda: verification_summary(verification))
-
-
-def _write(path: Path | None, mode: str, make: Callable[[], str]) -> None:
-    from reenact.errors import StoreUnavailable
-
-    if path is None:
-        return
-    try:
-        with path.open(mode, encoding="utf-8", newline="\n") as file:
-            file.write(make())
-    except OSError as error:
-        raise StoreUnavailable(f"{path}: cannot be written: {error.strerror}") from None
+    write_text(junit, lambda: verification_junit(verification))
+    write_text(sarif, lambda: verification_sarif(verification, __version__))
+    write_text(summary, lambda: verification_summary(verification), mode="a")
 
 
 def _print(verification: Verification, *, as_json: bool, verbose: bool) -> None:
