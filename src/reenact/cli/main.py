@@ -39,6 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "break-lease": ("commands.people.break_lease", "Take a run from a holder that does not let go of it."),
     "cancel": ("commands.people.cancel", "End a run that shall not go on."),
     "erase": ("commands.evidence.erase", "Take values out of a store; the chain stays whole."),
+    "archive": ("commands.evidence.archive", "Move the values of old runs to bundles, and back."),
     "keys": ("commands.evidence.keys", "List, make, rotate and replace the keys that sign for a store."),
     "doctor": ("commands.evidence.doctor", "Look at the store and say what to do."),
     "export": ("commands.evidence.export", "Write a run's evidence to a folder."),

@@ -27,7 +27,7 @@ from reenact.record.document_shape import (
     StepEnding,
     StepValues,
 )
-from reenact.record.outcomes import denied_status, said
+from reenact.record.outcomes import Archived, denied_status, mark_of, said
 from reenact.record.reader import RecordedStep, RunReader
 from reenact.store.base import RunRow, Store
 from reenact.values.canonical import parse_json
@@ -228,7 +228,10 @@ def digests(step: RecordedStep) -> Iterator[tuple[str, str]]:
 
 
 def values_of(step: RecordedStep) -> StepValues:
-    """Parameters and output, null where there is none; `absent` names those that were erased or not exported."""
+    """Parameters and output, null where there is none; `absent` names those that were erased or not exported.
+
+    An archived one is a mark.
+    """
     request, effect = step.trace.request, step.trace.effect
     places: tuple[tuple[str, object, ArtifactType], ...] = (
         ("parameters", None if request is None else request.proposal.args.get("$commit"), "action_request"),
@@ -239,6 +242,8 @@ def values_of(step: RecordedStep) -> StepValues:
         if commitment is not None:
             try:
                 document[name] = step.payloads.get(str(commitment), near=step.commits.get(named_by))
+            except Archived as gone:
+                document[name] = mark_of(gone)
             except LookupError:
                 document["absent"].append(name)
     return cast("StepValues", document)

@@ -53,14 +53,16 @@ def export_run(url: str | None, run: str, folder: Path, *, payloads: PayloadMode
         return export_evidence(evidence, run, folder, payloads=payloads)
 
 
-def export_evidence(evidence: Evidence, run: str, folder: Path, *, payloads: PayloadMode = "full") -> Exported:
+def export_evidence(
+    evidence: Evidence, run: str, folder: Path, *, payloads: PayloadMode = "full", with_parents: bool = True
+) -> Exported:
     """The same, from a store that is open for it."""
     check_target(folder)
     found, run_id = find_run(evidence, run)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with draft_folder(folder.parent) as draft:
-            exported = _Bundle(evidence, found, run_id, draft, payloads).write(folder)
+            exported = _Bundle(evidence, found, run_id, draft, payloads).write(folder, with_parents=with_parents)
             sync_tree(draft)
             draft.replace(folder)  # its owner's alone, as mkdtemp makes folders: it holds what tools said
         sync_folder(folder.parent)

@@ -30,7 +30,7 @@ from reenact.verify.shapes import (
 MAX_LINE_BYTES: Final = 1_048_576
 COMMIT_START: Final = b'{"kind":"commit"'
 
-_NEWEST: Final = {"reenact.bundle": 2}
+_NEWEST: Final = {"reenact.bundle": 2, "reenact.erasure": 2}
 _VERSIONED: Final = re.compile(r"\A(reenact\.[a-z_]+)\.v([0-9]{1,6})\Z")
 
 

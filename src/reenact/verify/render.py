@@ -63,7 +63,12 @@ def _counts(report: Report) -> str:
         f"{counts.attempts} attempts",
         f"{counts.present} of {counts.payloads} payloads",
     ]
-    for number, name in ((counts.erased, "erased"), (counts.lost, "lost"), (counts.withheld, "left out")):
+    for number, name in (
+        (counts.erased, "erased"),
+        (counts.archived, "archived"),
+        (counts.lost, "lost"),
+        (counts.withheld, "left out"),
+    ):
         if number:
             parts.append(f"{number} {name}")
     return ", ".join(parts)

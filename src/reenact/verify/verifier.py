@@ -404,6 +404,7 @@ def _conclude(check: JournalCheck, findings: Findings, signed: _Signed) -> Repor
             payloads=payloads.named,
             present=payloads.present,
             erased=payloads.erased,
+            archived=payloads.archived,
             lost=payloads.lost,
             withheld=payloads.withheld,
             signatures=ring.verified,

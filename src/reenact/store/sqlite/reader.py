@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from reenact.errors import DamagedRecord, RunNotFound
 from reenact.skills.services import StoreFiles
 from reenact.store.base import (
     PAYLOAD_BITS,
+    Archive,
     BrokenLease,
     Guard,
     KeyKeeper,
@@ -25,7 +26,7 @@ from reenact.store.encryption import SUFFIX, KeyFile
 from reenact.store.keys.here import KeysHere
 from reenact.store.location import OwnFiles, sqlite_path
 from reenact.store.signing import SigningKey, check_head, checked_frontier
-from reenact.store.sqlite import leases, money, votes
+from reenact.store.sqlite import archiving, leases, money, votes
 from reenact.store.sqlite.connection import Connection, Reads
 from reenact.store.sqlite.evidence.evidence import NAMED, SqliteEvidence, copy_of, open_evidence
 from reenact.store.sqlite.key_values import KeyValues
@@ -384,6 +385,22 @@ class SqliteReader:
             for row_id, commitment, body in rows:
                 yield commitment.hex(), reader.envelope(body)
                 last = row_id
+
+    def archives(self, run_id: str) -> list[Archive]:
+        """The bundles that values of a run were moved to."""
+        return archiving.archives(self._reader(), run_id)
+
+    def is_archived(self, run_id: str, commitment: str) -> bool:
+        """Whether a value that is not here lies in a bundle."""
+        return archiving.is_archived(self._reader(), run_id, commitment)
+
+    def archived_values(self, run_id: str) -> list[str]:
+        """Commitments of those that do."""
+        return archiving.archived_values(self._reader(), self._run_no(run_id))
+
+    def sealed_with_values(self) -> Iterable[str]:
+        """Ids of sealed runs that have values here, the oldest first."""
+        return archiving.sealed_with_values(self._reader())
 
     def find_content(self, run_id: str, content_key: bytes) -> tuple[str, int] | None:
         """(commitment, commit that stored it) of equal content in the run, for content large enough to be indexed."""
