@@ -33,7 +33,7 @@ ROOMS: dict[str, set[str]] = {
             "demo", "screens"},
     "policy": {"secrets"},
     "provenance": {"capture", "sidecar", "verify", "yaml"},
-    "record": {"archive", "tga"},
+    "record": {"archive", "repair", "tga"},
     "replay": {"compare", "forecast", "modes", "sources"},
     "runtime": {"call", "effects", "gates", "people", "plans", "session", "session/answering", "session/models",
                 "writing"},

@@ -24,6 +24,7 @@ from reenact.journal.lines import decode_artifact, decode_line
 from reenact.journal.run_fold import RunFold
 from reenact.record.bundle import load_bundle
 from reenact.record.document import read_document
+from reenact.record.repair import lines as repairing
 from reenact.runtime.writing import checkpoint_state
 from reenact.skills.registry import Registry
 from reenact.store.checks.verification import verify_run
@@ -212,6 +213,25 @@ def read_packed(data: bytes) -> None:
     for commitment in packed.commitments:
         assert packed.get(commitment) is not None
     assert findings.total or packed.digests
+
+
+def repair_file(data: bytes) -> None:
+    """What is torn is whole once it is repaired, and no byte is lost."""
+    path = scratch() / "torn.jsonl"
+    path.write_bytes(data)
+    found, kept = repairing.repair(path)
+    if found.kind == "torn":
+        assert found.keep == 0 or repairing.examine(path).kind == "whole"
+        rest = b"" if kept is None else kept.read_bytes()
+        assert rest == data or path.read_bytes().removesuffix(b"\n" if kept is None else b"") + rest == data
+    if kept is not None:
+        kept.unlink()
+
+
+@cache
+def torn_files() -> tuple[bytes, ...]:
+    text = b"".join(lines()[:5])
+    return (text, text[:-10], text + bytes(30), *(packed_files()[:2]), packed_files()[0][:-30])
 
 
 class Single:

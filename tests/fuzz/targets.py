@@ -406,6 +406,7 @@ TARGETS: dict[str, Target] = {
     "delta": Target(evidence.put_together, evidence.deltas),
     "bundle": Target(evidence.verify_bundle, evidence.bundles),
     "zip": Target(evidence.verify_zip, evidence.zips),
+    "repair": Target(evidence.repair_file, evidence.torn_files),
     "packed": Target(evidence.read_packed, evidence.packed_files),
     "store": Target(evidence.verify_store, evidence.cells),
     "replay_log": Target(read_replay_log, replay_logs),

@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cancel": ("commands.people.cancel", "End a run that shall not go on."),
     "erase": ("commands.evidence.erase", "Take values out of a store; the chain stays whole."),
     "archive": ("commands.evidence.archive", "Move the values of old runs to bundles, and back."),
+    "repair": ("commands.evidence.repair", "Tell a torn file of lines from a damaged one, and mend it."),
     "keys": ("commands.evidence.keys", "List, make, rotate and replace the keys that sign for a store."),
     "doctor": ("commands.evidence.doctor", "Look at the store and say what to do."),
     "export": ("commands.evidence.export", "Write a run's evidence to a folder."),
