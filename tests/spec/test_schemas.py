@@ -26,7 +26,7 @@ NAMES = sorted(
 EXPECTED = {
     *(f"tga/v1/execution_{name}" for name in ("state", "log_entry", "checkpoint")),
     *(f"tga/v1/{name}" for name in ("action_request", "supervisor_decision", "tool_call", "tool_effect")),
-    *("plan", "attempt", "seal", "run_checkpoint", "run", "event", "vote", "erasure"),
+    *("plan", "attempt", "seal", "run_checkpoint", "run", "event", "vote", "erasure", "erasure_v2"),
     *("bundle_manifest", "structured_outcome", "skill_metadata"),
 }
 
@@ -145,6 +145,7 @@ SHAPES: dict[str, Any] = {
     "seal": shapes.Seal,
     "run_checkpoint": shapes.RunCheckpoint,
     "erasure": shapes.Erasure,
+    "erasure_v2": shapes.Removal,
     "bundle_manifest": shapes.Manifest,
 }
 
@@ -209,6 +210,7 @@ def test_schemas_and_contracts_name_the_same_fields() -> None:
         "seal": records.Seal,
         "run_checkpoint": records.RunCheckpoint,
         "erasure": records.Erasure,
+        "erasure_v2": records.Removal,
         "structured_outcome": outcome.StructuredOutcome,
         "skill_metadata": skill.SkillMetadata,
         "plan": plan.Plan,

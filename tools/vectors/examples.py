@@ -33,7 +33,7 @@ from tools.vectors.pieces import (
 )
 from tools.vectors.replay_log_vectors import replay_log_vectors
 from tools.vectors.scenarios import SKILLS, lost_answer, refusals, session, three_steps
-from tools.vectors.writer import Run, bundle_files, erasure, packed_lines
+from tools.vectors.writer import Run, bundle_files, erasure, packed_lines, removal
 
 BLOCK = re.compile(r"<!-- (bytes: ([a-z_-]+)|steps|codes) -->\n.*?<!-- /(?:bytes|steps|codes) -->", re.DOTALL)
 
@@ -106,6 +106,12 @@ def note_examples() -> dict[str, str]:
         f"signature  {old.sign(signed.encode()).hex()}",
     ]
     return {"note": fenced("\n".join(lines), "text")}
+
+
+def archived_record(record: Json) -> Json:
+    """The record that follows, of a value that was moved to the bundle of the page about bundles."""
+    manifest = msgspec.json.decode(bundle_files(refusals(), packed=True)["manifest.json"])
+    return removal(record["commitment"], record, "archived", manifest["digest"])
 
 
 def packed_example() -> str:
@@ -183,6 +189,7 @@ def value_examples() -> dict[str, str]:
             "text",
         ),
         "erasure": fenced(pretty(record)),
+        "archived": fenced(pretty(archived_record(record))),
     }
 
 

@@ -209,6 +209,13 @@ def erasure(commitment: str, run_id: str, prev: str, *, who: str, reason: str, m
     return with_digest(record)
 
 
+def removal(commitment: str, after: Json, kind: str, bundle: str | None) -> Json:
+    """A record of the second version that follows another one."""
+    record = {key: value for key, value in after.items() if key != "digest"}
+    record |= {"schema": "reenact.erasure.v2", "commitment": commitment, "prev": after["digest"]}
+    return with_digest({**record, "type": kind, "bundle": bundle})
+
+
 def note(key: Ed25519PrivateKey, schema: str, digest: str) -> Json:
     """What the store's key signs beside a journal."""
     text = f"{schema}\n{STORE_ID}\n{digest}\n"
