@@ -192,6 +192,7 @@ USED: dict[str, dict[str, str]] = {
     "skills/from_schema.py": {"MADE": "fullmatch"},
     "store/doctor/examine.py": {"TIME": "findall"},
     "store/keys/here.py": {"KID": "match"},
+    "record/archive/moving.py": {"_AGE": "fullmatch"},
     "store/location.py": {"OWN": "fullmatch"},
     "store/naming.py": {"DIGEST": "match"},
     "store/sqlite/doctor/schema.py": {"PLAIN_NAME": "fullmatch"},

@@ -15,6 +15,7 @@ import pytest
 from reenact.verify import shapes
 from reenact.verify.calls.attempts import form_problem
 from reenact.verify.lines import fit
+from reenact.verify.payloads import Removal
 from reenact.verify.report import Problem
 from tests.conftest import ROOT
 from tests.spec.corpus import mutations, own_records, schema
@@ -145,7 +146,7 @@ SHAPES: dict[str, Any] = {
     "seal": shapes.Seal,
     "run_checkpoint": shapes.RunCheckpoint,
     "erasure": shapes.Erasure,
-    "erasure_v2": shapes.Removal,
+    "erasure_v2": Removal,
     "bundle_manifest": shapes.Manifest,
 }
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from typing import Any, Final, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol
 
 import msgspec
+from msgspec import Meta
 from msgspec.structs import replace
 
 from reenact.values.digest import ZERO_DIGEST, digest
 from reenact.values.envelope import LARGEST_ENVELOPE, SALT_BYTES
 from reenact.verify.lines import Canonical, fit, read_canonical
 from reenact.verify.report import Findings, Problem, Where
-from reenact.verify.shapes import Erasure, Removal
+from reenact.verify.shapes import Erasure, Hex64, Shape, Time, Uuid7, Who
 
 MAX_ENVELOPE_BYTES: Final = LARGEST_ENVELOPE
 _ABSENT: Final = -1
@@ -30,6 +31,21 @@ class Value(msgspec.Struct, frozen=True):
     """What an envelope held."""
 
     value: Any
+
+
+class Removal(Shape):
+    """The second version: a value that was moved to a bundle, or erased after that."""
+
+    schema: Literal["reenact.erasure.v2"]
+    bundle: Hex64 | None
+    commitment: Hex64
+    run_id: Uuid7
+    type: Literal["erased", "archived"]
+    who: Who
+    ts: Time
+    reason: Annotated[str, Meta(max_length=1000)]
+    prev: Hex64
+    digest: Hex64
 
 
 class Taken(dict[str, str]):

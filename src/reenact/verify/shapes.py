@@ -337,21 +337,6 @@ class Erasure(Shape):
     digest: Hex64
 
 
-class Removal(Shape):
-    """The second version: a value that was moved to a bundle, or erased after that."""
-
-    schema: Literal["reenact.erasure.v2"]
-    bundle: Hex64 | None
-    commitment: Hex64
-    run_id: Uuid7
-    type: Literal["erased", "archived"]
-    who: Who
-    ts: Time
-    reason: Annotated[str, Meta(max_length=1000)]
-    prev: Hex64
-    digest: Hex64
-
-
 FileName = Annotated[
     str,
     Meta(

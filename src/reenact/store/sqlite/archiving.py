@@ -6,27 +6,11 @@ from collections.abc import Callable, Iterable
 from hashlib import sha256
 
 from reenact.errors import ChecksumMismatch
-from reenact.store.base import PAYLOAD_BITS, Archive, Archiving
+from reenact.store.base import PAYLOAD_BITS, Archiving
 from reenact.store.keys.notes import Note
-from reenact.store.sqlite.connection import Connection, Reads
+from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.erasing import add_record, number_of, payload_rows, stand_alone
 from reenact.values.clock import Clock
-
-IN_RUN = "payload_id >= ? AND payload_id < ?"
-ARCHIVES = (
-    "SELECT a.bundle, a.place, (SELECT count(*) FROM archived v WHERE v.payload_id >= a.run_no << 36 "
-    "AND v.payload_id < (a.run_no + 1) << 36 AND v.bundle = a.bundle) "
-    "FROM archives a JOIN runs r ON r.run_no = a.run_no WHERE r.run_id = ? ORDER BY a.bundle"
-)
-LYING = (
-    "SELECT v.bundle FROM runs r JOIN archived v ON v.payload_id >= r.run_no << 36 "
-    "AND v.payload_id < (r.run_no + 1) << 36 WHERE r.run_id = ? AND v.commitment = ?"
-)
-ENDED_WITH_VALUES = (
-    "SELECT r.run_id FROM seals s JOIN runs r ON r.run_no = s.run_no "
-    "WHERE EXISTS (SELECT 1 FROM payloads p WHERE p.id >= r.run_no << 36 AND p.id < (r.run_no + 1) << 36) "
-    "AND r.run_id > ? ORDER BY r.run_id LIMIT 1000"
-)
 
 
 def archive(writer: Connection, archiving: Archiving, clock: Clock, sign: Callable[[str, str], Note]) -> int:
@@ -48,7 +32,7 @@ def restore(writer: Connection, run_id: str, envelopes: Iterable[tuple[str, byte
     """How many are back where they lay; ChecksumMismatch, and nothing done, where one is not that of its commitment."""
     with writer.transaction() as db:
         low = number_of(db, run_id) << 24 + PAYLOAD_BITS
-        query = f"SELECT payload_id FROM archived WHERE {IN_RUN} AND commitment = ?"
+        query = "SELECT payload_id FROM archived WHERE payload_id >= ? AND payload_id < ? AND commitment = ?"
         count = 0
         for commitment, envelope in envelopes:
             key = bytes.fromhex(commitment)
@@ -61,24 +45,3 @@ def restore(writer: Connection, run_id: str, envelopes: Iterable[tuple[str, byte
                 db.execute("INSERT INTO payloads VALUES (?, ?, ?)", (row[0], key, packed))
                 count += 1
     return count
-
-
-def archives(reader: Reads, run_id: str) -> list[Archive]:
-    return [Archive(*row) for row in reader.query(ARCHIVES, (run_id,))]
-
-
-def is_archived(reader: Reads, run_id: str, commitment: str) -> bool:
-    return bool(reader.query(LYING, (run_id, bytes.fromhex(commitment))))
-
-
-def archived_values(reader: Reads, run_no: int) -> list[str]:
-    low = run_no << 24 + PAYLOAD_BITS
-    rows = reader.query(f"SELECT commitment FROM archived WHERE {IN_RUN}", (low, low + (1 << 24 + PAYLOAD_BITS)))
-    return [commitment.hex() for (commitment,) in rows]
-
-
-def sealed_with_values(reader: Reads) -> Iterable[str]:
-    last = ""
-    while rows := reader.query(ENDED_WITH_VALUES, (last,)):
-        for (last,) in rows:
-            yield last
