@@ -196,3 +196,12 @@ def test_a_large_file_in_a_zip_is_read_in_little_memory(tmp_path: Path) -> None:
     assert verify_bundle(path).exit_code == 1  # nobody named it
     assert tracemalloc.get_traced_memory()[1] < 20 << 20
     tracemalloc.stop()
+
+
+def test_the_log_in_a_zip_is_played(tmp_path: Path) -> None:
+    path = zipped(tmp_path / "b.zip", top="evidence/")
+    assert "holds no REPLAY.jsonl" in Command(tmp_path)("play", str(path), "--no-tty").err
+    header = '{"created_at":"2026-01-01T00:00:00Z","event":"ReplayHeader","producer":"x","replay_version":1}\n'
+    added(path, "evidence/REPLAY.jsonl", header.encode())
+    played = Command(tmp_path)("play", str(path), "--no-tty")
+    assert (played.code, played.err) == (0, "")

@@ -1,4 +1,7 @@
-"""A process that archives or restores, and is killed with SIGKILL where the nth function of its way begins."""
+"""A process that archives or restores, and is killed with SIGKILL where the nth function of its way begins.
+
+`python -m pytest -q tests/record/archive -k killed` with KILL_EVERY=1 kills at each of them; the short form at a dozen.
+"""
 
 from __future__ import annotations
 
