@@ -44,7 +44,8 @@ def everything() -> dict[Path, bytes]:
         ROOT / "test_vectors" / name: msgspec.json.format(canonicalize(make()), indent=2) + b"\n"
         for name, make in VECTORS.items()
     }
-    files |= {ROOT / "test_vectors" / "bundles" / name: data for name, data in bundle_folders().items()}
+    bundles = ROOT / "test_vectors" / "bundles"
+    files |= {bundles / name: data for name, data in bundle_folders(bundles).items()}
     files |= {ROOT / "docs" / "spec" / name: data for name, data in pages(ROOT / "docs" / "spec").items()}
     return files
 

@@ -22,6 +22,7 @@ ReenactError                     has .code (stable) and .exit_code (the CLI's)
 │       └── SidecarVersionError  written for a newer schema version
 ├── StoreError                   the store cannot be used                                 exit 3
 │   ├── StoreUnavailable         missing, unreadable, full, read-only, not a database
+│   │   ├── UnusableZip          a zip that is damaged, hostile, or not of one bundle
 │   │   ├── StoreGone            its files were moved, replaced or deleted while it was in use
 │   │   └── TooManyFiles         this process has as many files open as it may
 │   ├── StoreBusy                somebody else is writing; try again
@@ -213,6 +214,10 @@ class StoreError(ReenactError):
 
 class StoreUnavailable(StoreError):
     code = "STORE_UNAVAILABLE"
+
+
+class UnusableZip(StoreUnavailable):
+    code = "ZIP_UNUSABLE"
 
 
 class StoreGone(StoreUnavailable):

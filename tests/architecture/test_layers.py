@@ -33,13 +33,13 @@ ROOMS: dict[str, set[str]] = {
             "commands/runs", "demo", "screens"},
     "policy": {"secrets"},
     "provenance": {"capture", "sidecar", "verify", "yaml"},
-    "record": {"tga"},
+    "record": {"archive", "repair", "tga"},
     "replay": {"compare", "forecast", "modes", "sources"},
     "runtime": {"call", "effects", "gates", "people", "plans", "session", "session/answering", "session/models",
                 "writing"},
     "store": {"checks", "doctor", "keys", "log", "sqlite", "sqlite/doctor", "sqlite/evidence", "sqlite/log",
               "sqlite/signed", "sqlite/trouble"},
-    "verify": {"calls", "log", "signed"},
+    "verify": {"calls", "files", "log", "signed"},
 }  # fmt: skip
 """Sub-packages. A new one is decided here, and says in its docstring what it is for."""
 RANK = {name: rank for rank, row in enumerate(ROWS) for name in row}

@@ -10,7 +10,12 @@ from collections.abc import Sequence
 from contextlib import closing
 from functools import cache
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
+
+from tools.vectors import writer as packing
+from tools.vectors.bundle_vectors import stored
 
 from reenact import Runtime
 from reenact.errors import ReenactError
@@ -19,6 +24,7 @@ from reenact.journal.lines import decode_artifact, decode_line
 from reenact.journal.run_fold import RunFold
 from reenact.record.bundle import load_bundle
 from reenact.record.document import read_document
+from reenact.record.repair import lines as repairing
 from reenact.runtime.writing import checkpoint_state
 from reenact.skills.registry import Registry
 from reenact.store.checks.verification import verify_run
@@ -31,7 +37,9 @@ from reenact.store.open import open_store
 from reenact.values.envelope import LARGEST_ENVELOPE
 from reenact.verify import verifier
 from reenact.verify.capability import Token
+from reenact.verify.files.packed import PackedPayloads
 from reenact.verify.lines import read_line
+from reenact.verify.report import Findings
 from reenact.verify.signed.signed_note import ED25519, VerifierKey, read_note, signature_line, signed_by, write_note
 from reenact.verify.signed.trust import read_trust, trusted_line, verifier_key
 from tests.fuzz.talking import MOST_LINES, talk
@@ -192,10 +200,81 @@ def verify_bundle(data: bytes) -> None:
     target.write_bytes(content)
     try:
         report = verifier.verify_bundle(folder)
-        assert report.integrity == "broken" or content == before, "a file was changed, and it holds"
+        same = packing.content(file, content) == packing.content(file, before)
+        assert report.integrity == "broken" or same, "a file was changed, and it holds"
         load_bundle(folder)
     finally:
         target.write_bytes(before)
+
+
+def verify_zip(data: bytes) -> None:
+    """A zip that came by mail; what is in it is the evidence that was zipped, or it does not hold."""
+    path = scratch() / "mailed.zip"
+    path.write_bytes(data)
+    report = verifier.verify_bundle(path)
+    if report.exit_code == 0:
+        load_bundle(path)
+
+
+@cache
+def zips() -> tuple[bytes, ...]:
+    """Stored and deflated, with a folder on top and without, with what file managers add."""
+    made = []
+    for bundle, top, method in (
+        ("three_steps_packed", "", ZIP_STORED), ("refusals", "evidence/", ZIP_DEFLATED), ("session", "", ZIP_DEFLATED),
+    ):  # fmt: skip
+        into = BytesIO()
+        with ZipFile(into, "w", method) as packed:
+            for file in sorted(mailed(bundle).rglob("*")):
+                packed.write(file, f"{top}{file.relative_to(mailed(bundle))}")
+            packed.writestr("__MACOSX/._evidence", b"x")
+        made.append(into.getvalue())
+    return tuple(made)
+
+
+def read_packed(data: bytes) -> None:
+    """A file of packed payloads: each is found again, or what is wrong is told."""
+    findings = Findings()
+    packed = PackedPayloads(Single(data), ["payloads.jsonl.gz"], findings)
+    for commitment in packed.commitments:
+        assert packed.get(commitment) is not None
+    assert findings.total or packed.digests
+
+
+def repair_file(data: bytes) -> None:
+    """What is torn is whole once it is repaired, and no byte is lost."""
+    path = scratch() / "torn.jsonl"
+    path.write_bytes(data)
+    found, kept = repairing.repair(path)
+    if found.kind == "torn":
+        assert found.keep == 0 or repairing.examine(path).kind == "whole"
+        rest = b"" if kept is None else kept.read_bytes()
+        assert rest == data or path.read_bytes().removesuffix(b"\n" if kept is None else b"") + rest == data
+    if kept is not None:
+        kept.unlink()
+
+
+@cache
+def torn_files() -> tuple[bytes, ...]:
+    text = b"".join(lines()[:5])
+    return (text, text[:-10], text + bytes(30), *(packed_files()[:2]), packed_files()[0][:-30])
+
+
+class Single:
+    """A bundle of one file."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def open(self, name: str) -> BytesIO:
+        return BytesIO(self.data)
+
+
+@cache
+def packed_files() -> tuple[bytes, ...]:
+    file = (VECTORS / "three_steps_packed" / "payloads.jsonl.gz").read_bytes()
+    lines = packing.content("x.gz", file)
+    return (file, stored(lines), stored(lines[:200]), packing.gzipped(lines[:93] + b"A" * 95_000_000))
 
 
 @cache

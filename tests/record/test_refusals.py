@@ -10,6 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from tools.vectors.writer import content, gzipped
 
 from reenact.errors import DamagedRecord, EvidenceError, ReenactError, TornTail, UnknownVersion, UnsealedRecording
 from reenact.record.bundle import load_bundle
@@ -213,12 +214,13 @@ BUNDLES: dict[str, tuple[Callable[[Path], None], type[ReenactError], str]] = {
         edit("plan.json", lambda data: data.replace(b"a value", b"another")), DamagedRecord, "plan.json",
     ),
     "a value is gone": (
-        lambda folder: next((folder / "payloads").iterdir()).unlink(), DamagedRecord, "PAYLOAD_LOST",
+        edit("payloads.jsonl.gz", lambda data: gzipped(content(".gz", data).partition(b"\n")[2])),
+        DamagedRecord, "PAYLOAD_LOST",
     ),
     "its journal is of another run": (exchange_journal, DamagedRecord, "journal.jsonl"),
     "its manifest is gone": (lambda folder: (folder / "manifest.json").unlink(), DamagedRecord, "MANIFEST_MISSING"),
     "it is of a newer format": (
-        edit("manifest.json", lambda data: data.replace(b"reenact.bundle.v1", b"reenact.bundle.v7")),
+        edit("manifest.json", lambda data: data.replace(b"reenact.bundle.v2", b"reenact.bundle.v7")),
         UnknownVersion, "update reenact",
     ),
 }  # fmt: skip

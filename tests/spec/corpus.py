@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.vectors.scenarios import SKILLS, refusals, session, three_steps
-from tools.vectors.writer import Run, bundle_files, erasure
+from tools.vectors.writer import Run, bundle_files, erasure, removal
 
 WRONG = (None, True, 7, -1, 1.5, "", "\n", "x", [], {}, ["x"], {"x": 1})
 
@@ -39,7 +39,8 @@ def own_records() -> list[tuple[str, dict[str, Any]]]:
                 outcome = run.payloads[effect["document_hashes"][1]["hash"]]
                 found.append(("structured_outcome", json.loads(outcome[32:])))
     found += [("skill_metadata", skill) for skill in SKILLS]
-    found.append(("erasure", erasure("a" * 64, run.run_id, "0" * 64, who="x", reason="", ms=0)))
+    erased = erasure("a" * 64, run.run_id, "0" * 64, who="x", reason="", ms=0)
+    found += [("erasure", erased), ("erasure_v2", removal("b" * 64, erased, "archived", "c" * 64))]
     return found
 
 

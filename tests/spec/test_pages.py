@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import hashlib
 import hmac
 import json
@@ -15,7 +17,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from tools.make_vectors import stale
 from tools.vectors.scenarios import SKILLS, lost_answer, refusals, session, three_steps
-from tools.vectors.writer import bundle_files
+from tools.vectors.writer import bundle_files, content
 
 from reenact.verify import CODES
 from tests.conftest import ROOT
@@ -65,6 +67,7 @@ def known_digests() -> set[str]:
     for run in (three_steps(), refusals(), session(), lost_answer()):
         known |= {sha(body) for body in run.bodies} | {sha(envelope) for envelope in run.payloads.values()}
         known |= {sha(data) for data in bundle_files(run).values()}
+        known |= {sha(content(name, data)) for name, data in bundle_files(run, packed=True).items()}
         for body in run.bodies:
             known |= {sha(body[: body.index(line)]) for line in body.splitlines(keepends=True)[1:]}
             for line in map(json.loads, body.splitlines()):
@@ -82,6 +85,18 @@ def keys_of(text: str) -> set[str]:
     made = [hmac.digest(secret, said[source].encode(), "sha256").hex() for source in ("step", "caller")]
     assert [line[1] for line in lines if line[0] == "key"] == [f"s:{made[0]}", f"k:{made[1]}"]
     return {said["key_secret"], said["salt"], arguments, *made}
+
+
+def packed_on_the_page(text: str) -> set[str]:
+    """The lines on the page are those in the file on the page; each names the digest of its envelope."""
+    lines, _, file = text.removeprefix("lines\n").partition("file\n")
+    lines = lines.removesuffix("\n")
+    assert gzip.decompress(bytes.fromhex(file)).decode() == lines
+    known = set()
+    for line in map(json.loads, lines.splitlines()):
+        assert sha(base64.b64decode(line["envelope"])) == line["commitment"]
+        known.add(line["commitment"])
+    return known
 
 
 def heads_of(text: str) -> set[str]:
@@ -139,6 +154,8 @@ def test_every_digest_on_the_pages_recomputes_from_bytes() -> None:
             known |= {fields["salt"], sha(bytes.fromhex(fields["envelope"]))}
         if page == "entry_and_artifacts" and text.startswith("key_secret"):
             known |= keys_of(text)
+        if page == "bundle" and text.startswith("lines"):
+            known |= packed_on_the_page(text)
         if page == "run_chain" and text.startswith("seed"):
             known |= heads_of(text)
     known.add(bound_on_the_pages())

@@ -166,3 +166,17 @@ def test_a_changed_run_chain_is_found_at_its_place(case: dict[str, Any]) -> None
     assert (first.code, first.where.commit) == (case["code"], case["commit"])
     if case["line"] is not None:
         assert first.where.line == case["line"]
+
+
+def test_records_of_the_second_version_are_judged_as_their_vectors_say() -> None:
+    second = PAYLOADS["erasures"]["second_version"]
+    for count, expected in ((3, 0), (4, 1), (5, 1), (6, 0)):
+        findings = Findings()
+        taken = check_erasures([rfc8785.dumps(each) for each in second["records"][:count]], findings, whole=True)
+        assert findings.kept == []
+        assert len(taken.archived) == expected
+    for case in second["bad"]:
+        findings = Findings()
+        check_erasures([rfc8785.dumps(each) for each in case["records"]], findings, whole=True)
+        (found,) = findings.kept
+        assert (found.code, found.where.line) == ("ERASURE_CHAIN", len(case["records"])), case["name"]

@@ -15,6 +15,7 @@ import pytest
 from reenact.verify import shapes
 from reenact.verify.calls.attempts import form_problem
 from reenact.verify.lines import fit
+from reenact.verify.payloads import Removal
 from reenact.verify.report import Problem
 from tests.conftest import ROOT
 from tests.spec.corpus import mutations, own_records, schema
@@ -26,7 +27,7 @@ NAMES = sorted(
 EXPECTED = {
     *(f"tga/v1/execution_{name}" for name in ("state", "log_entry", "checkpoint")),
     *(f"tga/v1/{name}" for name in ("action_request", "supervisor_decision", "tool_call", "tool_effect")),
-    *("plan", "attempt", "seal", "run_checkpoint", "run", "event", "vote", "erasure"),
+    *("plan", "attempt", "seal", "run_checkpoint", "run", "event", "vote", "erasure", "erasure_v2"),
     *("bundle_manifest", "structured_outcome", "skill_metadata"),
 }
 
@@ -145,6 +146,7 @@ SHAPES: dict[str, Any] = {
     "seal": shapes.Seal,
     "run_checkpoint": shapes.RunCheckpoint,
     "erasure": shapes.Erasure,
+    "erasure_v2": Removal,
     "bundle_manifest": shapes.Manifest,
 }
 
@@ -209,6 +211,7 @@ def test_schemas_and_contracts_name_the_same_fields() -> None:
         "seal": records.Seal,
         "run_checkpoint": records.RunCheckpoint,
         "erasure": records.Erasure,
+        "erasure_v2": records.Removal,
         "structured_outcome": outcome.StructuredOutcome,
         "skill_metadata": skill.SkillMetadata,
         "plan": plan.Plan,

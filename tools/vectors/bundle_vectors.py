@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Callable
+from pathlib import Path
 
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, sha256_hex
 from reenact.verify.views import Views
 from tools.vectors.pieces import Json, b64, key_of, kid_of, public_bytes, uid
 from tools.vectors.scenarios import refusals, session, three_steps
-from tools.vectors.writer import Run, bundle_files, note, with_manifest
+from tools.vectors.writer import Run, bundle_files, content, note, packed_lines, with_manifest
+
+PACKED = "three_steps_packed"
+FILE = "payloads.jsonl.gz"
 
 
 def good_bundles() -> dict[str, Run]:
@@ -25,13 +31,6 @@ WITH_VIEWS = {"three_steps_with_views": "three_steps", "session_with_views": "se
 """The same runs again, with their replay logs and receipts."""
 
 
-def bundle_folders() -> dict[str, bytes]:
-    runs = good_bundles()
-    bundles = {name: bundle_files(run) for name, run in runs.items()}
-    bundles |= {name: with_views(bundles[of], runs[of].run_id) for name, of in WITH_VIEWS.items()}
-    return {f"{name}/{file}": data for name, files in bundles.items() for file, data in files.items()}
-
-
 class Envelopes:
     """The payloads of a bundle."""
 
@@ -44,6 +43,62 @@ def with_views(files: dict[str, bytes], run_id: str) -> dict[str, bytes]:
     views = Views(files["journal.jsonl"].splitlines(keepends=True), Envelopes(files))
     replay = b"".join(views.replay())
     return with_manifest({**files, "REPLAY.jsonl": replay, "RECEIPT.json": b"".join(views.receipt())}, run_id)
+
+
+def bundle_folders(there: Path) -> dict[str, bytes]:
+    """Good bundles, one of them packed. What is `there` with the same lines stays: packers differ, lines do not."""
+    runs = good_bundles()
+    bundles = {name: bundle_files(run) for name, run in runs.items()}
+    bundles |= {name: with_views(bundles[of], runs[of].run_id) for name, of in WITH_VIEWS.items()}
+    files = {f"{name}/{file}": data for name, found in bundles.items() for file, data in found.items()}
+    for file, data in bundle_files(three_steps(), packed=True).items():
+        name = f"{PACKED}/{file}"
+        kept = (there / name).read_bytes() if (there / name).is_file() else b""
+        files[name] = kept if file.endswith(".gz") and content(file, kept) == content(file, data) else data
+    return files
+
+
+def packed_cases() -> list[Json]:
+    """Of a bundle whose payloads are packed. The bytes are written out, so that no packer stands between."""
+    run = three_steps()
+    args = run.traces[0].artifacts["action_request"]["proposal"]["args"]["$commit"]
+    lines = packed_lines(run.payloads)
+    first, second, *rest = lines.splitlines(keepends=True)
+    less = packed_lines({name: data for name, data in run.payloads.items() if name != args})
+    more = packed_lines({**run.payloads, sha256_hex(b"x"): b"x"})
+    flipped = {**run.payloads, args: run.payloads[args][:-1] + b"?"}
+    whole = stored(lines)
+
+    def packed(name: str, data: bytes, code: str, **expected: object) -> Json:
+        return case(name, [{"write_file": [FILE, data.hex()]}], code, bundle=PACKED, **expected)
+
+    return [
+        packed("packed in another way", whole, "", exit_code=0),
+        packed("a packed payload changed", stored(packed_lines(flipped)), "PAYLOAD_CHANGED", step_id="fetch"),
+        packed("a packed payload removed", stored(less), "PAYLOAD_LOST", step_id="fetch"),
+        packed("a packed payload added", stored(more), "FILE_EXTRA"),
+        packed("packed payloads, manifest as it was", stored(less), "PAYLOAD_LOST", manifest=False),
+        packed("packed payloads out of order", stored(b"".join([second, first, *rest])), "FILE_MALFORMED", line=2),
+        packed("a packed payload twice", stored(b"".join([first, first, second, *rest])), "FILE_MALFORMED", line=2),
+        packed("a packed line that is not one", stored(lines.replace(b'":"', b'": "', 1)), "FILE_MALFORMED", line=1),
+        packed("packed payloads cut", whole[:-9], "FILE_MALFORMED"),
+        packed("bytes after packed payloads", whole + b"x", "FILE_MALFORMED"),
+        packed("packed payloads with a time", whole[:4] + b"\x01" + whole[5:], "FILE_MALFORMED"),
+        packed("packed payloads with a wrong sum", whole[:-8] + bytes(4) + whole[-4:], "FILE_MALFORMED"),
+        packed("the last packed line cut", stored(lines[:-1]), "EVIDENCE_TORN_TAIL"),
+        case("packed payloads removed", [{"delete_file": FILE}], "PAYLOAD_LOST", bundle=PACKED, manifest=False),
+    ]
+
+
+def stored(lines: bytes) -> bytes:
+    """Gzip of blocks that are not compressed."""
+    blocks = [lines[at : at + 65535] for at in range(0, len(lines), 65535)] or [b""]
+    body = b"".join(
+        struct.pack("<BHH", number == len(blocks), len(block), len(block) ^ 0xFFFF) + block
+        for number, block in enumerate(blocks, start=1)
+    )
+    sums = struct.pack("<II", zlib.crc32(lines), len(lines))
+    return b"\x1f\x8b\x08" + bytes(6) + b"\xff" + body + sums
 
 
 def case(name: str, changes: list[Json], code: str, **expected: object) -> Json:
@@ -146,6 +201,7 @@ def mutations() -> Json:
                  "PLAN_MISMATCH", bundle="session", file="plan.json"),
             case("a refusal's reason", [{"replace": [journal, '"required_exact":"10000000000001"',
                  '"required_exact":"10000000000009"']}], "ARTIFACT_DIGEST", bundle="refusals"),
+            *packed_cases(),
             case("a denial turned around", [{"replace": [journal, '"to_state":"DENIED"', '"to_state":"AUTHORIZED"']}],
                  "STATE_CHECKSUM_MISMATCH", bundle="refusals", commit=2),
             case("the replay log and the receipt as they are", [], "", exit_code=0, bundle="session_with_views"),

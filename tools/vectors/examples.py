@@ -14,9 +14,10 @@ import msgspec
 import reenact.verify
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, hmac_hex, sha256_hex
+from reenact.values.envelope import make_envelope
 from reenact.values.ids import project_uuid7
 from reenact.verify import CODES
-from tools.vectors.bundle_vectors import bundle_folders
+from tools.vectors.bundle_vectors import stored, with_views
 from tools.vectors.pieces import (
     KEY_SECRET,
     STORE_ID,
@@ -33,7 +34,7 @@ from tools.vectors.pieces import (
 )
 from tools.vectors.replay_log_vectors import replay_log_vectors
 from tools.vectors.scenarios import SKILLS, lost_answer, refusals, session, three_steps
-from tools.vectors.writer import Run, bundle_files, erasure
+from tools.vectors.writer import Run, bundle_files, erasure, packed_lines, removal
 
 BLOCK = re.compile(r"<!-- (bytes: ([a-z_-]+)|steps|codes) -->\n.*?<!-- /(?:bytes|steps|codes) -->", re.DOTALL)
 
@@ -71,7 +72,8 @@ def examples() -> dict[str, str]:
 
 def replay_log_examples() -> dict[str, str]:
     """A replay log, its receipt, and hashes of one value in both forms."""
-    vectors = replay_log_vectors()
+    vectors, run = replay_log_vectors(), three_steps()
+    views = with_views(bundle_files(run), run.run_id)
     forms = [
         f"in the log   {case['json']}\nRFC 8785     {case['rfc_8785'] or '(no double is this integer)'}\n"
         f"code points  {case['code_points']}"
@@ -81,10 +83,8 @@ def replay_log_examples() -> dict[str, str]:
         "replay_log": fenced(vectors["log"].removesuffix("\n"), "text"),
         "replay_receipt": fenced(pretty(vectors["receipt"])),
         "replay_hashes": fenced("\n\n".join(forms), "text"),
-        "written_log": fenced(
-            bundle_folders()["three_steps_with_views/REPLAY.jsonl"].decode().removesuffix("\n"), "text"
-        ),
-        "written_receipt": fenced(pretty(msgspec.json.decode(bundle_folders()["three_steps_with_views/RECEIPT.json"]))),
+        "written_log": fenced(views["REPLAY.jsonl"].decode().removesuffix("\n"), "text"),
+        "written_receipt": fenced(pretty(msgspec.json.decode(views["RECEIPT.json"]))),
     }
 
 
@@ -127,6 +127,19 @@ def signed_note_examples() -> dict[str, str]:
         "note-line": fenced(files["notes.jsonl"].decode().rstrip("\n"), "text"),
         "trusted-keys": fenced(trusted, "text"),
     }
+
+
+def archived_record(record: Json) -> Json:
+    """The record that follows, of a value that was moved to the bundle of the page about bundles."""
+    manifest = msgspec.json.decode(bundle_files(refusals(), packed=True)["manifest.json"])
+    return removal(record["commitment"], record, "archived", manifest["digest"])
+
+
+def packed_example() -> str:
+    lines = packed_lines(dict(make_envelope(value, salt(value)) for value in ("one", "two")))
+    data = stored(lines)
+    rows = [data[at : at + 32].hex(" ", -4) for at in range(0, len(data), 32)]
+    return fenced("\n".join(["lines", lines.decode(), "file", *rows]), "text")
 
 
 def json_text(text: str) -> str:
@@ -197,6 +210,7 @@ def value_examples() -> dict[str, str]:
             "text",
         ),
         "erasure": fenced(pretty(record)),
+        "archived": fenced(pretty(archived_record(record))),
     }
 
 
@@ -258,7 +272,7 @@ def run_examples() -> dict[str, str]:
     leaves = [trace.leaf for trace in run.traces]
     tree = "\n".join(leaf.decode() for leaf in leaves) + f"\n\nroot           {run.root()}"
     tree += f"\nempty          {tree_root([])}\nattempts_root  {run.attempts_root()}"
-    manifest = msgspec.json.decode(bundle_files(refusals())["manifest.json"])
+    manifest = msgspec.json.decode(bundle_files(refusals(), packed=True)["manifest.json"])
     return {
         "run_chain": fenced(chain, "text"),
         "heads": fenced(head_example(run), "text"),
@@ -271,6 +285,7 @@ def run_examples() -> dict[str, str]:
         "seal": fenced(pretty(run.seal_record)),
         "tree": fenced(tree, "text"),
         "manifest": fenced(pretty(manifest)),
+        "packed": packed_example(),
     }
 
 

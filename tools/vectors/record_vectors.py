@@ -11,7 +11,7 @@ from reenact.values.digest import ZERO_DIGEST, digest, sha256_hex
 from reenact.values.envelope import make_envelope
 from tools.vectors.pieces import DROP, Json, changed, salt, tree_root, uid, with_digest
 from tools.vectors.scenarios import lost_answer, refusals, session, three_steps
-from tools.vectors.writer import Run, erasure
+from tools.vectors.writer import Run, erasure, removal
 
 VALUES: list[Any] = [
     None,
@@ -65,7 +65,27 @@ def erasure_vectors() -> Json:
         )
     changed_record = {**chain[1], "reason": "request 7"}
     forked = erasure(digest(9), uid(1), chain[0]["digest"], who="x", reason="", ms=9)
+    bundle, value = digest("a bundle"), chain[0]["commitment"]
+    archived = removal(digest("other"), chain[2], "archived", bundle)
+    again = removal(archived["commitment"], archived, "archived", bundle)
+    gone = removal(archived["commitment"], again, "erased", bundle)
     return {
+        "second_version": {
+            "records": [*chain, archived, again, gone],
+            "archived": {"after 4 records": archived["commitment"], "after 5 records": archived["commitment"]},
+            "bad": [
+                {
+                    "name": "archived after it was erased",
+                    "records": [*chain, removal(value, chain[2], "archived", bundle)],
+                },
+                {
+                    "name": "archived after that",
+                    "records": [*chain, archived, again, gone, removal(gone["commitment"], gone, "archived", bundle)],
+                },
+                {"name": "archived nowhere", "records": [*chain, removal(digest("x"), chain[2], "archived", None)]},
+                {"name": "another type", "records": [*chain, removal(digest("x"), chain[2], "moved", bundle)]},
+            ],
+        },
         "whole": chain,
         "bad_whole": [
             {"name": "a record changed", "records": [chain[0], changed_record, chain[2]], "bad_record": 2},

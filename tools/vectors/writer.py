@@ -7,6 +7,8 @@ computed (`DROP` removes a key): that is how evidence is made that is wrong and 
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
@@ -208,6 +210,13 @@ def erasure(commitment: str, run_id: str, prev: str, *, who: str, reason: str, m
     return with_digest(record)
 
 
+def removal(commitment: str, after: Json, kind: str, bundle: str | None) -> Json:
+    """A record of the second version that follows another one."""
+    record = {key: value for key, value in after.items() if key != "digest"}
+    record |= {"schema": "reenact.erasure.v2", "commitment": commitment, "prev": after["digest"]}
+    return with_digest({**record, "type": kind, "bundle": bundle})
+
+
 def note(key: Ed25519PrivateKey, schema: str, digest: str) -> Json:
     """What the store's key signs beside a journal."""
     text = f"{schema}\n{STORE_ID}\n{digest}\n"
@@ -223,8 +232,10 @@ def signed_note(key: Ed25519PrivateKey, schema: str, digest: str) -> bytes:
     return f"{text}\n\u2014 {name} {signature}\n".encode()
 
 
-def bundle_files(run: Run, *, payloads: str = "full", erasures: Iterable[Json] = ()) -> dict[str, bytes]:
-    """Every file of the run's bundle, manifest included."""
+def bundle_files(
+    run: Run, *, payloads: str = "full", erasures: Iterable[Json] = (), packed: bool = False
+) -> dict[str, bytes]:
+    """Every file of the run's bundle, manifest included; `packed` as the second version has payloads."""
     erased = list(erasures)
     gone = {record["commitment"] for record in erased}
     files = {"journal.jsonl": b"".join(run.bodies)}
@@ -237,11 +248,34 @@ def bundle_files(run: Run, *, payloads: str = "full", erasures: Iterable[Json] =
     if erased:
         files["erasures.jsonl"] = b"".join(canonicalize(record) + b"\n" for record in erased)
     if payloads == "full":
-        files |= {f"payloads/{name}": data for name, data in run.payloads.items() if name not in gone}
+        values = {name: data for name, data in run.payloads.items() if name not in gone}
+        if packed:
+            files["payloads.jsonl.gz"] = gzipped(packed_lines(values))
+        else:
+            files |= {f"payloads/{name}": data for name, data in values.items()}
         plan = run.by_content.get(canonicalize(run.assembled))
         if plan is not None and plan not in gone:
             files["plan.json"] = canonicalize(whole_plan(run, gone)) + b"\n"
     return with_manifest(files, run.run_id, payloads)
+
+
+def packed_lines(payloads: Mapping[str, bytes]) -> bytes:
+    lines = ({"commitment": name, "envelope": b64encode(payloads[name]).decode()} for name in sorted(payloads))
+    return b"".join(canonicalize(line) + b"\n" for line in lines)
+
+
+def gzipped(lines: bytes) -> bytes:
+    return gzip.compress(lines, mtime=0)
+
+
+def content(name: str, data: bytes) -> bytes:
+    """What the digest of a file covers: of packed payloads the lines, as far as they can be unpacked."""
+    if not name.endswith(".gz"):
+        return data
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error):
+        return data
 
 
 def whole_plan(run: Run, gone: set[str]) -> Json:
@@ -267,11 +301,11 @@ def with_manifest(files: Mapping[str, bytes], run_id: str, payloads: str = "full
     """The files with a manifest that fits them: what an attacker would do too."""
     others = {name: data for name, data in files.items() if name != "manifest.json"}
     manifest = {
-        "schema": "reenact.bundle.v1",
+        "schema": f"reenact.bundle.v{2 if any(name.endswith('.gz') for name in others) else 1}",
         "run_id": run_id,
         "reenact_version": VERSION,
         "payloads": payloads,
-        "files": {name: sha256_hex(data) for name, data in others.items()},
+        "files": {name: sha256_hex(content(name, data)) for name, data in others.items()},
     }
     return {**others, "manifest.json": manifest_bytes(manifest)}
 

@@ -39,6 +39,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "break-lease": ("commands.people.break_lease", "Take a run from a holder that does not let go of it."),
     "cancel": ("commands.people.cancel", "End a run that shall not go on."),
     "erase": ("commands.evidence.erase", "Take values out of a store; the chain stays whole."),
+    "archive": ("commands.evidence.archive", "Move the values of old runs to bundles, and back."),
+    "repair": ("commands.evidence.repair", "Tell a torn file of lines from a damaged one, and mend it."),
     "keys": (
         "commands.evidence.keys",
         "Show, make, rotate and replace the keys that sign for a store; trust another's.",

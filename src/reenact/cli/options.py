@@ -11,6 +11,8 @@ import typer
 from reenact.cli.stdout import skill_output_to_stderr
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from reenact.replay.runtime import Runtime
     from reenact.runtime.host_policy import HostPolicy
     from reenact.runtime.listeners import Listener
@@ -77,7 +79,10 @@ RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's id or its beginning, a session's id, or `last`.")
 ]
 TargetArgument = Annotated[
-    str, typer.Argument(metavar="RUN|DIR", help="A run (id, beginning of one, `last`), or an exported folder.")
+    str,
+    typer.Argument(
+        metavar="RUN|DIR|ZIP", help="A run (id, beginning of one, `last`), an exported folder, or the zip of one."
+    ),
 ]
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why; it is recorded.")]
 WhoOption = Annotated[str | None, typer.Option("--who", help="Who says so; the login name by default.")]
@@ -168,6 +173,19 @@ def read_object(path: Path, what: str) -> dict[str, Any]:
     return document
 
 
+def write_text(path: Path | None, make: Callable[[], str], mode: str = "w") -> None:
+    """A report, where one was asked for."""
+    from reenact.errors import StoreUnavailable
+
+    if path is None:
+        return
+    try:
+        with path.open(mode, encoding="utf-8", newline="\n") as file:
+            file.write(make())
+    except OSError as error:
+        raise StoreUnavailable(f"{path}: cannot be written: {error.strerror}") from None
+
+
 def existing_store(url: str | None, *, to_write: bool = False) -> Store:
     """The store to read from, also where nothing can be written; asking for what was recorded never makes a store."""
     from reenact.store.open import open_store
@@ -176,18 +194,22 @@ def existing_store(url: str | None, *, to_write: bool = False) -> Store:
     return open_store(url, to_read=not to_write)
 
 
-def existing_evidence(url: str | None) -> Evidence:
-    """What lies in a store that is there, to be verified or exported."""
+def existing_evidence(url: str | None, *, folder: str | None = None) -> Evidence:
+    """What lies in a store that is there, to be verified or exported. `folder` may have been meant as a path."""
     from reenact.store.open import open_evidence
 
-    refuse_missing(url)
+    refuse_missing(url, folder)
     return open_evidence(url)
 
 
-def refuse_missing(url: str | None) -> None:
+def refuse_missing(url: str | None, folder: str | None = None) -> None:
     from reenact.errors import StoreUnavailable
     from reenact.store.open import missing
 
     place = missing(url)
+    if place is not None and folder is not None:
+        raise StoreUnavailable(
+            f"{folder}: no such folder or zip here, and no store at {place} to look for such a run in"
+        )
     if place is not None:
         raise StoreUnavailable(f"there is no store at {place}; `reenact run` makes one, --store names another")

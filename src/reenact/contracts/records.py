@@ -143,6 +143,21 @@ class Seal(Record, frozen=True, kw_only=True):
     traces: int
 
 
+class Removal(Record, frozen=True, kw_only=True):
+    """A value that was moved to a bundle, or erased after it was; `bundle` is that bundle's digest."""
+
+    bundle: str | None
+    commitment: str
+    digest: str | UnsetType = UNSET
+    prev: str
+    reason: str
+    run_id: str
+    schema: Literal["reenact.erasure.v2"] = "reenact.erasure.v2"
+    ts: str
+    type: Literal["erased", "archived"]
+    who: str
+
+
 class Erasure(Record, frozen=True, kw_only=True):
     commitment: str
     digest: str | UnsetType = UNSET

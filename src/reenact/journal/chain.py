@@ -26,12 +26,12 @@ from reenact.contracts.artifacts import (
     ToolCall,
     ToolEffect,
 )
-from reenact.contracts.records import Attempt, CommitLine, Erasure, Event, RunCheckpoint, RunRecord, Seal, Vote
+from reenact.contracts.records import Attempt, CommitLine, Erasure, Event, Removal, RunCheckpoint, RunRecord, Seal, Vote
 from reenact.values.canonical import canonicalize
 
 encode = msgspec.json.Encoder(order="deterministic").encode
 
-Digested = TypeVar("Digested", Attempt, Vote, RunCheckpoint, Erasure)
+Digested = TypeVar("Digested", Attempt, Vote, RunCheckpoint, Erasure, Removal)
 
 ARTIFACT_ID_FIELD: dict[ArtifactType, str] = {
     "action_request": "action_request_id",

@@ -1,10 +1,13 @@
-"""Reading a bundle (an exported folder): verified, then read as if it lay in a store. `export` writes one."""
+"""Reading a bundle (an exported folder or its zip): verified, then read as if it lay in a store. `export` writes it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
+
+import msgspec
 
 from reenact.contracts.records import RunRecord
 from reenact.errors import EvidenceError, UnsealedRecording, UsageError
@@ -14,15 +17,25 @@ from reenact.record.recording import Recording, read_recording, refuse_broken
 from reenact.store.base import NewPayload, NewRun, NewTrace, Store, Unit
 from reenact.store.naming import named_by, read_lines
 from reenact.store.open import in_memory
-from reenact.verify.report import Report
-from reenact.verify.verifier import verify_bundle
+from reenact.verify.files.listing import Files, Payloads, payloads_in
+from reenact.verify.files.zipped import files_at
+from reenact.verify.folder import FolderPayloads
+from reenact.verify.payloads import PayloadSource
+from reenact.verify.report import Findings, Problem, Report
+from reenact.verify.shapes import Manifest
+from reenact.verify.verifier import verify_files
 
 OWNER = "bundle"
 
 
-def is_folder(text: str) -> bool:
-    """A folder that is there, or a path by its look (`./x`, `/x`, `~/x`, `x/`): a session's id may have a slash."""
-    return Path(text).is_dir() or text.startswith((".", "/", "~")) or text.endswith(("/", "\\"))
+def is_bundle(text: str) -> bool:
+    """A folder or file that is there, or a path by its look (`./x`, `/x`, `~/x`, `x/`, `x.zip`).
+
+    A session's id may have a slash.
+    """
+    there = Path(text)
+    by_look = text.startswith((".", "/", "~")) or text.endswith(("/", "\\", ".zip"))
+    return by_look or there.is_dir() or (there.suffix != "" and there.is_file())
 
 
 def load_bundle(folder: Path) -> Recording:
@@ -37,65 +50,76 @@ def load_bundle(folder: Path) -> Recording:
 
 def read_bundle(folder: Path, *, wish: str = "replayed") -> tuple[Store, Report]:
     """The run in an exported folder as it would lie in a store, with what verifying it said. Refused when broken."""
-    report = verify_bundle(folder)
-    refuse_broken(report, str(folder), wish=wish)
-    store = in_memory()
-    assert report.run_id is not None
-    for parent in reversed(parents(folder, report.run_id)):
-        fill(store, parent.name, parent)
-    fill(store, report.run_id, folder)
+    with closing(files_at(folder)) as files:
+        report = verify_files(files)
+        refuse_broken(report, str(folder), wish=wish)
+        store = in_memory()
+        assert report.run_id is not None
+        with ExitStack() as stack:
+            for run_id, parent in reversed(parents(files, report.run_id, stack)):
+                fill(store, run_id, parent, str(folder))
+        fill(store, report.run_id, files, str(folder))
     return store, report
 
 
-def parents(folder: Path, run_id: str) -> list[Path]:
-    """Of a verified bundle: the folders in it of the runs that this one continues, the nearest first."""
-    inner, found, at = folder / "parents", [], folder
-    while inner.is_dir():
+def parents(files: Files, run_id: str, stack: ExitStack) -> list[tuple[str, Files]]:
+    """Of a verified bundle: what is in it of the runs that this one continues, the nearest first."""
+    found: list[tuple[str, Files]] = []
+    at: Files | None = files
+    while at is not None:
         record = first_record(at, run_id)
-        at = inner / str(record.parent_run)
-        if record.parent_run is None or not at.is_dir():
-            break
-        run_id = record.parent_run
-        found.append(at)
+        at = None if record.parent_run is None else files.parent(record.parent_run)
+        if at is not None and record.parent_run is not None:
+            stack.enter_context(closing(at))
+            run_id = record.parent_run
+            found.append((run_id, at))
     return found
 
 
-def first_record(folder: Path, run_id: str) -> RunRecord:
+def first_record(files: Files, run_id: str) -> RunRecord:
     head = RunFold(run_id)
-    head.apply_body(next(commit_bodies(folder)))
+    head.apply_body(next(commit_bodies(files)))
     assert head.record is not None, "the verifier saw it"
     return head.record
 
 
-def fill(store: Store, run_id: str, folder: Path) -> None:
-    """Put the commits and envelopes of a verified folder into an empty store, as they are."""
+def fill(store: Store, run_id: str, files: Files, where: str) -> None:
+    """Put the commits and envelopes of a verified bundle into an empty store, as they are."""
     lease = None
     seen: set[str] = set()
-    for n, body in enumerate(commit_bodies(folder), start=1):
-        lines = [decode_line(raw, where=f"{folder}, commit {n}") for raw in split_body(body, where=str(folder))]
-        record = next((line.run for line in lines if line.run is not None), None)
-        seal = next((line.seal for line in lines if line.seal is not None), None)
-        unit = Unit(
-            run_id=run_id,
-            n=n,
-            body=body,
-            seal=seal,
-            payloads=list(new_payloads(folder, body, seen)),
-            traces=[
-                NewTrace(line.entry.trace_id, *place(body, line.entry.trace_id))
-                for line in lines
-                if line.entry is not None and line.entry.sequence_number == 1
-            ],
-            new_run=None if record is None else new_run(record),
-            status=None if seal is None else seal.status,
-        )
-        lease = store.append(unit, lease, owner=OWNER).lease
+    with closing(envelopes(files)) as payloads:
+        for n, body in enumerate(commit_bodies(files), start=1):
+            unit = unit_of(run_id, n, body, where)
+            unit.payloads.extend(new_payloads(payloads, body, seen))
+            lease = store.append(unit, lease, owner=OWNER).lease
 
 
-def commit_bodies(folder: Path) -> Iterator[bytes]:
+def unit_of(run_id: str, n: int, body: bytes, where: str) -> Unit:
+    lines = [decode_line(raw, where=f"{where}, commit {n}") for raw in split_body(body, where=where)]
+    record = next((line.run for line in lines if line.run is not None), None)
+    seal = next((line.seal for line in lines if line.seal is not None), None)
+    return Unit(
+        run_id=run_id,
+        n=n,
+        body=body,
+        seal=seal,
+        payloads=[],
+        traces=[
+            NewTrace(line.entry.trace_id, *place(body, line.entry.trace_id))
+            for line in lines
+            if line.entry is not None and line.entry.sequence_number == 1
+        ],
+        new_run=None if record is None else new_run(record),
+        status=None if seal is None else seal.status,
+    )
+
+
+def commit_bodies(files: Files) -> Iterator[bytes]:
     """The journal cut at its commit lines."""
     body: list[bytes] = []
-    with (folder / "journal.jsonl").open("rb") as journal:
+    journal = files.open("journal.jsonl")
+    assert not isinstance(journal, Problem | None), "the verifier read it"
+    with journal:
         for line in journal:
             if line.startswith(b'{"kind":"commit"') and body:
                 yield b"".join(body)
@@ -105,13 +129,21 @@ def commit_bodies(folder: Path) -> Iterator[bytes]:
         yield b"".join(body)
 
 
-def new_payloads(folder: Path, body: bytes, seen: set[str]) -> Iterator[NewPayload]:
+def envelopes(files: Files) -> Payloads:
+    """The payloads of a verified bundle."""
+    raw = files.read("manifest.json")
+    assert isinstance(raw, bytes), "the verifier read it"
+    manifest = msgspec.json.decode(raw, type=Manifest)
+    return payloads_in(files, manifest, Findings()) or FolderPayloads(files, Findings())
+
+
+def new_payloads(payloads: PayloadSource, body: bytes, seen: set[str]) -> Iterator[NewPayload]:
     for line in read_lines(body):
         for name in named_by(line):
-            file = folder / "payloads" / name.commitment
-            if name.commitment not in seen and file.is_file():  # one that was erased is not there
+            envelope = None if name.commitment in seen else payloads.get(name.commitment)
+            if envelope is not None:  # one that was erased is not there
                 seen.add(name.commitment)
-                yield NewPayload(name.commitment, b"", file.read_bytes())
+                yield NewPayload(name.commitment, b"", envelope)
 
 
 def place(body: bytes, trace_id: str) -> tuple[int, str]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,11 +27,11 @@ from reenact.record.document_shape import (
     StepEnding,
     StepValues,
 )
-from reenact.record.outcomes import denied_status, said
+from reenact.record.outcomes import Archived, denied_status, mark_of, said
 from reenact.record.reader import RecordedStep, RunReader
 from reenact.store.base import RunRow, Store
-from reenact.values.bounds import read_file
 from reenact.values.canonical import parse_json
+from reenact.verify.files.zipped import files_at
 
 
 def read_document(store: Store, run: str, *, values: bool = False) -> RunDocument:
@@ -46,8 +47,9 @@ def read_bundle_document(folder: Path, *, values: bool = False) -> RunDocument:
     """The run of an exported folder, under the names that its plan has, where that came along. Refused when broken."""
     store, report = read_bundle(folder, wish="shown")
     document = read_document(store, str(report.run_id), values=values)
-    plan = folder / "plan.json"
-    names = parse_json(read_file(plan), what=str(plan)) if plan.is_file() else {}
+    with closing(files_at(folder)) as files:
+        plan = files.read("plan.json")
+    names = parse_json(plan, what=f"{folder}/plan.json") if isinstance(plan, bytes) else {}
     if isinstance(names, dict):
         document["plan_id"] = names.get("plan_id", document["plan_id"])
         document["agent_id"] = names.get("agent_id", document["agent_id"])
@@ -226,7 +228,10 @@ def digests(step: RecordedStep) -> Iterator[tuple[str, str]]:
 
 
 def values_of(step: RecordedStep) -> StepValues:
-    """Parameters and output, null where there is none; `absent` names those that were erased or not exported."""
+    """Parameters and output, null where there is none; `absent` names those that were erased or not exported.
+
+    An archived one is a mark.
+    """
     request, effect = step.trace.request, step.trace.effect
     places: tuple[tuple[str, object, ArtifactType], ...] = (
         ("parameters", None if request is None else request.proposal.args.get("$commit"), "action_request"),
@@ -237,6 +242,8 @@ def values_of(step: RecordedStep) -> StepValues:
         if commitment is not None:
             try:
                 document[name] = step.payloads.get(str(commitment), near=step.commits.get(named_by))
+            except Archived as gone:
+                document[name] = mark_of(gone)
             except LookupError:
                 document["absent"].append(name)
     return cast("StepValues", document)

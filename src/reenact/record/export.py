@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from reenact.contracts.whole_plan import whole_plan
 from reenact.errors import DamagedRecord, StoreUnavailable, UsageError
+from reenact.record.packing import PackedFiles
 from reenact.store.checks.anchoring import RunLog
 from reenact.store.envelopes import StoredEnvelopes
 from reenact.store.evidence import Evidence, RunEvidence, find_run
@@ -57,14 +58,16 @@ def export_run(url: str | None, run: str, folder: Path, *, payloads: PayloadMode
         return export_evidence(evidence, run, folder, payloads=payloads)
 
 
-def export_evidence(evidence: Evidence, run: str, folder: Path, *, payloads: PayloadMode = "full") -> Exported:
+def export_evidence(
+    evidence: Evidence, run: str, folder: Path, *, payloads: PayloadMode = "full", with_parents: bool = True
+) -> Exported:
     """The same, from a store that is open for it."""
     check_target(folder)
     found, run_id = find_run(evidence, run)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with draft_folder(folder.parent) as draft:
-            exported = _Bundle(evidence, found, run_id, draft, payloads).write(folder)
+            exported = _Bundle(evidence, found, run_id, draft, payloads).write(folder, with_parents=with_parents)
             sync_tree(draft)
             draft.replace(folder)  # its owner's alone, as mkdtemp makes folders: it holds what tools said
         sync_folder(folder.parent)
@@ -129,7 +132,7 @@ class _Bundle:
         self.write_notes()
         parents = tuple(self.write_parents()) if with_parents else ()
         manifest: dict[str, object] = {
-            "schema": "reenact.bundle.v1",
+            "schema": "reenact.bundle.v2",
             "run_id": self.run_id,
             "reenact_version": __version__,
             "payloads": self.mode,
@@ -204,15 +207,16 @@ class _Bundle:
                 self.plan, self.is_session = str(event["data"]), True  # a session's plan is assembled at its end
 
     def write_payloads(self) -> None:
-        folder = self.folder / "payloads"
-        folder.mkdir(mode=0o700)
-        for commitment in self.named:
-            envelope = self.envelopes.get(commitment)
-            if envelope is None:
-                continue
-            self.put(f"payloads/{commitment}", envelope)
-            if commitment == self.plan:
-                self.put("plan.json", self.plan_file(envelope[32:]) + b"\n")
+        """In the order of their commitments, packed."""
+        with PackedFiles(self.folder) as packed:
+            for commitment in sorted(self.named):
+                envelope = self.envelopes.get(commitment)
+                if envelope is not None:
+                    packed.add(commitment, envelope)
+        self.files |= packed.digests
+        plan = None if self.plan is None else self.envelopes.get(self.plan)
+        if plan is not None:
+            self.put("plan.json", self.plan_file(plan[32:]) + b"\n")
 
     def write_views(self) -> None:
         """REPLAY.jsonl and RECEIPT.json. A journal that is damaged has none: what it says is not known."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol, cast
 
 import msgspec
@@ -26,6 +26,22 @@ from reenact.values.canonical import as_recorded
 ERASED = "the value was erased; its commitment still stands"
 
 
+ARCHIVED = "the value is archived; its commitment still stands"
+
+
+class Archived(LookupError):
+    """The value was moved to a bundle; `reenact archive --restore` brings it back."""
+
+
+def mark_of(gone: LookupError) -> dict[str, bool]:
+    """What stands in the place of an output that is not here."""
+    return {"$archived": True} if isinstance(gone, Archived) else {"$erased": True}
+
+
+def words_for(gone: LookupError) -> str:
+    return ARCHIVED if isinstance(gone, Archived) else ERASED
+
+
 class Payloads(Protocol):
     """Values by their commitment; LookupError for one that was erased."""
 
@@ -33,23 +49,23 @@ class Payloads(Protocol):
 
 
 def outcome_of(
-    book: Payloads, trace: TraceFold, *, near: int | None = None, erased: object = None
+    book: Payloads, trace: TraceFold, *, near: int | None = None, mark: Callable[[LookupError], object] = lambda _: None
 ) -> tuple[StructuredOutcome, object]:
     """(outcome, output) of a trace with an effect. Where values were erased, what the effect itself says remains.
 
-    `erased` stands for an output that is gone.
+    `mark` says what stands for an output that is gone.
     """
     if trace.effect is None:
         raise DamagedRecord(f"trace {trace.trace_id} of step {trace.step_id}: its effect is gone; see `reenact verify`")
     try:
         value = book.get(str(trace.effect.commitment("/outcome")), near=near)
         outcome = msgspec.convert(value, StructuredOutcome)
-    except LookupError:
-        outcome = outcome_without_values(trace)
+    except LookupError as gone:
+        outcome = outcome_without_values(trace, words_for(gone))
     try:
         output = book.get(str(trace.effect.commitment("/output")), near=near)
-    except LookupError:
-        output = erased
+    except LookupError as gone:
+        output = mark(gone)
     return outcome, output
 
 
@@ -57,8 +73,8 @@ def lost_outcome(book: Payloads, trace: TraceFold, record: Attempt, *, near: int
     """What the caller was told when the answer to a dispatch was lost."""
     try:
         return msgspec.convert(book.get(str(record.response), near=near), StructuredOutcome)
-    except LookupError:
-        return build_outcome(trace, "failure", str(record.code), ERASED, str(record.ended_at))
+    except LookupError as gone:
+        return build_outcome(trace, "failure", str(record.code), words_for(gone), str(record.ended_at))
 
 
 def denied_outcome_of(trace: TraceFold, explained: Mapping[str, object]) -> StructuredOutcome:
@@ -82,12 +98,12 @@ def denied_status(code: str) -> OutcomeStatus:
     return "skipped" if code == "DENIED_DUPLICATE" else "failure"
 
 
-def outcome_without_values(trace: TraceFold) -> StructuredOutcome:
+def outcome_without_values(trace: TraceFold, message: str = ERASED) -> StructuredOutcome:
     """What the effect itself says, where the outcome that lay beside it was erased."""
     assert trace.effect is not None
     meta = cast("dict[str, object]", trace.effect.meta)
     status = cast("OutcomeStatus", meta["status"])  # the verifier checks the word, not we
-    outcome = build_outcome(trace, status, str(meta["code"]), ERASED, trace.effect.ts)
+    outcome = build_outcome(trace, status, str(meta["code"]), message, trace.effect.ts)
     return replace(outcome, retryable=bool(meta["retryable"]), cost_cents=int(str(meta["cost_cents"])))
 
 

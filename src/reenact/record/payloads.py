@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from reenact.record.outcomes import Archived
 from reenact.store.base import Store
 from reenact.values.envelope import open_envelope
 
@@ -21,10 +22,10 @@ class StoredPayloads:
     ahead: dict[str, bytes] = field(default_factory=dict)
 
     def get(self, commitment: str, *, near: int | None = None) -> object:
-        """The value, checked against its commitment; LookupError when it was erased."""
+        """The value, checked against its commitment; LookupError when it was erased, or is archived."""
         envelope = self.ahead.get(commitment) or self.store.payload(self.run_id, commitment, near=near)
         if envelope is None:
-            raise LookupError(commitment)
+            raise Archived(commitment) if self.store.is_archived(self.run_id, commitment) else LookupError(commitment)
         return open_envelope(envelope, commitment)
 
     def read_ahead(self) -> StoredPayloads:

@@ -151,6 +151,9 @@ class RunReader:
 
     def _why_gone(self, commitment: str) -> str:
         """Only an erasure that is on record is called one."""
+        if self.store.is_archived(self.run_id, commitment):
+            places = " and ".join(each.place for each in self.store.archives(self.run_id))
+            return f"is archived in {places}: `reenact archive --restore {self.run_id}` brings it back"
         records = (msgspec.json.decode(raw) for raw in self.store.erasures())
         if any((record["run_id"], record["commitment"]) == (self.run_id, commitment) for record in records):
             return "was erased; it cannot be run again"

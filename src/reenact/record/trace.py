@@ -8,7 +8,7 @@ from reenact.contracts.records import ENDED
 from reenact.errors import DamagedRecord
 from reenact.journal.fold import TraceFold
 from reenact.journal.lines import decode_artifact, decode_line, split_body
-from reenact.record.outcomes import outcome_of
+from reenact.record.outcomes import mark_of, outcome_of
 from reenact.record.payloads import StoredPayloads
 from reenact.store.base import Store, TraceRow
 
@@ -54,7 +54,7 @@ def is_open(store: Store, run_id: str, trace_id: str) -> bool:
 
 
 def recorded_outcome(store: Store, run_id: str, trace_id: str, key: str) -> tuple[StructuredOutcome, object]:
-    """(outcome, output) of the call under `key` that has had its effect; a mark for an output that was erased.
+    """(outcome, output) of the call under `key` that has had its effect; a mark for an output that is not here.
 
     The journal says which call had the key; a row that names another one is damage.
     """
@@ -62,4 +62,4 @@ def recorded_outcome(store: Store, run_id: str, trace_id: str, key: str) -> tupl
     trace, commits = (None, {}) if row is None else load_trace(store, row)
     if trace is None or trace.call is None or trace.call.idempotency_key != key:
         raise DamagedRecord(f"run {run_id}: what is kept under an idempotency key is of another call; `reenact verify`")
-    return outcome_of(StoredPayloads(store, run_id), trace, near=commits.get("tool_effect"), erased={"$erased": True})
+    return outcome_of(StoredPayloads(store, run_id), trace, near=commits.get("tool_effect"), mark=mark_of)

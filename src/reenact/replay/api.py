@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from reenact.errors import UsageError
-from reenact.record.bundle import is_folder, load_bundle
+from reenact.record.bundle import is_bundle, load_bundle
 from reenact.record.recording import Recording, load_recording
 from reenact.replay.modes.dry import dry_run
 from reenact.replay.modes.full import full_replay
@@ -112,6 +112,6 @@ async def replay_async(
 
 def load(where: Engine | Store, run: str | Path) -> Recording:
     """The recording under a run's id or prefix, or in a folder."""
-    if isinstance(run, Path) or is_folder(run):
+    if isinstance(run, Path) or is_bundle(run):
         return load_bundle(Path(run))
     return load_recording(where.store if isinstance(where, Engine) else where, run)

@@ -24,7 +24,7 @@ A store MUST
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 
@@ -280,6 +280,30 @@ class Erasing:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Archiving:
+    """Which values of a sealed run go to a bundle that holds them, and who says so."""
+
+    run_id: str
+    commitments: frozenset[str]
+    bundle: str
+    """The digest of its manifest."""
+    place: str
+    """Where it was put, which may change."""
+    who: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """A bundle that values of a run were moved to."""
+
+    bundle: str
+    place: str
+    values: int
+    """That are there and not in the store, and were not erased since."""
+
+
 class KeyKeeper(Protocol):
     """Which keys sign for a store: those on record, and those that are here."""
 
@@ -379,6 +403,12 @@ class Store(Protocol):
     def public_keys(self) -> dict[str, str]: ...
     def erasures(self) -> list[bytes]: ...
     def erase(self, erasing: Erasing) -> int: ...
+    def archive(self, archiving: Archiving) -> int: ...
+    def restore(self, run_id: str, envelopes: Iterable[tuple[str, bytes]]) -> int: ...
+    def archives(self, run_id: str) -> list[Archive]: ...
+    def is_archived(self, run_id: str, commitment: str) -> bool: ...
+    def archived_values(self, run_id: str) -> list[str]: ...
+    def sealed_with_values(self) -> Iterator[str]: ...
     def scrub(self) -> None: ...
     def evidence(self) -> Evidence: ...
     def close(self) -> None: ...

@@ -1,7 +1,7 @@
 """The verifier: checks a run's evidence, and shares with what wrote it only values and errors.
 
-In comes a bundle's folder, or the lines and payloads of a run; out comes a `Report` with four verdicts and the first
-break. Imports no store, no runtime and no replay. Begin with `verifier`.
+In comes a bundle's folder or zip, or the lines and payloads of a run; out comes a `Report` with four verdicts and the
+first break. Imports no store, no runtime and no replay. Begin with `verifier`.
 
 The steps, as the code repeats them and as `docs/spec/bundle.md` prints them:
 
@@ -26,7 +26,8 @@ The steps, as the code repeats them and as `docs/spec/bundle.md` prints them:
 6. The copies beside the journal, of seal and plan, are the journal's.
 7. The runs that this one continues, in `parents`, verify by the same steps; each is the one that the run before it
    names, and has the same `keys.json`. What is found in them counts as found here; they need no seal.
-8. The folder holds the files of the manifest and no others, with their digests, and no payload that nobody names.
+8. The folder, or the zip of it, holds the files of the manifest and no others, with their digests, and no payload that
+   nobody names; what file managers leave behind is told and breaks nothing.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, Final, Literal
+from typing import BinaryIO, Final, Literal, Protocol
 
 from reenact.errors import StoreUnavailable
 from reenact.verify.payloads import MAX_ENVELOPE_BYTES
@@ -100,6 +100,10 @@ class Folder:
                 return Problem("FILE_KIND", f"{name} cannot be read")
         return True
 
+    def beside(self) -> list[str]:
+        """What lies outside of the folder is nobody's business here."""
+        return []
+
     def names(self) -> Iterator[tuple[str, bool]]:
         """Every name in the folder, in `payloads` and in `parents`, with whether it is a plain file.
 
@@ -129,10 +133,16 @@ def _listing(directory: int) -> Iterator[tuple[str, bool, bool]]:
             yield entry.name, entry.is_file(follow_symlinks=False), entry.is_dir(follow_symlinks=False)
 
 
-class FolderPayloads:
-    """The envelopes of a bundle; what is no plain file counts as absent, and is told."""
+class Reads(Protocol):
+    """A bundle's files, of which each is small enough to be read whole."""
 
-    def __init__(self, folder: Folder, findings: Findings) -> None:
+    def read(self, name: str) -> bytes | Problem | None: ...
+
+
+class FolderPayloads:
+    """The envelopes of a bundle, a file each; what is no plain file counts as absent, and is told."""
+
+    def __init__(self, folder: Reads, findings: Findings) -> None:
         self._folder = folder
         self._findings = findings
         self._told: set[str] = set()
@@ -146,3 +156,6 @@ class FolderPayloads:
                 self._findings.add(data, Where(file=name))
             return None
         return data
+
+    def close(self) -> None:
+        """Nothing stays open between two of them."""

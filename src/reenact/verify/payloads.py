@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from typing import Any, Final, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol
 
 import msgspec
+from msgspec import Meta
 from msgspec.structs import replace
 
 from reenact.values.digest import ZERO_DIGEST, digest
 from reenact.values.envelope import LARGEST_ENVELOPE, SALT_BYTES
 from reenact.verify.lines import Canonical, fit, read_canonical
 from reenact.verify.report import Findings, Problem, Where
-from reenact.verify.shapes import Erasure
+from reenact.verify.shapes import Erasure, Hex64, Shape, Time, Uuid7, Who
 
 MAX_ENVELOPE_BYTES: Final = LARGEST_ENVELOPE
 _ABSENT: Final = -1
@@ -32,6 +33,44 @@ class Value(msgspec.Struct, frozen=True):
     value: Any
 
 
+class Removal(Shape):
+    """The second version: a value that was moved to a bundle, or erased after that."""
+
+    schema: Literal["reenact.erasure.v2"]
+    bundle: Hex64 | None
+    commitment: Hex64
+    run_id: Uuid7
+    type: Literal["erased", "archived"]
+    who: Who
+    ts: Time
+    reason: Annotated[str, Meta(max_length=1000)]
+    prev: Hex64
+    digest: Hex64
+
+
+class Taken(dict[str, str]):
+    """Commitments of values that were taken out on record, each with the run that its record names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.archived: dict[str, str] = {}
+        """Those of them that were moved to a bundle and not erased since, with its digest: they may be back."""
+
+    def take(self, record: Erasure | Removal) -> Problem | None:
+        """What contradicts what was taken before, if anything."""
+        bundle = record.bundle if isinstance(record, Removal) and record.type == "archived" else None
+        if bundle is not None and record.commitment in self and record.commitment not in self.archived:
+            return Problem("ERASURE_CHAIN", f"payload {record.commitment} was archived after it was erased")
+        if isinstance(record, Removal) and record.type == "archived" and bundle is None:
+            return Problem("ERASURE_CHAIN", f"payload {record.commitment} is said to be archived, and not where")
+        self.setdefault(record.commitment, record.run_id)
+        if bundle is not None:
+            self.archived[record.commitment] = bundle
+        else:
+            self.archived.pop(record.commitment, None)
+        return None
+
+
 class PayloadCheck:
     """Looks at each payload once, when the journal first names it. Keeps 32 bytes and a size for each."""
 
@@ -43,7 +82,8 @@ class PayloadCheck:
         self._findings = findings
         self._sizes: dict[bytes, int] = {}
         self._last: tuple[str, Value | None] = ("", None)  # what was read last is often asked for next
-        self.present = self.erased = self.lost = self.withheld = 0
+        self._archived = erased.archived if isinstance(erased, Taken) else {}
+        self.present = self.erased = self.archived = self.lost = self.withheld = 0
 
     @property
     def named(self) -> int:
@@ -92,7 +132,7 @@ class PayloadCheck:
             self._findings.add(found, where)
         else:
             self._last = (commitment, found)
-        if commitment in self._erased:
+        if commitment in self._erased and commitment not in self._archived:
             what = f"payload {commitment} is there although it was erased"
             self._findings.add(Problem("PAYLOAD_NOT_ERASED", what), where)
         return len(envelope)
@@ -100,7 +140,11 @@ class PayloadCheck:
     def _absent(self, commitment: str, where: Where) -> None:
         named = self._erased.get(commitment)
         if named is not None:
-            self.erased += 1
+            if commitment in self._archived:
+                self.archived += 1
+                self._findings.note(f"values are archived in the bundle {self._archived[commitment]}")
+            else:
+                self.erased += 1
             if self.run_id not in (None, named):
                 what = "a value of this run was erased in the name of another"
                 self._findings.add(Problem("ERASURE_CHAIN", what, self.run_id, named), where)
@@ -130,29 +174,27 @@ def check_erasures(
     whole: bool,
     file: str = "erasures.jsonl",
     seen_at: list[tuple[str, Where]] | None = None,
-) -> dict[str, str]:
+) -> Taken:
     """The commitments that were erased on record, each with the run that its record names.
 
     `whole` says that the lines are a store's complete chain; `seen_at` gets digest and place of each record.
     """
-    erased: dict[str, str] = {}
+    erased = Taken()
     seen: set[str] = set()
     followed: set[str] = set()
     last = ZERO_DIGEST
     for number, raw in enumerate(lines, start=1):
         where = Where(file=file, line=number)
         read = read_canonical(raw.removesuffix(b"\n"), "the erasure record")
-        record = read if isinstance(read, Problem) else fit(read.value, Erasure, "ERASURE_CHAIN")
+        record = read if isinstance(read, Problem) else fit(read.value, _kind(read.value), "ERASURE_CHAIN")
         if isinstance(record, Problem):
             findings.add(record, where)
             continue
         assert isinstance(read, Canonical)
         recomputed = digest({key: item for key, item in read.value.items() if key != "digest"})
-        problem = _link_problem(record, recomputed, last if whole else None, seen, followed)
+        problem = _link_problem(record, recomputed, last if whole else None, seen, followed) or erased.take(record)
         if problem is not None:
             findings.add(problem, where)
-        else:
-            erased.setdefault(record.commitment, record.run_id)
         if seen_at is not None:
             seen_at.append((recomputed, where))
         seen.add(record.digest)
@@ -161,8 +203,13 @@ def check_erasures(
     return erased
 
 
+def _kind(value: object) -> type[Erasure | Removal]:
+    is_second = isinstance(value, dict) and value.get("schema") == "reenact.erasure.v2"
+    return Removal if is_second else Erasure
+
+
 def _link_problem(
-    record: Erasure, recomputed: str, last: str | None, seen: set[str], followed: set[str]
+    record: Erasure | Removal, recomputed: str, last: str | None, seen: set[str], followed: set[str]
 ) -> Problem | None:
     if record.digest != recomputed:
         return Problem("ERASURE_CHAIN", "the digest of an erasure record", recomputed, record.digest)

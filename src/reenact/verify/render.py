@@ -34,7 +34,14 @@ def human(report: Report) -> list[str]:
     return lines
 
 
+def in_words(report: Report, aspect: str) -> str:
+    """What a verdict rests on, in a few words."""
+    return _meaning(report, aspect, getattr(report, aspect))
+
+
 def _meaning(report: Report, aspect: str, verdict: str) -> str:
+    if aspect == "integrity" and verdict == "broken" and is_only_beside(report):
+        return "something lies there that is not part of the evidence"
     if aspect == "anchoring" and report.anchor is not None and verdict != "contradicted":
         return anchor_in_words(report.anchor) or _MEANING["anchoring", "absent"]
     if aspect == "authenticity" and verdict != "broken":
@@ -77,6 +84,11 @@ def _who(signature: Signature) -> str:
     return f"signed by {signature.kid} ({name})"
 
 
+def is_only_beside(report: Report) -> bool:
+    """Nothing is wrong but that something was put beside the evidence."""
+    return bool(report.findings) and all(finding.code == "FILE_EXTRA" for finding in report.findings)
+
+
 def _counts(report: Report) -> str:
     counts = report.counts
     parts = [
@@ -85,7 +97,12 @@ def _counts(report: Report) -> str:
         f"{counts.attempts} attempts",
         f"{counts.present} of {counts.payloads} payloads",
     ]
-    for number, name in ((counts.erased, "erased"), (counts.lost, "lost"), (counts.withheld, "left out")):
+    for number, name in (
+        (counts.erased, "erased"),
+        (counts.archived, "archived"),
+        (counts.lost, "lost"),
+        (counts.withheld, "left out"),
+    ):
         if number:
             parts.append(f"{number} {name}")
     return ", ".join(parts)

@@ -129,7 +129,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read. `payloads` are the distinct ones that the journal names, of which the next four tell."""
+    """What was read. `payloads` are the distinct ones that the journal names, of which the next five tell."""
 
     commits: int = 0
     lines: int = 0
@@ -138,6 +138,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     payloads: int = 0
     present: int = 0
     erased: int = 0
+    archived: int = 0
     lost: int = 0
     withheld: int = 0
     signatures: int = 0

@@ -341,17 +341,15 @@ class Erasure(Shape):
     digest: Hex64
 
 
-FileName = Annotated[
-    str,
-    Meta(
-        pattern=r"\A(?:journal\.jsonl|plan\.json|seal\.json|seal\.note|erasures\.jsonl|keys\.json|notes\.jsonl"
-        r"|REPLAY\.jsonl|RECEIPT\.json|seal\.tlog-proof|seal\.tsr|payloads/[0-9a-f]{64}|parents/[0-9a-f-]{36}/manifest\.json)\Z"
-    ),
-]
+_FILE_NAMES = (
+    r"\A(?:(?:journal|erasures|notes|REPLAY)\.jsonl|(?:plan|keys|RECEIPT)\.json|seal\.(?:json|note|tlog-proof|tsr)"
+    r"|payloads/[0-9a-f]{64}|payloads(?:-[1-9][0-9]{0,2})?\.jsonl\.gz|parents/[0-9a-f-]{36}/manifest\.json)\Z"
+)
+FileName = Annotated[str, Meta(pattern=_FILE_NAMES)]
 
 
 class Manifest(Shape):
-    schema: Literal["reenact.bundle.v1"]
+    schema: Literal["reenact.bundle.v1", "reenact.bundle.v2"]
     run_id: Uuid7
     reenact_version: VersionText
     payloads: Literal["full", "none"]

@@ -13,23 +13,24 @@ from msgspec import structs
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import digest
 from reenact.verify.capability import KeyRing
-from reenact.verify.folder import PARENTS, PAYLOADS, Folder, FolderPayloads
-from reenact.verify.journal import GIVE_UP_AFTER, JournalCheck
+from reenact.verify.files.listing import Files, Listing, Payloads, contradictions, payloads_in
+from reenact.verify.files.packed import PackedPayloads
+from reenact.verify.files.zipped import files_at
+from reenact.verify.folder import PARENTS
+from reenact.verify.journal import JournalCheck
 from reenact.verify.lines import MAX_LINE_BYTES, fit, lines_of, read_canonical
 from reenact.verify.log.anchoring import FILE, NOBODY, STAMP_FILE, Anchoring, Believed, FileSource, LogSource
 from reenact.verify.payloads import PayloadCheck, PayloadSource
 from reenact.verify.plan import is_whole
-from reenact.verify.report import Counts, Findings, Problem, Report, Signature, Verdict, Where, shown
-from reenact.verify.shapes import Hex64, Kid, Manifest
+from reenact.verify.report import Counts, Findings, Problem, Report, Signature, Verdict, Where
+from reenact.verify.shapes import Kid, Manifest
 from reenact.verify.signed.authenticity import Signed
 from reenact.verify.signed.notes import FolderNotes, NoteSource
 from reenact.verify.signed.trust import Trust
 from reenact.verify.views import RECEIPT, REPLAY, Views, compare_receipt, compare_replay
 
 JOURNAL: Final = "journal.jsonl"
-VALUED: Final = ("plan.json", REPLAY, RECEIPT)
 VERDICTS: Final = ("holds", "open", "absent", "broken")
-_MAX_VIEW_BYTES: Final = 1 << 36  # of REPLAY.jsonl, which is read as a stream
 
 
 def verify_lines(
@@ -86,23 +87,25 @@ def feed_bodies(check: JournalCheck, bodies: Iterable[bytes]) -> None:
 
 
 def verify_bundle(path: Path, *, keys: Trust | Mapping[str, str] | None = None, believed: Believed = NOBODY) -> Report:
-    """Verify the bundle in folder `path`.
+    """Verify the bundle in folder `path`, or in the zip of one.
 
     `keys` are public keys that you trust, {kid: key}; without them the bundle's own are used. `believed` says whose
-    word counts for the log that the run is in. Raises
-    StoreUnavailable only when `path` is no folder that can be opened. Nothing outside of it is read.
+    word counts for the log that the run is in. Raises StoreUnavailable only when `path` is no folder or zip that can
+    be opened and read. Nothing outside of it is read, nothing is unpacked.
     """
-    folder = Folder.at(path)
-    try:
-        return _Bundle(folder, Trust.of(keys), believed).verify()
-    finally:
-        folder.close()
+    with closing(files_at(path)) as folder:
+        return verify_files(folder, keys=keys, believed=believed)
+
+
+def verify_files(files: Files, *, keys: Trust | Mapping[str, str] | None = None, believed: Believed = NOBODY) -> Report:
+    """The same, of files that are open."""
+    return _Bundle(files, Trust.of(keys), believed).verify()
 
 
 class _Bundle:
     """Steps 1 to 8, over one folder, or over one that lies in it: of a run that is continued."""
 
-    def __init__(self, folder: Folder, trusted: Trust, believed: Believed, *, is_parent: bool = False) -> None:
+    def __init__(self, folder: Files, trusted: Trust, believed: Believed, *, is_parent: bool = False) -> None:
         self.folder = folder
         self.believed = believed
         self.trusted = trusted
@@ -121,8 +124,7 @@ class _Bundle:
         self.notes = FolderNotes(self._lines_of("notes.jsonl"), self.findings)
         signed = Signed(self.notes, self.findings, self._keys(), self.trusted)
         ring, erased = signed.ring, signed.erasures(self._erasures(), whole=False)
-        withheld = self.manifest is not None and self.manifest.payloads == "none"
-        source = None if withheld else FolderPayloads(self.folder, self.findings)
+        source = payloads_in(self.folder, self.manifest, self.findings)
         payloads = PayloadCheck(source, erased, self.findings)
         # Steps 3 to 5: the journal.
         check = JournalCheck(payloads, ring, self.findings)
@@ -138,7 +140,9 @@ class _Bundle:
         continued = self._parents()
         log = FileSource(self._read(FILE), self._read(STAMP_FILE))
         # Step 8: the folder against the manifest.
-        self._folder(payloads)
+        self._folder(payloads, source)
+        if source is not None:
+            source.close()
         if self.manifest is not None and check.run_id not in (None, self.manifest.run_id):
             problem = Problem("RUN_MISMATCH", "the manifest's run_id", check.run_id, self.manifest.run_id)
             self.findings.add(problem, Where(file="manifest.json"))
@@ -224,12 +228,8 @@ class _Bundle:
         if manifest.digest != recomputed:
             problem = Problem("MANIFEST_DIGEST", "the digest of the manifest", recomputed, manifest.digest)
             self.findings.add(problem, where)
-        valued = [name for name in manifest.files if name in VALUED or name.startswith(PAYLOADS)]
-        if manifest.payloads == "none" and valued:
-            what = "payloads are said to be left out, and files with values are named"
-            self.findings.add(Problem("MANIFEST_MALFORMED", what, None, valued[0]), where)
-        if JOURNAL not in manifest.files:
-            self.findings.add(Problem("MANIFEST_MALFORMED", "the manifest names no journal"), where)
+        for problem in contradictions(manifest):
+            self.findings.add(problem, where)
 
     def _keys(self) -> Mapping[str, str] | None:
         value = self._document("keys.json")
@@ -304,7 +304,7 @@ class _Bundle:
             problem = Problem("PLAN_MISMATCH", "plan.json is not the plan whose payload the journal names")
             self.findings.add(problem, where)
 
-    def _views(self, source: FolderPayloads | None) -> None:
+    def _views(self, source: Payloads | None) -> None:
         """REPLAY.jsonl and RECEIPT.json, made again from a journal that is whole."""
         with ExitStack() as opened:
             log, receipt, journal = (self._stream(name, opened) for name in (REPLAY, RECEIPT, JOURNAL))
@@ -328,50 +328,16 @@ class _Bundle:
         found = self.folder.open(name)
         return None if found is None or isinstance(found, Problem) else opened.enter_context(found)
 
-    def _folder(self, payloads: PayloadCheck) -> None:
-        files = {} if self.manifest is None else self.manifest.files
-        missing = dict(files)
-        for name, is_file in self.folder.names():
-            if self.findings.total > GIVE_UP_AFTER:
-                self.findings.note("the folder was not read to its end")
-                return
-            if name == "manifest.json":
-                continue
-            missing.pop(name, None)
-            problem = self._file_problem(name, files, payloads, is_file=is_file)
-            if problem is not None:
-                self.findings.add(problem, Where(file=shown(name)))
-        for name in sorted(missing):
-            problem = Problem("FILE_MISSING", f"{name} is named by the manifest and not there")
-            self.findings.add(problem, Where(file=name))
-
-    def _file_problem(
-        self, name: str, files: Mapping[str, str], payloads: PayloadCheck, *, is_file: bool
-    ) -> Problem | None:
-        if not is_file:
-            return Problem("FILE_KIND", f"{name} is not a plain file")
-        if self.manifest is not None and name not in files:
-            return Problem("FILE_EXTRA", f"{name} is not named by the manifest")
-        folder, _, commitment = name.rpartition("/")
-        if folder == PAYLOADS:
-            if isinstance(fit(commitment, Hex64, "FILE_EXTRA"), Problem) or not payloads.names(commitment):
-                return Problem("FILE_EXTRA", f"{name} is a payload that the journal does not name")
-            got: str | None = commitment  # its bytes were held against its name when the journal named it
-        elif name in self.unread:
-            return None
-        else:
-            got = self.digests.get(name) or self._view_digest(name)
-        if name in files and got is not None and files[name] != got:
-            return Problem("FILE_CHANGED", f"the digest of {name}", files[name], got)
-        return None
-
-    def _view_digest(self, name: str) -> str | None:
-        """The digest of a file that nothing above has read."""
-        whole = sha256()
-        fed = self.folder.feed(name, whole.update, _MAX_VIEW_BYTES)
-        if isinstance(fed, Problem):
-            self.findings.add(fed, Where(file=name))
-        return whole.hexdigest() if fed is True else None
+    def _folder(self, payloads: PayloadCheck, source: Payloads | None) -> None:
+        named = None if self.manifest is None else self.manifest.files
+        packed = source if isinstance(source, PackedPayloads) else None
+        if packed is not None:
+            self.digests |= packed.digests
+            self.unread.update(name for name in named or () if name.endswith(".gz") and name not in packed.digests)
+        listing = Listing(self.folder, self.findings, named, self.digests, self.unread, payloads)
+        listing.check()
+        if packed is not None:
+            listing.check_packed(packed)
 
 
 def _lines(stream: BinaryIO, seen: Callable[[bytes], object]) -> Iterator[bytes]:
@@ -424,6 +390,7 @@ def _conclude(check: JournalCheck, findings: Findings, signed: Signed, log: LogS
             payloads=payloads.named,
             present=payloads.present,
             erased=payloads.erased,
+            archived=payloads.archived,
             lost=payloads.lost,
             withheld=payloads.withheld,
             signatures=ring.verified,

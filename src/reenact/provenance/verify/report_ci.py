@@ -17,7 +17,12 @@ def verification_junit(verification: Verification) -> str:
     cases = sum(max(1, len(report.checks)) for report in verification.reports)
     failures = sum(check.level == "FAIL" for report in verification.reports for check in report.checks)
     counts = f'tests="{cases}" failures="{failures}" errors="{verification.count("not checked")}"'
-    head = f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="reenact verify-replay" {counts}>\n'
+    return junit("reenact verify-replay", counts, suites)
+
+
+def junit(tool: str, counts: str, suites: str) -> str:
+    """A JUnit document of one of our tools, around suites that are written already."""
+    head = f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="{tool}" {counts}>\n'
     return f"{head}{suites}</testsuites>\n"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote
 
@@ -87,10 +88,15 @@ def _check(check: Check) -> dict[str, object]:
 
 def verification_sarif(verification: Verification, version: str) -> str:
     """SARIF 2.1.0: a result for each field that fails or warns, placed at the report's sidecar."""
-    rules = [{"id": _rule_id(status), "shortDescription": {"text": text}} for status, text in _RULES.items()]
-    rules.append({"id": _UNCHECKED_RULE[0], "shortDescription": {"text": _UNCHECKED_RULE[1]}})
-    driver = {"name": "reenact verify-replay", "version": version, "rules": rules}
+    rules = {_rule_id(status): text for status, text in _RULES.items()} | dict([_UNCHECKED_RULE])
     results = [result for report in verification.reports for result in _results(report)]
+    return sarif("reenact verify-replay", version, rules, results)
+
+
+def sarif(tool: str, version: str, rules: Mapping[str, str], results: list[dict[str, object]]) -> str:
+    """A SARIF document of one run of one of our tools."""
+    described = [{"id": rule, "shortDescription": {"text": text}} for rule, text in rules.items()]
+    driver = {"name": tool, "version": version, "rules": described}
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return as_json({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]})
 
@@ -102,7 +108,8 @@ def _rule_id(status: Status) -> str:
 def _results(report: Report) -> list[dict[str, object]]:
     found = []
     if report.problem is not None:
-        found.append(_result(_UNCHECKED_RULE[0], "error", f"{report.problem.kind}: {report.problem.message}", report))
+        message = f"{report.problem.kind}: {report.problem.message}"
+        found.append(sarif_result(_UNCHECKED_RULE[0], "error", message, report.sidecar))
     for check in report.checks:
         if check.level in ("warn", "FAIL"):
             words = (check.field, check.status.value, check.found or check.path or "", check.detail)
@@ -110,11 +117,12 @@ def _results(report: Report) -> list[dict[str, object]]:
             if check.changed_by is not None:
                 message += f"; changed by {check.changed_by.id[:12]}"
             level = "error" if check.level == "FAIL" else "warning"
-            found.append(_result(_rule_id(check.status), level, message, report))
+            found.append(sarif_result(_rule_id(check.status), level, message, report.sidecar))
     return found
 
 
-def _result(rule: str, level: str, message: str, report: Report) -> dict[str, object]:
-    uri = quote(report.sidecar, safe="/", errors="surrogateescape")
-    location = {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": 1}}}
+def sarif_result(rule: str, level: str, message: str, path: str, line: int = 1) -> dict[str, object]:
+    """One finding, placed at a line of a file."""
+    uri = quote(path, safe="/", errors="surrogateescape")
+    location = {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": line}}}
     return {"ruleId": rule, "level": level, "message": {"text": printable(message)}, "locations": [location]}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from reenact.errors import RunNotFound, StoreBusy
 from reenact.journal.chain import encode
-from reenact.store.base import PAYLOAD_BITS, Erasing
+from reenact.store.base import PAYLOAD_BITS, Archiving, Erasing
 from reenact.store.compression import Codec
 from reenact.store.deltas import base_of
 from reenact.store.erasures import erasure_record
@@ -28,10 +28,13 @@ def erase(writer: Connection, erasing: Erasing, clock: Clock, sign: Callable[[st
             db.execute("DELETE FROM payloads WHERE id = ?", (row_id,))
             db.execute("DELETE FROM contents WHERE run_no = ? AND payload_id = ?", (run_no, row_id))
             db.execute("DELETE FROM shared_payloads WHERE run_no = ? AND commitment = ?", (run_no, commitment))
-            last = db.execute("SELECT body FROM erasures ORDER BY id DESC LIMIT 1").fetchone()
-            record = erasure_record(erasing, commitment.hex(), clock.timestamp(), after=last[0] if last else None)
-            db.execute("INSERT INTO erasures (run_no, body) VALUES (?, ?)", (run_no, encode(record)))
-            notes.write(db, sign(record.schema, str(record.digest)))
+            add_record(db, run_no, erasing, commitment, clock, sign)
+        lying = archived_rows(db, run_no, erasing.commitments)
+        for row_id, commitment, bundle in lying:  # whoever keeps the bundle destroys what is there
+            db.execute("DELETE FROM archived WHERE payload_id = ?", (row_id,))
+            db.execute("DELETE FROM contents WHERE run_no = ? AND payload_id = ?", (run_no, row_id))
+            db.execute("DELETE FROM shared_payloads WHERE run_no = ? AND commitment = ?", (run_no, commitment))
+            add_record(db, run_no, erasing, commitment, clock, sign, bundle=bundle)
         if db.execute("SELECT 1 FROM erasures WHERE run_no = ?", (run_no,)).fetchone() is not None:
             for trace_id in sorted(erasing.traces):  # also what came in after an earlier erasure
                 db.execute("DELETE FROM late_effects WHERE run_no = ? AND trace_id = ?", (run_no, trace_id))
@@ -41,7 +44,34 @@ def erase(writer: Connection, erasing: Erasing, clock: Clock, sign: Callable[[st
             # What recovery starts from holds the run's salt, by which its arguments could be guessed from its keys.
             db.execute("DELETE FROM run_checkpoints WHERE id >= ? AND id < ?", (run_no << 24, (run_no + 1) << 24))
         forget_requests(db, run_no, erasing, keys)
-    return len(rows)
+    return len(rows) + len(lying)
+
+
+def add_record(
+    db: sqlite3.Connection,
+    run_no: int,
+    erasing: Erasing | Archiving,
+    commitment: bytes,
+    clock: Clock,
+    sign: Callable[[str, str], Note],
+    *,
+    bundle: str | None = None,
+) -> None:
+    """The next record of the chain, and its signature."""
+    last = db.execute("SELECT body FROM erasures ORDER BY id DESC LIMIT 1").fetchone()
+    after = last[0] if last else None
+    record = erasure_record(erasing, commitment.hex(), clock.timestamp(), after=after, bundle=bundle)
+    db.execute("INSERT INTO erasures (run_no, body) VALUES (?, ?)", (run_no, encode(record)))
+    notes.write(db, sign(record.schema, str(record.digest)))
+
+
+def archived_rows(db: sqlite3.Connection, run_no: int, chosen: frozenset[str]) -> list[tuple[int, bytes, str]]:
+    low = run_no << 24 + PAYLOAD_BITS
+    rows = db.execute(
+        "SELECT payload_id, commitment, bundle FROM archived WHERE payload_id >= ? AND payload_id < ?",
+        (low, low + (1 << 24 + PAYLOAD_BITS)),
+    ).fetchall()
+    return [row for row in rows if row[1].hex() in chosen]
 
 
 def forget_requests(db: sqlite3.Connection, run_no: int, erasing: Erasing, keys: KeyRows) -> None:

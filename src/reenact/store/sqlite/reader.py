@@ -12,6 +12,7 @@ from reenact.errors import DamagedRecord, RunNotFound
 from reenact.skills.services import StoreFiles
 from reenact.store.base import (
     PAYLOAD_BITS,
+    Archive,
     BrokenLease,
     Guard,
     KeyKeeper,
@@ -36,6 +37,17 @@ from reenact.store.sqlite.signed import heads
 from reenact.store.sqlite.signed.key_history import KeyTable
 from reenact.values.clock import Clock, SystemClock
 
+ARCHIVES = (
+    "SELECT a.bundle, a.place, (SELECT count(*) FROM archived v WHERE v.payload_id >= a.run_no << 36 "
+    "AND v.payload_id < (a.run_no + 1) << 36 AND v.bundle = a.bundle) "
+    "FROM archives a JOIN runs r ON r.run_no = a.run_no WHERE r.run_id = ? ORDER BY a.bundle"
+)
+ARCHIVED = "FROM archived WHERE payload_id >= ?1 << 36 AND payload_id < (?1 + 1) << 36"
+SEALED_WITH_VALUES = (
+    "SELECT r.run_id FROM runs r WHERE r.run_id > ? AND EXISTS (SELECT 1 FROM seals s WHERE s.run_no = r.run_no) "
+    "AND EXISTS (SELECT 1 FROM payloads p WHERE p.id >= r.run_no << 36 AND p.id < (r.run_no + 1) << 36) "
+    "ORDER BY r.run_id LIMIT 1000"
+)
 RUN_COLUMNS = (
     "run_id, kind, mode, status, plan_id, agent_id, parent_run, "
     "coalesce((SELECT max(id) FROM commits WHERE id >> 24 = run_no AND id >= run_no << 24 "
@@ -384,6 +396,27 @@ class SqliteReader:
             for row_id, commitment, body in rows:
                 yield commitment.hex(), reader.envelope(body)
                 last = row_id
+
+    def archives(self, run_id: str) -> list[Archive]:
+        """The bundles that values of a run were moved to."""
+        return [Archive(*row) for row in self._reader().query(ARCHIVES, (run_id,))]
+
+    def is_archived(self, run_id: str, commitment: str) -> bool:
+        """Whether a value that is not here lies in a bundle."""
+        wanted = (self._run_no(run_id), bytes.fromhex(commitment))
+        return bool(self._reader().query(f"SELECT 1 {ARCHIVED} AND commitment = ?2", wanted))
+
+    def archived_values(self, run_id: str) -> list[str]:
+        """Commitments of those that do."""
+        rows = self._reader().query(f"SELECT commitment {ARCHIVED}", (self._run_no(run_id),))
+        return [commitment.hex() for (commitment,) in rows]
+
+    def sealed_with_values(self) -> Iterator[str]:
+        """Ids of sealed runs that have values here, the oldest first."""
+        last = ""
+        while rows := self._reader().query(SEALED_WITH_VALUES, (last,)):
+            for (last,) in rows:
+                yield last
 
     def find_content(self, run_id: str, content_key: bytes) -> tuple[str, int] | None:
         """(commitment, commit that stored it) of equal content in the run, for content large enough to be indexed."""

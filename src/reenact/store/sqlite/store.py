@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 import sqlite3
+from collections.abc import Iterable
 from hashlib import sha256
 from itertools import count
 
 from reenact.contracts.records import RunStatus
 from reenact.errors import ReenactError
-from reenact.store.base import Appended, BrokenLease, Erasing, LateEffect, Lease, Unit
+from reenact.store.base import Appended, Archiving, BrokenLease, Erasing, LateEffect, Lease, Unit
 from reenact.store.keys.notes import Note, sign_note
 from reenact.store.log.follower import Follower
 from reenact.store.log.log import Log
 from reenact.store.log.rows import SealRow
 from reenact.store.owner import Held, Watch
 from reenact.store.signing import SignFirst
+from reenact.store.sqlite import archiving as archiving_rows
 from reenact.store.sqlite import leases, votes
 from reenact.store.sqlite.appending import Appender
 from reenact.store.sqlite.erasing import empty_log, erase
@@ -206,6 +208,16 @@ class SqliteStore(SqliteReader):
         key = self.signing_key
         sign = lambda *what: sign_note(key, what[0], self.store_id, what[1])  # noqa: E731
         return erase(self._writer, erasing, self.clock, sign, self.key_rows)
+
+    def archive(self, archiving: Archiving) -> int:
+        """Take values out that lie in a bundle, each with its record, signed, in one transaction; how many."""
+        key = self.signing_key
+        sign = lambda *what: sign_note(key, what[0], self.store_id, what[1])  # noqa: E731
+        return archiving_rows.archive(self._writer, archiving, self.clock, sign)
+
+    def restore(self, run_id: str, envelopes: Iterable[tuple[str, bytes]]) -> int:
+        """Put archived values back where they lay, in one transaction; how many."""
+        return archiving_rows.restore(self._writer, run_id, envelopes)
 
     def scrub(self) -> None:
         """Rid the file of what erased values left behind beside their rows; StoreBusy while a reader is in the way."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from reenact.verify.capability import KeyRing
 from reenact.verify.report import Findings, Problem, Where
 from reenact.verify.signed.keys import KeyHistory
-from reenact.verify.signed.notes import ERASURE, Chain, NoteSource, signs
+from reenact.verify.signed.notes import ERASURE, REMOVAL, Chain, NoteSource, signs
 
 
 class SignedErasures:
@@ -35,7 +35,7 @@ class SignedErasures:
 
     def _check_one(self, digest: str, where: Where, *, whole: bool) -> None:
         about = () if self._source is None else self._source.about(digest)
-        rows = [row for row in about if row.schema == ERASURE]
+        rows = [row for row in about if row.schema in (ERASURE, REMOVAL)]
         if not rows:
             self.unsigned += 1
             if whole and self._history.beginning is not None:  # else it is of before

@@ -17,7 +17,7 @@ from reenact.verify.report import Findings, Problem, Where
 from reenact.verify.shapes import Count, Hex64, Kid, Shape, Time, Uuid7, Who
 
 SIGNING, ROTATION, REPLACEMENT = "reenact.signing.v1", "reenact.key_rotation.v1", "reenact.key_replacement.v1"
-ERASURE, ERASURES = "reenact.erasure.v1", "reenact.erasures.v1"
+ERASURE, REMOVAL, ERASURES = "reenact.erasure.v1", "reenact.erasure.v2", "reenact.erasures.v1"
 SEAL, RUN_CHECKPOINT, VOTE = "reenact.seal.v1", "reenact.run_checkpoint.v1", "reenact.vote.v1"
 LEASE_BROKEN = "reenact.lease_broken.v1"
 PublicKey = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{43}\Z")]

@@ -51,16 +51,29 @@ def erase(
     about = f"step {step} of run {run_id}" if step else f"run {run_id} with its plan"
     if not yes and not typer.confirm(f"Erase every value of {about}? This cannot be undone."):
         raise UsageError("nothing was erased")
+    archives = opened.archives(run_id)
     asyncio.run(until_known(opened, SystemClock(), run_id))
     count = erase_values(opened, run_id, step, who=whoami(who), reason=reason)
+    lying = [each.place for each in archives if each.values]
     copies, keys = copies_of(opened, run_id), keys_that_stay(opened, run_id, step)
     if as_json:
-        print_json({"run_id": run_id, "step_id": step, "erased": count, "keys_stay": keys, "copies_in": copies})
+        print_json(
+            {
+                "run_id": run_id,
+                "step_id": step,
+                "erased": count,
+                "keys_stay": keys,
+                "copies_in": copies,
+                "archives": lying,
+            }
+        )
         return
     say(f"{plural(count, 'value')} of {about} erased; `reenact verify {run_id}` says that the chain is whole")
     if step is not None and plan_repeats(opened, run_id):
         say(f"the plan still says what it says: `reenact erase {run_id}` without a step erases it too")
     for source in keys:
         say(KEYS_STAY[source])
+    for place in lying:
+        say(f"a copy lies in the archive {place}: whoever keeps it has to destroy it; it is not restored any more")
     for copy in copies:
         say(f"run {copy} replayed this one and holds values of its own: erase it too")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +17,9 @@ from reenact.cli.options import JsonOption, StoreOption, TargetArgument
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from reenact.cli.screens.evidence_words import Evidence
     from reenact.cli.screens.printing import Segment
+    from reenact.record.document_shape import RunDocument
     from reenact.store.checks.derived import Difference
     from reenact.verify.log.anchoring import Believed
     from reenact.verify.report import Report
@@ -52,25 +56,38 @@ def verify(
     checkpoint: CheckpointOption = None,
     witness_policy: PolicyOption = None,
     tsa_ca: AuthorityOption = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page that says in plain words what is proven.")
+    ] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the same in markdown.")] = None,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML.")] = None,
+    sarif: Annotated[Path | None, typer.Option(metavar="FILE", help="Write SARIF 2.1.0.")] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a run or an exported folder: integrity, completeness, authenticity and anchoring, each for itself.
+    """Check a run, an exported folder or its zip: integrity, completeness, authenticity, anchoring, each for itself.
 
     A run is checked in its store, row by row, and the tables that are derived from its commits are compared with
-    them. A name that is a folder is one; write ./NAME to be sure. A file REPLAY.jsonl is held against the RECEIPT.json
-    beside it.
+    them. A name that is a folder is one; write ./NAME to be sure. A zip is read where it lies: nothing is unpacked. A
+    file REPLAY.jsonl is held against the RECEIPT.json beside it.
 
     Exit codes: 0 integrity and completeness hold and nothing is contradicted, 1 broken, or something required is
-    absent, 2 no such run, or a list of keys that is none, 3 the store or the folder cannot be used, 4 the run has no
+    absent, 2 no such run, or a list of keys that is none, 3 the store, folder or zip cannot be used, 4 the run has no
     seal: completeness is open.
     """
     if is_log(target):
         verify_log(Path(target), as_json=as_json)
     from reenact.cli.commands.log.believing import believed
+    from reenact.cli.screens.evidence_words import Evidence
+    from reenact.values.clock import SystemClock
 
     report, differences = check(target, store, keys, believed(witness_policy, checkpoint, tsa_ca))
     missing = absent_proofs(report, [*(require or []), *([] if keys is None else [Proof.signature])])
+    wanted = {"html": html, "markdown": markdown, "junit": junit, "sarif": sarif}
+    if any(wanted.values()):
+        run = None if report.exit_code == 1 or differences else document_of(target, store, report)
+        found = (tuple(missing), run, tuple(differences or ()), report.signature.by == "trusted_key")
+        write_reports(wanted, Evidence(target, report, SystemClock().timestamp(), *found))
     show(report, differences, missing, as_json=as_json)
     if differences or (missing and report.exit_code != 1):
         raise typer.Exit(1)
@@ -82,17 +99,44 @@ def check(
 ) -> tuple[Report, Sequence[Difference] | None]:
     """The report, and for a run of a store what its derived tables say otherwise."""
     from reenact.cli.options import existing_evidence
-    from reenact.record.bundle import is_folder
+    from reenact.record.bundle import is_bundle
     from reenact.store.checks.verification import verify_evidence
     from reenact.store.keys.trusted import named_trust, own_trust
     from reenact.verify.verifier import verify_bundle
 
     trusted = own_trust() if keys is None else named_trust(keys)
-    if is_folder(target):
+    if is_bundle(target):
         return verify_bundle(Path(target), keys=trusted, believed=believed), None
-    with existing_evidence(store) as evidence:
+    with existing_evidence(store, folder=target) as evidence:
         verified = verify_evidence(evidence, target, trusted, believed)
     return verified.report, verified.differences
+
+
+def write_reports(wanted: dict[str, Path | None], evidence: Evidence) -> None:
+    """The files that were asked for."""
+    from reenact.cli.options import write_text
+    from reenact.cli.screens.evidence_ci import evidence_junit, evidence_sarif
+    from reenact.cli.screens.evidence_page import html_page, markdown_page
+
+    makers = {"html": html_page, "markdown": markdown_page, "junit": evidence_junit, "sarif": evidence_sarif}
+    for name, path in wanted.items():
+        write_text(path, partial(makers[name], evidence))
+
+
+def document_of(target: str, store: str | None, report: Report) -> RunDocument | None:
+    """The run that was verified, for its timeline; None where it cannot be read to its end."""
+    from reenact.cli.options import existing_store
+    from reenact.errors import ReenactError
+    from reenact.record.bundle import is_bundle
+    from reenact.record.document import read_bundle_document, read_document
+
+    try:
+        if is_bundle(target):
+            return read_bundle_document(Path(target))
+        with closing(existing_store(store)) as opened:
+            return read_document(opened, str(report.run_id))
+    except ReenactError:
+        return None
 
 
 def absent_proofs(report: Report, required: Sequence[Proof]) -> list[str]:

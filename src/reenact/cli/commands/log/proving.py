@@ -102,14 +102,15 @@ def check(proof: Path, seal: Path | None, bundle: Path | None, keys: Path | None
     from reenact.errors import UsageError
     from reenact.store.keys.trusted import named_trust
     from reenact.verify.log.alone import verify_proof
+    from reenact.verify.signed.trust import Trust
 
     if (seal is None) == (bundle is None):
         raise UsageError("a proof is about a seal: name its file with --seal, or the run's folder with --bundle")
     leaf = content(bundle / "seal.json" if seal is None and bundle is not None else seal or Path())
     if keys is None and bundle is not None:
         keys = bundle / "keys.json"
-    trusted = () if keys is None else named_trust(keys).keys
-    known = {key.kid: key.public_key for key in trusted if "log" in key.purposes}
+    trust = Trust() if keys is None else named_trust(keys)
+    known = {**trust.by_kid, **{key.kid: key.public_key for key in trust.keys if "log" in key.purposes}}
     return verify_proof(content(proof), leaf, known, believed(*believing), str(proof))
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from reenact.cli.screens.printing import say, say_in_utf8, say_json, terminal
+from reenact.cli.screens.counted_bar import CountedBar
+from reenact.cli.screens.printing import say, say_in_utf8, say_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from reenact.provenance.verify.model import Verification
 
 
@@ -66,7 +64,7 @@ def verify_replay(
         _answer_compatibly(paths or [])
     if not paths:
         raise UsageError("name at least one report, sidecar, folder or glob: reenact verify-replay docs/")
-    with _progress() as progress:
+    with CountedBar("verifying") as progress:
         verification = verify_reports(
             paths,
             at_commit=at_commit,
@@ -89,56 +87,15 @@ def _answer_compatibly(arguments: list[str]) -> None:
     raise typer.Exit(answer.exit_code)
 
 
-class _Progress:
-    """A bar on a terminal that can show one, and nothing elsewhere."""
-
-    def __init__(self) -> None:
-        self._bar: Any = None
-        self._task: Any = None
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def update(self, done: int, total: int) -> None:
-        if self._bar is None and total > 1 and sys.stderr.isatty():
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-            columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn())
-            self._bar = Progress(*columns, console=terminal(err=True), transient=True)
-            self._task = self._bar.add_task("", total=total)
-            self._bar.start()
-        if self._bar is not None:
-            self._bar.update(self._task, completed=done)
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-
-def _progress() -> _Progress:
-    return _Progress()
-
-
 def _write_files(verification: Verification, *, junit: Path | None, sarif: Path | None, summary: Path | None) -> None:
     from reenact import __version__
+    from reenact.cli.options import write_text
     from reenact.provenance.verify.report_ci import verification_junit, verification_summary
     from reenact.provenance.verify.report_json import verification_sarif
 
-    _write(junit, "w", lambda: verification_junit(verification))
-    _write(sarif, "w", lambda: verification_sarif(verification, __version__))
-    _write(summary, "a", lambda: verification_summary(verification))
-
-
-def _write(path: Path | None, mode: str, make: Callable[[], str]) -> None:
-    from reenact.errors import StoreUnavailable
-
-    if path is None:
-        return
-    try:
-        with path.open(mode, encoding="utf-8", newline="\n") as file:
-            file.write(make())
-    except OSError as error:
-        raise StoreUnavailable(f"{path}: cannot be written: {error.strerror}") from None
+    write_text(junit, lambda: verification_junit(verification))
+    write_text(sarif, lambda: verification_sarif(verification, __version__))
+    write_text(summary, lambda: verification_summary(verification), mode="a")
 
 
 def _print(verification: Verification, *, as_json: bool, verbose: bool) -> None:

@@ -24,12 +24,12 @@ def diff(
 
     from reenact.cli.options import existing_store
     from reenact.cli.screens.printing import one_line, print_json
-    from reenact.record.bundle import is_folder
+    from reenact.record.bundle import is_bundle
     from reenact.replay.api import load
     from reenact.replay.compare.sides import side_by_side, text_lines
     from reenact.store.open import in_memory
 
-    where = in_memory() if is_folder(left) and is_folder(right) else existing_store(store)
+    where = in_memory() if is_bundle(left) and is_bundle(right) else existing_store(store)
     sides = side_by_side(load(where, left), load(where, right))
     if as_json:
         print_json({**msgspec.to_builtins(sides), "same": sides.same})

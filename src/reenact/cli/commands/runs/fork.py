@@ -48,11 +48,11 @@ def fork(
     from reenact.cli.options import existing_store, open_runtime, read_object
     from reenact.cli.options import host_policy as policy_of
     from reenact.cli.screens.progress import choose_progress
-    from reenact.record.bundle import is_folder
+    from reenact.record.bundle import is_bundle
     from reenact.replay.api import load
     from reenact.replay.modes.changes import apply_changes, parse_set
 
-    if not is_folder(run):
+    if not is_bundle(run):
         existing_store(store).close()
     progress = choose_progress(as_json=as_json)
     runtime = open_runtime(store, skills, (progress,), policy=policy_of(host_policy, trust_plan=trust_plan))

@@ -20,13 +20,16 @@ if TYPE_CHECKING:
     from reenact.trace.reader import Progress
 
 REPLAY, RECEIPT = "REPLAY.jsonl", "RECEIPT.json"
+LARGEST = 1 << 32
+"""Of a log in a zip."""
 LARGE = 8 << 20
 """From here on it takes long enough for a bar."""
 
 
 def play(
     log: Annotated[
-        str, typer.Argument(metavar="FILE|DIR|RUN", help="A REPLAY.jsonl, an exported folder with one, or a run.")
+        str,
+        typer.Argument(metavar="FILE|DIR|ZIP|RUN", help="A REPLAY.jsonl, a folder or zip with one, or a run."),
     ],
     tool: Annotated[
         list[str] | None, typer.Option("--tool", metavar="NAME", help="Only this tool's calls; may be given again.")
@@ -76,11 +79,15 @@ def play(
 def found(log: str, receipt: Path | None, store: str | None) -> Iterator[tuple[Path, Path | None]]:
     """Where the log lies, and its receipt if there is one. That of a run is written for the while."""
     from reenact.errors import UsageError
-    from reenact.record.bundle import is_folder
+    from reenact.record.bundle import is_bundle
 
-    if Path(log).is_file() or log.endswith(".jsonl"):
+    if log.endswith(".zip"):
+        with tempfile.TemporaryDirectory(prefix="reenact-play-") as folder:
+            place, beside = of_zip(Path(log), Path(folder))
+            yield place, receipt or (beside if beside.is_file() else None)
+    elif Path(log).is_file() or log.endswith(".jsonl"):
         yield Path(log), receipt
-    elif is_folder(log):
+    elif is_bundle(log):
         place, beside = Path(log) / REPLAY, Path(log) / RECEIPT
         if Path(log).is_dir() and not place.is_file():
             raise UsageError(f"{log} holds no {REPLAY}: export the run once more, or name the log itself")
@@ -92,6 +99,25 @@ def found(log: str, receipt: Path | None, store: str | None) -> Iterator[tuple[P
                 raise UsageError(f"run {log} has no replay log: it has no steps, or its values are gone")
             beside = place.with_name(RECEIPT)
             yield place, receipt or (beside if beside.is_file() else None)
+
+
+def of_zip(path: Path, folder: Path) -> tuple[Path, Path]:
+    """The log and the receipt of a zipped bundle, for the while; nothing else of it is unpacked."""
+    from contextlib import closing
+
+    from reenact.errors import UnusableZip
+    from reenact.verify.files.zipped import files_at
+    from reenact.verify.report import Problem
+
+    with closing(files_at(path)) as files:
+        for name in (REPLAY, RECEIPT):
+            with (folder / name).open("wb") as file:
+                fed = files.feed(name, file.write, LARGEST)
+            if isinstance(fed, Problem) or (fed is None and name == REPLAY):
+                raise UnusableZip(f"{path}: {fed.what if fed else f'it holds no {REPLAY}: export the run once more'}")
+            if fed is None:
+                (folder / name).unlink()
+    return folder / REPLAY, folder / RECEIPT
 
 
 def of_run(run: str, store: str | None, folder: Path) -> Path:

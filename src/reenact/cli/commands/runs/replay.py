@@ -107,16 +107,16 @@ def place(
     """Where the run lies, and where a new one is written; a folder that is only looked at needs no store."""
     from reenact.cli.options import existing_store, open_runtime
     from reenact.errors import UsageError
-    from reenact.record.bundle import is_folder
+    from reenact.record.bundle import is_bundle
     from reenact.store.open import in_memory, open_store
 
     if run.endswith(".jsonl"):
         raise UsageError(f"{run} is a replay log, which is looked at and not run: `reenact play {run}`")
     if mode == "full_replay":
-        if not is_folder(run):
+        if not is_bundle(run):
             existing_store(store).close()
         return open_runtime(store, skills, listeners, policy=policy)
-    if is_folder(run):
+    if is_bundle(run):
         return open_store(store) if save else in_memory()
     return existing_store(store)
 

@@ -37,11 +37,11 @@ def show(
     from reenact.cli.screens.printing import print_json, print_lines
     from reenact.cli.screens.timeline_lines import timeline_lines
     from reenact.errors import UsageError
-    from reenact.record.bundle import is_folder
+    from reenact.record.bundle import is_bundle
     from reenact.record.document import read_bundle_document
     from reenact.store.encryption import KeyFile
 
-    if is_folder(run):
+    if is_bundle(run):
         if watch:
             raise UsageError("an exported folder does not change: say it without --watch")
         document, keys = read_bundle_document(Path(run), values=values), KeyFile(None)

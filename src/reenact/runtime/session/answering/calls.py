@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Attempt, RunStatus
 from reenact.journal.fold import TraceFold
-from reenact.record.outcomes import build_outcome, with_output
+from reenact.record.outcomes import build_outcome, mark_of, with_output
 from reenact.record.reader import RecordedStep
 from reenact.record.told import loss_outcome
 from reenact.runtime.session.answering.lanes import Lane, lane_of_step
@@ -97,13 +97,13 @@ class RecordedCall:
         return request is not None and request.risk_level != "READ" and self.trace.state != "DENIED"
 
     def answer(self) -> StructuredOutcome:
-        """What its caller got, as its caller got it; a value that was erased says so.
+        """What its caller got, as its caller got it; a value that was erased or archived says so.
 
         SecretError where what was encrypted in it cannot be decrypted here.
         """
         outcome = self.step.outcome() if self.loss is None else loss_outcome(self.step, self.loss)
-        if outcome.ok and outcome.output is None and self._is_erased():
-            outcome = with_output(outcome, {"$erased": True})
+        if outcome.ok and outcome.output is None and (gone := self._gone()) is not None:
+            outcome = with_output(outcome, mark_of(gone))
         return self.redactor.answer(outcome)
 
     def left_behind(self) -> StructuredOutcome:
@@ -112,15 +112,15 @@ class RecordedCall:
         now = self.trace.request.ts if self.trace.request is not None else ""
         return build_outcome(self.trace, "failure", "ERR_IN_DOUBT", message, now)
 
-    def _is_erased(self) -> bool:
+    def _gone(self) -> LookupError | None:
         effect = self.trace.effect
         if effect is None:
-            return False
+            return None
         try:
             self.step.payloads.get(str(effect.commitment("/output")), near=self.step.commits.get("tool_effect"))
-        except LookupError:
-            return True
-        return False
+        except LookupError as gone:
+            return gone
+        return None
 
 
 @dataclass(frozen=True, slots=True)
