@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -89,7 +90,7 @@ def test_what_is_wrong_with_a_parent_is_wrong_with_the_bundle(bundle: Path, fami
     parent = bundle / "parents" / family[2]
     for name in ("journal.jsonl", "manifest.json", "seal.json", "keys.json"):
         before = (parent / name).read_bytes()
-        (parent / name).write_bytes(before.replace(b"0", b"1", 1))
+        (parent / name).write_bytes(re.sub(rb"[0-9]", lambda found: b"%d" % (9 - int(found[0])), before, count=1))
         report = verify_bundle(bundle)
         assert report.exit_code == 1, name
         assert report.first_break is not None
