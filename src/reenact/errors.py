@@ -8,6 +8,7 @@ ReenactError                     has .code (stable) and .exit_code (the CLI's)
 │   │   ├── BeyondPolicy         it asks for more than the host's policy allows
 │   │   └── UntrustedPlan        of a folder that would run live: its reader has not said that it is trusted
 │   ├── PolicyError              a host's policy that cannot be read or used
+│   ├── EvalSpecError            the spec of an evaluation that cannot be run
 │   ├── SkillDeclarationError    a skill that cannot be declared or loaded
 │   ├── SkillNotFound            no such id@version
 │   ├── RunNotFound              no such run, or an ambiguous prefix
@@ -135,6 +136,12 @@ class PolicyError(UsageError):
     def __init__(self, message: str, *, key: str = "") -> None:
         super().__init__(message)
         self.key = key
+
+
+class EvalSpecError(UsageError):
+    """The spec of an evaluation that cannot be run."""
+
+    code = "EVAL_INVALID"
 
 
 class SkillDeclarationError(UsageError):

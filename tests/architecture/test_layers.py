@@ -24,6 +24,7 @@ ROWS: list[tuple[str, ...]] = [
     ("replay",),
     ("provenance",),
     ("telemetry", "witness"),
+    ("evals",),
     ("testing", "lint"),
     ("cli",),
 ]

@@ -43,6 +43,8 @@ USED: dict[str, dict[str, str]] = {
     },
     "contracts/whole_plan.py": {"COMMITMENT": "match"},
     "errors.py": {"_CODE": "fullmatch"},
+    "evals/results.py": {"CELL": "match"},
+    "evals/spec.py": {"NAME": "match", "PLACEHOLDER": "sub"},
     "lint/known.py": {"LOG_RECEIVER": "match", "MAYBE_OUTCOME_TYPE": "match"},
     "lint/suppress.py": {"_COMMENT": "match", "_IGNORE": "match"},
     "planners/rules.py": {

@@ -54,6 +54,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "commands.reports.verify_replay",
         "Check the inputs of published reports against their replay blocks.",
     ),
+    "eval": ("commands.reports.eval", "Evaluate models sample by sample, and publish a report that can be checked."),
     "hash": ("commands.reports.hash", "Print the hash by which a replay block names an input."),
     "backfill": ("commands.reports.backfill", "Write sidecars for reports that were published without one."),
     "rerun": ("commands.reports.rerun", "Run a report's recorded command again, at its commit."),

@@ -136,6 +136,13 @@ def cents(exact: int) -> int:
     return -(-exact // PICODOLLARS_PER_CENT)
 
 
+def dollars(exact: int) -> str:
+    """Picodollars as dollars, exactly: `$0.03`, `$0.0000125`."""
+    whole, rest = divmod(exact, 100 * PICODOLLARS_PER_CENT)
+    digits = f"{rest:012d}".rstrip("0")
+    return f"${whole}.{digits:0<2}" if digits else f"${whole}"
+
+
 def price_from_genai(model: str, *, at_ms: int | None = None) -> dict[str, str]:
     """The list price of `model` from the `genai-prices` package at `at_ms` (default: now), as a row of a price table.
 

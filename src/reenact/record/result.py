@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
@@ -39,6 +40,31 @@ def step_result(step: RecordedStep) -> StepResult:
     return StepResult(step.step_id, step.outcome(), step.trace.made)
 
 
+class ModelCall(NamedTuple):
+    """A call of a model that was answered, as the journal has it."""
+
+    step_id: str
+    provider: str
+    model: str
+    request_id: str | None
+    """As the provider named it."""
+    seed: int | None
+
+
+def model_call(step: RecordedStep) -> ModelCall | None:
+    """The step as a model's answer; None where it is none, or was answered from the record."""
+    attempts = step.trace.attempts
+    if step.trace.state != "COMPLETED" or not attempts or attempts[-1].kind != "attempt":
+        return None
+    asked = next((effect.target for effect in attempts[-1].side_effects if effect.type == "llm_request"), None)
+    if asked is None:
+        return None
+    provider, _, model = asked.partition("/")
+    parameters = step.parameters()
+    seed = parameters.get("seed") if isinstance(parameters, dict) else None
+    return ModelCall(step.step_id, provider, model, attempts[-1].request_id, seed if type(seed) is int else None)
+
+
 @dataclass(frozen=True)
 class RunResult:
     """The end of a run, or where it stopped. Iterating gives the steps that have an outcome."""
@@ -55,6 +81,13 @@ class RunResult:
         for step in RunReader(self.store, self.run_id).steps():
             if step.finished and not step.is_foreign:
                 yield step_result(step)
+
+    def model_calls(self) -> Iterator[ModelCall]:
+        """The calls of models that were answered, in the order in which they ended."""
+        for step in RunReader(self.store, self.run_id).steps():
+            found = None if step.is_foreign else model_call(step)
+            if found is not None:
+                yield found
 
     @property
     def steps(self) -> list[str]:

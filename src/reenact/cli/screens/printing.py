@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-PICODOLLARS: Final = 10**12
 MOST_SHOWN: Final = 500
 USUAL_WIDTH: Final = 80
 Segment = tuple[str, str]
@@ -96,13 +95,6 @@ def brief(text: str) -> str:
     """Foreign text as one line that a person may read; `--json` has all of it."""
     line = one_line(text[: MOST_SHOWN + 1])
     return line if len(text) <= MOST_SHOWN else f"{one_line(text[:MOST_SHOWN])}… ({len(text)} characters)"
-
-
-def dollars(exact: int) -> str:
-    """Picodollars as dollars, exactly: `$0.03`, `$0.0000125`."""
-    whole, rest = divmod(exact, PICODOLLARS)
-    digits = f"{rest:012d}".rstrip("0")
-    return f"${whole}.{digits:0<2}" if digits else f"${whole}"
 
 
 def short(digest: object) -> str:

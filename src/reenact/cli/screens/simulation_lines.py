@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reenact.cli.screens.printing import Segment, dollars, one_line
+from reenact.cli.screens.printing import Segment, one_line
+from reenact.policy.cost import dollars
 
 if TYPE_CHECKING:
     from reenact.replay.forecast.simulation import Simulation, StepForecast

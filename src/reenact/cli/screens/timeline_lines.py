@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reenact.cli.screens.outcome_lines import STATUS_STYLE
-from reenact.cli.screens.printing import Segment, brief, dollars, one_line, plural, short
+from reenact.cli.screens.printing import Segment, brief, one_line, plural, short
+from reenact.policy.cost import dollars
 
 if TYPE_CHECKING:
     from reenact.record.document_shape import AttemptDocument, EventDocument, RunDocument, StepDocument

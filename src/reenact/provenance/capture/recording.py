@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -39,6 +39,32 @@ class RecordedRun(Protocol):
     def run_id(self) -> str: ...
     @property
     def store(self) -> _Bodies: ...
+
+
+class ModelCall(Protocol):
+    """A model's answer as a journal has it."""
+
+    @property
+    def step_id(self) -> str: ...
+    @property
+    def provider(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def request_id(self) -> str | None: ...
+    @property
+    def seed(self) -> int | None: ...
+
+
+@runtime_checkable
+class KnowsModelCalls(Protocol):
+    """A recorded run that can tell which models answered."""
+
+    def model_calls(self) -> Iterable[ModelCall]: ...
+
+
+Place = tuple[int | None, str | None]
+"""The sample that a call is of, and its condition."""
 
 
 class Recording:
@@ -83,11 +109,33 @@ class Recording:
         """Note that a condition really ran. Without any such note, all that were requested count as run."""
         self._effective[condition] = None
 
-    def tie_to(self, run: Seal | RecordedRun) -> RunRef | None:
-        """Tie the report to a recorded run by the digest of its seal. None when the run is not sealed yet."""
+    def tie_to(self, run: Seal | RecordedRun, place: Callable[[ModelCall], Place] | None = None) -> RunRef | None:
+        """Tie the report to a recorded run by the digest of its seal. None when the run is not sealed yet.
+
+        Of a run, the models that answered it and the ids of their answers are taken along; `place` says which sample
+        and condition a call is of, whose seed is then that of the call.
+        """
         found = _seal_of(run)
+        if found is not None and isinstance(run, KnowsModelCalls):
+            noted = {(model, one.id) for model, requests in self._requests.items() for one in requests}
+            for call in run.model_calls():
+                self._take(call, (None, None) if place is None else place(call), noted)
         self._run = found or self._run
         return found
+
+    def _take(self, call: ModelCall, place: Place, noted: set[tuple[str, str]]) -> None:
+        """A call of the journal; one whose id was noted before stays as it was noted."""
+        sample, condition = place
+        model = call.model or "unknown"
+        if model not in self._models:
+            self._models[model] = ReenactModel(model, call.provider or "unknown")
+            self._requests[model] = []
+        if sample is not None and call.seed is not None:
+            self.seed(sample, call.seed)
+        if condition is not None:
+            self.effective(condition)
+        if call.request_id and (model, call.request_id) not in noted:
+            self.request(model, call.request_id, sample=sample, condition=condition)
 
     def result(self) -> ReplayBlock:
         """The block with all that was noted so far."""

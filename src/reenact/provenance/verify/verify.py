@@ -29,6 +29,8 @@ from reenact.provenance.verify.targets import Target, expand, target_of
 MAX_SIDECAR_BYTES = 16 << 20
 MAX_MARKDOWN_BYTES = 16 << 20
 _MAX_WARNINGS = 10
+RunChecker = Callable[[AnySidecar, str], list[Check]]
+"""What is to be said of the run that a sidecar names, given the path of the report."""
 
 
 def verify_reports(
@@ -39,11 +41,15 @@ def verify_reports(
     strict: bool = False,
     limit: int = MAX_INPUT_BYTES,
     progress: Callable[[int, int], None] | None = None,
+    runs: RunChecker | None = None,
 ) -> Verification:
-    """Verify every report that the paths stand for. `progress` is called with how many are done, of how many."""
+    """Verify every report that the paths stand for. `progress` is called with how many are done, of how many.
+
+    `runs` looks at the run behind a report, as `reenact.evals.sealed.SealedRuns` does.
+    """
     targets = expand(paths)
     done = []
-    with Verifier(at_commit=at_commit, root=root, limit=limit) as verifier:
+    with Verifier(at_commit=at_commit, root=root, limit=limit, runs=runs) as verifier:
         for number, target in enumerate(targets, start=1):
             done.append(verifier.verify(target))
             if progress is not None:
@@ -54,11 +60,19 @@ def verify_reports(
 class Verifier:
     """Verifies one report after the other, and keeps what they share: roots, git, hashes of equal inputs."""
 
-    def __init__(self, *, at_commit: bool = False, root: Path | None = None, limit: int = MAX_INPUT_BYTES) -> None:
+    def __init__(
+        self,
+        *,
+        at_commit: bool = False,
+        root: Path | None = None,
+        limit: int = MAX_INPUT_BYTES,
+        runs: RunChecker | None = None,
+    ) -> None:
         if root is not None and not root.is_dir():
             raise UsageError(f"--root {root}: no such folder")
         self.hashes = Hashes()
         self._at_commit = at_commit
+        self._runs = runs
         self._root = None if root is None else Path(os.path.realpath(root))
         self._limit = limit
         self._roots: dict[Path, Path] = {}
@@ -89,6 +103,8 @@ class Verifier:
         checks = _ignored(sidecar.warnings)
         checks += self._check_inputs(sidecar, root)
         checks += self._check_history(sidecar, root)
+        if self._runs is not None:
+            checks += self._runs(sidecar, target.report)
         checks.append(check_markdown(target, root, sidecar))
         return Report(target.report, target.sidecar, _facts(sidecar), tuple(checks))
 

@@ -21,6 +21,7 @@ from reenact.verify.shapes import Attempt, DecisionMeta, Plan, RetryRules, Run, 
 PICODOLLARS_PER_CENT: Final = 10**10
 LONGEST_RETRY_AFTER_MS: Final = 60_000
 LONGEST_WAIT_MS: Final = 7 * 24 * 3600 * 1000
+NO_MONEY: Final = "ERR_BUDGET_EXCEEDED"
 CONFLICT: Final = 409
 """Of a call that may have been sent before: its first dispatch is waited for, whatever the policy says."""
 
@@ -59,6 +60,8 @@ class RunRules:
         """`spent` is the sum of the attempts before it."""
         meta = decision.meta
         if meta.gate == "budget" and decision.decision == "DENY":
+            if meta.code != NO_MONEY:  # a model without a price: no amount was compared
+                return None
             return None if passes(meta) else Problem("BUDGET_MISMATCH", "the budget refused what it had money for")
         limits = None if plan is None else plan.context
         cents = None if limits is None else limits.per_run_cents

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from reenact.cli.screens.counted_bar import CountedBar
 from reenact.cli.screens.printing import say, say_in_utf8, say_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from reenact.evals.sealed import SealedRuns
     from reenact.provenance.verify.model import Verification
 
 
@@ -48,6 +51,12 @@ def verify_replay(
     summary: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Append markdown, as for $GITHUB_STEP_SUMMARY.")
     ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store", metavar="URL", help="A store that must have the runs behind the reports, sealed as named."
+        ),
+    ] = None,
     compat: Annotated[
         bool, typer.Option("--compat", help="Print exactly what the original tool prints; takes one report.")
     ] = False,
@@ -56,6 +65,7 @@ def verify_replay(
 
     Exit codes: 0 every report holds, 1 an input or a field does not, 2 a sidecar is missing or cannot be used.
     """
+    from reenact.cli.screens.counted_bar import CountedBar
     from reenact.errors import UsageError
     from reenact.provenance.safe_paths import MAX_INPUT_BYTES
     from reenact.provenance.verify.verify import verify_reports
@@ -64,7 +74,7 @@ def verify_replay(
         _answer_compatibly(paths or [])
     if not paths:
         raise UsageError("name at least one report, sidecar, folder or glob: reenact verify-replay docs/")
-    with CountedBar("verifying") as progress:
+    with CountedBar("verifying") as progress, _runs(store) as runs:
         verification = verify_reports(
             paths,
             at_commit=at_commit,
@@ -72,6 +82,7 @@ def verify_replay(
             strict=strict,
             limit=max_bytes or MAX_INPUT_BYTES,
             progress=progress.update,
+            runs=runs,
         )
     _write_files(verification, junit=junit, sarif=sarif, summary=summary)
     _print(verification, as_json=as_json, verbose=verbose)
@@ -85,6 +96,19 @@ def _answer_compatibly(arguments: list[str]) -> None:
     say_in_utf8(answer.stdout)
     say_in_utf8(answer.stderr, err=True)
     raise typer.Exit(answer.exit_code)
+
+
+@contextmanager
+def _runs(url: str | None) -> Iterator[SealedRuns]:
+    """Looks for the runs of reports beside them, and in a store where one is named."""
+    from reenact.cli.options import existing_evidence
+    from reenact.evals.sealed import SealedRuns
+
+    if url is None:
+        yield SealedRuns()
+        return
+    with existing_evidence(url) as evidence:
+        yield SealedRuns(evidence)
 
 
 def _write_files(verification: Verification, *, junit: Path | None, sarif: Path | None, summary: Path | None) -> None:

@@ -1,0 +1,108 @@
+"""The run behind a report: the evidence of it, from the bundle beside the report or from a store, must hold and end in
+the seal that the sidecar names; the ids of the models' answers must stand in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from reenact.errors import ReenactError, RunNotFound
+from reenact.provenance.sidecar.paths import bundle_path
+from reenact.provenance.sidecar.sidecar import AnySidecar, ReenactSidecar, RunRef
+from reenact.provenance.verify.model import Check, Status
+from reenact.record.bundle import commit_bodies
+from reenact.store.checks.verification import verify_evidence
+from reenact.store.evidence import Evidence, find_run
+from reenact.store.naming import part, read_lines
+from reenact.verify.report import Report
+from reenact.verify.verifier import verify_bundle
+
+FIELD = "run"
+
+
+class SealedRuns:
+    """For `verify_reports(…, runs=SealedRuns())`. With a store, the run must be there too."""
+
+    def __init__(self, store: Evidence | None = None) -> None:
+        self._store = store
+
+    def __call__(self, sidecar: AnySidecar, report: str) -> list[Check]:
+        """What is to be said of the run of a report; nothing where it names none."""
+        if not isinstance(sidecar, ReenactSidecar) or sidecar.run is None:
+            return []
+        checks, bundle = [], Path(bundle_path(report))
+        if bundle.is_symlink():
+            checks.append(Check(FIELD, Status.REFUSED, f"{bundle.name} is a link, and is not followed"))
+        elif bundle.is_dir():
+            checks.append(in_bundle(bundle, sidecar, sidecar.run))
+        if self._store is not None:
+            checks.append(in_store(self._store, sidecar, sidecar.run))
+        if not checks:
+            detail = f"no {bundle.name} beside the report; --store names the store that has run {sidecar.run.run_id}"
+            checks.append(Check(FIELD, Status.NOT_CHECKED, detail))
+        return checks
+
+
+def in_bundle(bundle: Path, sidecar: ReenactSidecar, run: RunRef) -> Check:
+    try:
+        found = held_against(verify_bundle(bundle), run, bundle.name)
+        return found or requests_in(commit_bodies(bundle), sidecar, bundle.name)
+    except ReenactError as error:
+        return Check(FIELD, Status.REFUSED, f"{bundle.name}: {error}")
+
+
+def in_store(store: Evidence, sidecar: ReenactSidecar, run: RunRef) -> Check:
+    where = "the store"
+    try:
+        verified = verify_evidence(store, run.run_id)
+        found = held_against(verified.report, run, where)
+        if found is None and verified.differences:
+            first = verified.differences[0]
+            found = Check(FIELD, Status.INCONSISTENT, f"{where}: {first.table}, {first.row}: {first.what}")
+        return found or requests_in(stored_bodies(store, run.run_id), sidecar, where)
+    except RunNotFound:
+        return Check(FIELD, Status.MISSING, f"{where} has no run {run.run_id}")
+    except ReenactError as error:
+        return Check(FIELD, Status.REFUSED, f"{where}: {error}")
+
+
+def held_against(report: Report, run: RunRef, where: str) -> Check | None:
+    """What keeps the evidence from being that of the run; None where nothing does."""
+    if report.first_break is not None:
+        first = report.first_break
+        return Check(FIELD, Status.INCONSISTENT, f"{where} does not verify: {first.code}: {first.what}")
+    if report.seal_digest is None:
+        return Check(FIELD, Status.INCONSISTENT, f"{where}: the run has no seal")
+    if report.run_id != run.run_id:
+        detail = f"{where} holds another run"
+        return Check(FIELD, Status.DIFFERS, detail, expected=run.run_id, actual=report.run_id)
+    if report.seal_digest != run.seal_digest:
+        detail = f"{where} holds a run with another seal"
+        return Check(FIELD, Status.DIFFERS, detail, expected=run.seal_digest, actual=report.seal_digest)
+    return None
+
+
+def requests_in(bodies: Iterable[bytes], sidecar: ReenactSidecar, where: str) -> Check:
+    """The ids of answers that the sidecar names are ids of attempts in the journal."""
+    known = set(request_ids(bodies))
+    for model in sidecar.models:
+        for request in model.requests:
+            if request.id not in known:
+                detail = f"{where}: the run has no request {request.id} of {model.id}"
+                return Check(FIELD, Status.DIFFERS, detail)
+    return Check(FIELD, Status.OK, f"{where} verifies, and ends in the seal that is named")
+
+
+def request_ids(bodies: Iterable[bytes]) -> Iterator[str]:
+    for body in bodies:
+        for line in read_lines(body):
+            named = part(line, "attempt").get("request_id")
+            if isinstance(named, str):
+                yield named
+
+
+def stored_bodies(store: Evidence, run_id: str) -> Iterator[bytes]:
+    run, _ = find_run(store, run_id)
+    for row in run.commits():
+        if row.body is not None:
+            yield row.body
