@@ -34,7 +34,7 @@ ROOMS: dict[str, set[str]] = {
             "commands/runs", "demo", "screens"},
     "policy": {"secrets"},
     "provenance": {"capture", "sidecar", "verify", "yaml"},
-    "record": {"archive", "repair", "tga"},
+    "record": {"archive", "repair", "tga", "training"},
     "replay": {"compare", "forecast", "modes", "sources"},
     "runtime": {"call", "effects", "gates", "people", "plans", "session", "session/answering", "session/models",
                 "writing"},

@@ -38,6 +38,7 @@ from reenact.builtin.llm.messages import ModelRequest
 from reenact.builtin.llm.stub import STUB_SERVICE
 from reenact.builtin.llm.translation import texts_of
 from reenact.record.export import export_run
+from reenact.record.training.dataset import write_dataset
 from reenact.runtime.listeners import Notice
 from reenact.runtime.structured_log import StructuredLog
 from reenact.store.checks.verification import verify_run
@@ -330,6 +331,7 @@ def one_batch(folder: Path, batch: list[Planted], work: list[tuple[Planted, str]
             for run_id in left.runs:
                 export_run(str(left.folder / "store.db"), run_id, left.folder / "bundles" / run_id)
                 assert verify_run(left.url, run_id).exit_code == 0
+            write_dataset(runtime.store, left.runs, left.folder / "bundles" / "training")
             refused = [each for each in left.returned if isinstance(each, StructuredOutcome) and was_refused(each)]
             assert refused == [], f"a door that was shut is not searched: {refused}"
             tempfile.tempdir = before  # what is left there is searched with the rest

@@ -129,6 +129,12 @@ class FromJournal:
             yield PlanStart(t=at, plan_hash=run["plan_hash"], step_count=run["steps_planned"])
 
     @property
+    def goal(self) -> str | None:
+        """What the run is for, where it says so and that was not erased."""
+        said = marked(self._plan.get("goal"))
+        return said if isinstance(said, str) and said else None
+
+    @property
     def _policy_version(self) -> str:
         said = self._context.get("policy_version")
         return said if isinstance(said, str) else UNVERSIONED

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reenact.cli.exits import FAILED
-from reenact.cli.options import JsonOption, RunArgument, StoreOption
+from reenact.cli.options import JsonOption, StoreOption
 from reenact.cli.screens.printing import say
 
 if TYPE_CHECKING:
@@ -24,18 +24,38 @@ class Payloads(StrEnum):
     none = "none"
 
 
+class Format(StrEnum):
+    """What is written."""
+
+    bundle = "bundle"
+    training = "training"
+
+
 def export(
-    run: RunArgument,
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="RUN…", help="A run (id, beginning of one, `last`); several for training data."),
+    ] = None,
+    *,
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="A new or empty folder.")],
     payloads: Annotated[
         Payloads, typer.Option("--payloads", help="Values along with the evidence, or their digests alone.")
     ] = Payloads.full,
+    form: Annotated[
+        Format, typer.Option("--format", help="Evidence, or the calls of runs as training data.")
+    ] = Format.bundle,
+    every: Annotated[bool, typer.Option("--all", help="Training data: of all sealed runs of the store.")] = False,
+    seed: Annotated[int, typer.Option("--seed", help="Training data: what the split by session is drawn with.")] = 0,
+    split: Annotated[
+        str, typer.Option("--split", help="Training data: train, validation and test, of a hundred.")
+    ] = "80,10,10",
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a run's evidence to a folder: journal, seal, plan, values, keys, and a manifest over all of them.
 
-    `reenact verify DIR` checks it, on any machine and without this store.
+    `reenact verify DIR` checks it, on any machine and without this store. With --format training, the calls of runs
+    as lines of JSON, split by session, and a data card.
 
     Exit codes: 0 written; 1 the recording is broken: what can be read of it is written and said to be so; 2 no such
     run, or a folder that is not empty; 3 the store or the folder cannot be used.
@@ -43,12 +63,26 @@ def export(
     from reenact.cli.options import existing_evidence
     from reenact.record.export import export_evidence
 
+    if form is Format.training:
+        from reenact.cli.commands.evidence.training import export_training
+
+        export_training(runs or [], to, every=every, seed=seed, split=split, store=store, as_json=as_json)
+        return
     with existing_evidence(store) as evidence:
-        exported = export_evidence(evidence, run, to, payloads=payloads.value)
+        exported = export_evidence(evidence, one_run(runs or [], every=every), to, payloads=payloads.value)
         broken = what_is_broken(evidence, exported.run_id)
     show(exported, payloads, broken, as_json=as_json)
     if broken is not None:
         raise typer.Exit(FAILED)
+
+
+def one_run(runs: list[str], *, every: bool) -> str:
+    """Evidence is that of one run."""
+    from reenact.errors import UsageError
+
+    if every or len(runs) != 1:
+        raise UsageError("name one run, and its evidence is written; several, or --all, go with --format training")
+    return runs[0]
 
 
 def what_is_broken(evidence: Evidence, run_id: str) -> str | None:
