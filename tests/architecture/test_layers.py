@@ -35,7 +35,7 @@ ROOMS: dict[str, set[str]] = {
     "policy": {"secrets"},
     "provenance": {"capture", "sidecar", "verify", "yaml"},
     "record": {"archive", "repair", "tga", "training"},
-    "replay": {"compare", "forecast", "modes", "sources"},
+    "replay": {"compare", "forecast", "modes", "shadow", "sources"},
     "runtime": {"call", "effects", "gates", "people", "plans", "session", "session/answering", "session/models",
                 "writing"},
     "store": {"checks", "doctor", "keys", "log", "sqlite", "sqlite/doctor", "sqlite/evidence", "sqlite/log",

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "replay": ("commands.runs.replay", "Run a recording again and compare, aspect by aspect."),
     "play": ("commands.runs.play", "Show a session event by event, from its replay log."),
     "fork": ("commands.runs.fork", "Replay a run up to a step and go on with one thing changed."),
+    "shadow": ("commands.runs.shadow", "Let a candidate decide beside a recorded run; nothing is executed."),
     "diff": ("commands.runs.diff", "Show two runs side by side."),
     "metrics": ("commands.evidence.metrics", "Print what the store's runs add up to, or serve it to a scraper."),
     "approve": ("commands.people.votes", "Say yes to a call that waits for a person."),

@@ -28,6 +28,7 @@ from reenact.provenance.sidecar.atomic import write_atomically
 from reenact.provenance.sidecar.paths import bundle_path
 from reenact.provenance.sidecar.sidecar import Conditions, ReenactModel, ReenactSampling, ReenactSidecar
 from reenact.record.export import export_evidence
+from reenact.replay.compare.counterfactual import shown
 from reenact.replay.runtime import Runtime
 from reenact.runtime.effects.coroutines import run_sync
 from reenact.values.canonical import parse_json
@@ -235,9 +236,3 @@ def failures(failed: list[Answer]) -> Iterator[str]:
         yield f"- {shown(each.model)}, {shown(each.condition)}, sample {each.sample}: {words}"
     if len(failed) > MOST_SHOWN:
         yield f"- and {len(failed) - MOST_SHOWN} more"
-
-
-def shown(text: str) -> str:
-    """Foreign text inside a line of markdown: it opens no fence, cell or tag."""
-    plain = "".join(char if char.isprintable() else " " for char in text)
-    return "".join(f"\\{char}" if char in "\\`|*_<>[]#" else char for char in plain)

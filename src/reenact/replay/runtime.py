@@ -38,7 +38,8 @@ class Runtime(Engine):
     session: tools of servers are called as what they stand there for, or not at all. `policy` is the ceiling of all
     plans and sessions, a `Policy`, a mapping or a file; without it, the one that is found (`reenact policy`). `scorer`
     gives the utility of an outcome, from -1 to +1, where the skill did not say it (`ctx.utility`). `replay_log` is
-    where runs write their replay log as they go: a file `….jsonl` for one run, or a folder.
+    where runs write their replay log as they go: a file `….jsonl` for one run, or a folder. `shadow` is a candidate
+    that decides beside each live run and executes nothing: a `reenact.replay.shadow.live.Shadow`.
     """
 
     modes: ClassVar[Mapping[RunMode, Mode]] = {

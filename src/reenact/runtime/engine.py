@@ -16,7 +16,7 @@ from reenact.runtime.effects.secrets import Secrets
 from reenact.runtime.gates.supervisor import LONGEST_ANSWER_S, SupervisorFunction
 from reenact.runtime.hold import Hold
 from reenact.runtime.host_policy import PolicyLike, find_policy
-from reenact.runtime.listeners import Listener
+from reenact.runtime.listeners import Listener, LiveShadow
 from reenact.runtime.mode import Mode
 from reenact.runtime.plans.tool_registries import load_registries
 from reenact.runtime.run import Run, Scorer
@@ -53,6 +53,7 @@ class Engine:
         max_redispatches: int = MAX_REDISPATCHES,
         scorer: Scorer | None = None,
         replay_log: str | Path | None = None,
+        shadow: LiveShadow | None = None,
         clock: Clock | None = None,
     ) -> None:
         if not supervisor_timeout_s > 0:
@@ -79,7 +80,8 @@ class Engine:
         """What skills find in `ctx.services`, besides the store's key-value pairs."""
         self.supervisor = supervisor
         self.supervisor_timeout_s = supervisor_timeout_s
-        self.listeners = tuple(listeners)
+        self.shadow = shadow
+        self.listeners = tuple(listeners) if shadow is None else (*listeners, shadow.attach(self))
         self.on_progress: dict[tuple[str, str], Callable[[str], None]] = {}
         """By run and step: who hears what the skill of a call says on its way, besides the listeners."""
         self.unrecorded_reads = unrecorded_reads
@@ -118,6 +120,8 @@ class Engine:
         return Hold(run, self.heartbeat, self.committer, self.drain_state.held)
 
     def close(self) -> None:
+        if self.shadow is not None:
+            self.shadow.close()
         self.committer.close()
         self.store.close()
 

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from reenact.contracts.outcome import StructuredOutcome
 
@@ -41,6 +42,13 @@ class Notice:
 
 
 Listener = Callable[[Notice], None]
+
+
+class LiveShadow(Protocol):
+    """A listener that has to know whose runs it hears of."""
+
+    def attach(self, engine: Any, /) -> Listener: ...
+    def close(self) -> None: ...
 
 
 class Listeners:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from reenact.cli.commands.runs.shadow import ReportOption, write_report
 from reenact.cli.options import JsonOption, StoreOption
 from reenact.cli.screens.printing import say
 
@@ -13,6 +14,7 @@ from reenact.cli.screens.printing import say
 def diff(
     left: Annotated[str, typer.Argument(metavar="A", help="A run, or an exported folder.")],
     right: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    report: ReportOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -26,11 +28,15 @@ def diff(
     from reenact.cli.screens.printing import one_line, print_json
     from reenact.record.bundle import is_bundle
     from reenact.replay.api import load
+    from reenact.replay.compare.counterfactual import both
     from reenact.replay.compare.sides import side_by_side, text_lines
     from reenact.store.open import in_memory
 
     where = in_memory() if is_bundle(left) and is_bundle(right) else existing_store(store)
-    sides = side_by_side(load(where, left), load(where, right))
+    ours, theirs = load(where, left), load(where, right)
+    sides = side_by_side(ours, theirs)
+    if report is not None:
+        write_report(both(ours, theirs), report)
     if as_json:
         print_json({**msgspec.to_builtins(sides), "same": sides.same})
     else:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from reenact.cli.commands.runs.replay import BreakersOption
+from reenact.cli.commands.runs.shadow import ReportOption, write_report
 from reenact.cli.options import HostPolicyOption, JsonOption, SkillsOption, StoreOption, TargetArgument, TrustOption
 
 
@@ -30,6 +31,7 @@ def fork(
     allow_breakers: BreakersOption = False,
     trust_plan: TrustOption = False,
     host_policy: HostPolicyOption = None,
+    report: ReportOption = None,
     store: StoreOption = None,
     skills: SkillsOption = None,
     as_json: JsonOption = False,
@@ -50,6 +52,7 @@ def fork(
     from reenact.cli.screens.progress import choose_progress
     from reenact.record.bundle import is_bundle
     from reenact.replay.api import load
+    from reenact.replay.compare.counterfactual import of_fork
     from reenact.replay.modes.changes import apply_changes, parse_set
 
     if not is_bundle(run):
@@ -64,5 +67,7 @@ def fork(
         progress,
         Advice(store, skills or (), host_policy, trust_plan),
     )
+    if report is not None:
+        write_report(of_fork(recording, result, changes.document), report)
     show(result, as_json=as_json)
     raise typer.Exit(result.exit_code)
