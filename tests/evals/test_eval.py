@@ -137,6 +137,8 @@ def test_the_run_behind_a_report_is_held_against_bundle_and_store(reenact: Comma
     swapped = reenact("verify-replay", report)
     assert (swapped.code, "capitals.bundle holds another run" in swapped.out) == (1, True)
     shutil.rmtree(bundle)
+    shutil.make_archive(str(bundle), "zip", reenact.folder / "kept")
+    assert "ok    run: capitals.bundle.zip verifies" in reenact("verify-replay", "-v", report).out
     bundle.symlink_to(reenact.folder / "kept")
     assert "is a link, and is not followed" in reenact("verify-replay", report).out
 

@@ -7,6 +7,7 @@ is; an assertion that fails is a finding like a wrong exception.
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +26,8 @@ from reenact.contracts.references import UnresolvedReference, has_references, re
 from reenact.contracts.skill import version_key
 from reenact.contracts.tool_registry import read_tool_registry
 from reenact.errors import CanonicalizationError, ReceiptError, ReenactError, SkillError
+from reenact.evals.patterns import Pattern, quoted
+from reenact.evals.spec import read_spec
 from reenact.policy.hosts import read_address
 from reenact.provenance import hashing
 from reenact.provenance.manifests import read_manifest
@@ -228,6 +231,41 @@ def hide_secrets(data: bytes) -> None:
 # -- replay logs and receipts ------------------------------------------------------------------------------------------
 
 
+def read_eval_spec(data: bytes) -> None:
+    """A spec that is read puts together the call of every cell."""
+    with tempfile.TemporaryDirectory(prefix="reenact-fuzz-") as folder:
+        path = Path(folder, "spec.json")
+        path.write_bytes(data)
+        spec = read_spec(path)
+        for cell, _ in zip(spec.cells(), range(20), strict=False):
+            asked, _ = spec.parameters(cell)
+            assert asked["seed"] == spec.seeds[cell.sample]
+        assert spec.digest
+
+
+def eval_specs() -> Sequence[bytes]:
+    scores: list[dict[str, object]] = [{"exact": "4"}, {"contains": "4", "of": "x"}, {"regex": r"\b[0-9]{1,3}\b"}]
+    spec = {
+        "name": "sums", "models": ["stub", {"id": "m", "api_key": {"$secret": "KEY"}}], "n": 3, "seed": 7,
+        "conditions": {"plain": {"prompt": "2 {{and}} 2?"}, "hot": {"prompt": "2+2?", "temperature": 1}},
+        "parameters": {"max_tokens": 5}, "budget_cents": 4, "context": {}, "title": "Sums",
+    }  # fmt: skip
+    return [canonicalize({**spec, "score": score}) for score in scores]
+
+
+def search_pattern(data: bytes) -> None:
+    """A line of pattern, and a text: whatever they are, it is a matter of the text's length."""
+    pattern, _, text = data.decode("utf-8", "surrogateescape").partition("\n")
+    found = Pattern(pattern)
+    assert found.search(text[:2000]) in (True, False)
+    assert Pattern(quoted(text[:200])).search(text[:2000])
+
+
+def searched_patterns() -> Sequence[bytes]:
+    pairs = [("^(a|b)*c?$", "abac"), (r"[^\d\s]{2,4}|\bx+?y\b", "xx y"), ("(?:é+.)*$", "éaéb"), (r"\.\*[]a-c-]", ".*]")]
+    return ["\n".join(pair).encode() for pair in pairs]
+
+
 def read_replay_log(data: bytes) -> None:
     """Strictly and leniently; what is read is written again, and read again as the same."""
     data = b"".join(data.splitlines(keepends=True)[:5000])  # a line takes its time, however short it is
@@ -417,6 +455,8 @@ TARGETS: dict[str, Target] = {
     "packed": Target(evidence.read_packed, evidence.packed_files),
     "store": Target(evidence.verify_store, evidence.cells),
     "replay_log": Target(read_replay_log, replay_logs),
+    "eval_spec": Target(read_eval_spec, eval_specs),
+    "eval_pattern": Target(search_pattern, searched_patterns),
     "receipt": Target(read_receipt, receipts),
     "redaction": Target(hide_secrets, of_vectors),
 }

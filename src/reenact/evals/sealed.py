@@ -1,9 +1,12 @@
-"""The run behind a report: the evidence of it, from the bundle beside the report or from a store, must hold and end in
-the seal that the sidecar names; the ids of the models' answers must stand in it."""
+"""The run behind a report: the evidence of it must hold, and end in the seal that the sidecar names.
+
+It lies in the bundle beside the report, also zipped, or in a store. The ids of the models' answers must stand in it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 from reenact.errors import ReenactError, RunNotFound
@@ -14,8 +17,9 @@ from reenact.record.bundle import commit_bodies
 from reenact.store.checks.verification import verify_evidence
 from reenact.store.evidence import Evidence, find_run
 from reenact.store.naming import part, read_lines
+from reenact.verify.files.zipped import files_at
 from reenact.verify.report import Report
-from reenact.verify.verifier import verify_bundle
+from reenact.verify.verifier import verify_files
 
 FIELD = "run"
 
@@ -31,10 +35,11 @@ class SealedRuns:
         if not isinstance(sidecar, ReenactSidecar) or sidecar.run is None:
             return []
         checks, bundle = [], Path(bundle_path(report))
-        if bundle.is_symlink():
-            checks.append(Check(FIELD, Status.REFUSED, f"{bundle.name} is a link, and is not followed"))
-        elif bundle.is_dir():
-            checks.append(in_bundle(bundle, sidecar, sidecar.run))
+        for there in (bundle, Path(f"{bundle}.zip")):
+            if there.is_symlink():
+                checks.append(Check(FIELD, Status.REFUSED, f"{there.name} is a link, and is not followed"))
+            elif there.exists():
+                checks.append(in_bundle(there, sidecar, sidecar.run))
         if self._store is not None:
             checks.append(in_store(self._store, sidecar, sidecar.run))
         if not checks:
@@ -45,8 +50,9 @@ class SealedRuns:
 
 def in_bundle(bundle: Path, sidecar: ReenactSidecar, run: RunRef) -> Check:
     try:
-        found = held_against(verify_bundle(bundle), run, bundle.name)
-        return found or requests_in(commit_bodies(bundle), sidecar, bundle.name)
+        with closing(files_at(bundle)) as files:
+            found = held_against(verify_files(files), run, bundle.name)
+            return found or requests_in(commit_bodies(files), sidecar, bundle.name)
     except ReenactError as error:
         return Check(FIELD, Status.REFUSED, f"{bundle.name}: {error}")
 

@@ -145,7 +145,11 @@ def test_what_is_erased_replayed_open_or_damaged_is_left_out_and_counted(reenact
     assert erased.code == 0
     cut(reenact.store, last)
     done = reenact("export", "--all", "--format", "training", "--to", reenact.folder / "data", "--json")
-    assert (done.code, done.json["examples"], done.json["calls_left_out"]) == (1, 3, {"its parameters were erased": 1})
+    assert (done.code, done.json["examples"], done.json["calls_left_out"]) == (
+        1,
+        3,
+        {"its parameters are gone: erased or archived": 1},
+    )
     left_out = done.json["runs_left_out"]
     assert (left_out["not ended"], left_out["it does not verify"]) == (1, 1)
     assert list(done.json["broken"]) == [ids[2]]

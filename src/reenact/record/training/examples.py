@@ -77,7 +77,7 @@ def events(store: Store, run_id: str, journal: FromJournal) -> Iterator[ReplayEv
 def example(row: RunRow, goal: str | None, made: _Made, delta: int | None) -> Example | Skipped:
     call, result = made.call, made.result
     if call.params == ERASED:
-        return Skipped("its parameters were erased")
+        return Skipped("its parameters are gone: erased or archived")
     cost = int(str(result.extra.get("cost_exact", "0")))
     document = {
         "inputs": {"step": call.step_id, "intent": goal},
