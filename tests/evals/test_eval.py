@@ -76,10 +76,31 @@ def test_killed_anywhere_it_goes_on_and_asks_for_nothing_twice_that_is_recorded(
     said = asked(reenact.folder)
     lost = 1 if point.startswith("after_dispatch") else 0  # that answer was not recorded: a read is sent again
     assert (len(said) - lost, len(set(said))) == (12, 12)
+    assert reenact("verify-replay", "capitals.md").code == 0
+
+
+def test_published_again_it_says_the_same_byte_for_byte(reenact: Command) -> None:
+    spec = write_spec(reenact.folder, n=1)
+    assert run(reenact, spec).code == 0
     published = files_of(reenact.folder)
     assert run(reenact, spec).code == 0
-    assert (files_of(reenact.folder), len(asked(reenact.folder))) == (published, len(said))
-    assert reenact("verify-replay", "capitals.md").code == 0
+    assert (files_of(reenact.folder), len(asked(reenact.folder))) == (published, 4)
+
+
+def test_what_waits_for_a_person_has_no_report_yet(reenact: Command) -> None:
+    spec = write_spec(reenact.folder, n=1, context={"supervisor": "ask"}, skill="pay", models=["m1"])
+    write_skills(reenact.folder)
+    skills = reenact.folder / "pay.py"
+    skills.write_text(
+        "from reenact import skill\n\n\n"
+        '@skill("pay", version="1.0.0", tool_class="write")\n'
+        "def pay(prompt: str, model: str, seed: int) -> dict[str, str]:\n"
+        '    """Somebody has to agree."""\n'
+        '    return {"text": prompt}\n',
+        encoding="utf-8",
+    )
+    waiting = reenact("eval", spec, "--skills", skills)
+    assert (waiting.code, (reenact.folder / "capitals.md").exists()) == (4, False)
 
 
 def test_side_by_side_it_comes_to_the_same(reenact: Command) -> None:

@@ -15,7 +15,8 @@ from typing import Any
 
 import msgspec
 
-from reenact.errors import StoreUnavailable, UsageError
+from reenact.contracts.records import ENDED
+from reenact.errors import StoreUnavailable, UnsealedRecording, UsageError
 from reenact.evals.results import Answer, Results, place_of, read_results
 from reenact.evals.running import AGENT, Progress, run_eval, session_id
 from reenact.evals.spec import Spec, read_spec
@@ -74,8 +75,11 @@ def evaluate(
     began = {name: getattr(block.sidecar, name) for name in ("commit", "dirty", "invoked_at")}
     began["argv"] = list(block.sidecar.argv)
     result = run_sync(run_eval(runtime, read, began, label=label, jobs=jobs, progress=progress))
-    if result.status not in ("completed", "failed", "cancelled"):
-        raise UsageError(f"run {result.run_id} is {result.status}, and has no end to report: {result.reason or ''}")
+    if result.status not in ENDED:
+        raise UnsealedRecording(
+            f"run {result.run_id} is {result.status}, and has no end to report: `reenact show {result.run_id}` "
+            "says what it waits for"
+        )
     return publish(read, read_results(result, read), block, place)
 
 
