@@ -25,6 +25,7 @@ const CHUNK = 1 << 20;
 const KEPT_FINDINGS = 100;
 const GIVE_UP_AFTER = 1000;
 const SHOWN = 160;
+const MOST_NAMES = 1_000_000;
 
 const BREAKS = {
   completeness: ["SEAL_MISSING", "SEAL_COUNT", "SEAL_ROOT", "SEAL_STATUS"],
@@ -667,19 +668,28 @@ class Folder {
   }
 }
 
+/** [name, is a plain file, is a folder], in the order of the names; of more than a million the rest as they come. */
 function* listing(folder) {
+  const found = [];
   const opened = fs.opendirSync(folder, { encoding: "buffer" });
   try {
+    for (let entry = opened.readSync(); entry !== null && found.length < MOST_NAMES; entry = opened.readSync()) {
+      found.push([Buffer.from(entry.name), entry.isFile(), entry.isDirectory()]);
+    }
+    for (const [raw, ...kinds] of found.sort((a, b) => Buffer.compare(a[0], b[0]))) yield [nameOf(raw), ...kinds];
+    if (found.length < MOST_NAMES) return;
     for (let entry = opened.readSync(); entry !== null; entry = opened.readSync()) {
-      const raw = Buffer.from(entry.name);
-      const name = raw.toString("utf8");
-      // A name that is no UTF-8: its bytes one by one, as halves of characters.
-      const told = Buffer.from(name).equals(raw) ? name : Array.from(raw, (byte) => String.fromCharCode(byte < 128 ? byte : 0xdc00 + byte)).join("");
-      yield [told, entry.isFile(), entry.isDirectory()];
+      yield [nameOf(Buffer.from(entry.name)), entry.isFile(), entry.isDirectory()];
     }
   } finally {
     opened.closeSync();
   }
+}
+
+/** A name that is no UTF-8 is told by its bytes. */
+function nameOf(raw) {
+  const name = raw.toString("utf8");
+  return Buffer.from(name).equals(raw) ? name : Array.from(raw, (byte) => String.fromCharCode(byte < 128 ? byte : 0xdc00 + byte)).join("");
 }
 
 function* chunksOf(fd) {
@@ -1364,7 +1374,7 @@ class Trace {
     scene.payloads.see(meta.details, scene.where);
     if (minted === undefined) return;
     const token = readCapability(minted);
-    this.claims = token.wrong ? (token.claims ?? null) : token.claims;
+    this.claims = token.claims ?? null;
     const targets = ofKey ? NO_DISPATCH : request.resources.map(({ id }) => id);
     checkCapability(token, scene, request, decision, targets, report);
     if (!ofKey && same(targets, NO_DISPATCH)) report(problem("CAPABILITY_MISMATCH", "an approval of the supervisor under which nothing may be sent"));
@@ -2484,7 +2494,7 @@ class Bundle {
     const found = this.document("seal.json");
     const where = { file: "seal.json", commit: journal.commits || null };
     if (found === null) {
-      if (journal.seal !== null && !this.digests.has("seal.json") && !this.unread.has("seal.json")) {
+      if (journal.seal !== null && !this.digests.has("seal.json")) {
         this.findings.add(problem("FILE_MISSING", "the journal is sealed, and seal.json is not there"), { file: "seal.json" });
       }
     } else if (journal.seal === null) this.findings.add(problem("SEAL_MISSING", "seal.json is there, and the journal has no seal"), where);
@@ -2496,7 +2506,7 @@ class Bundle {
     const where = { file: "plan.json" };
     const known = journal.plan;
     if (found === null) {
-      if (known !== null && !this.digests.has("plan.json") && !this.unread.has("plan.json")) {
+      if (known !== null && !this.digests.has("plan.json")) {
         this.findings.add(problem("FILE_MISSING", "the plan's payload is there, and plan.json is not"), where);
       }
       return;
@@ -2552,20 +2562,14 @@ class Bundle {
   checkFolder(payloads) {
     const files = this.manifest?.files ?? {};
     const missing = new Set(Object.keys(files));
-    const found = [];
     for (const [name, isFile] of this.folder.names()) {
-      if (this.findings.total + found.length > GIVE_UP_AFTER) {
-        this.findings.note("the folder was not read to its end");
-        missing.clear();
-        break;
-      }
+      if (this.findings.total > GIVE_UP_AFTER) return this.findings.note("the folder was not read to its end");
       missing.delete(name);
       const wrong = name === "manifest.json" ? null : this.fileProblem(name, files, payloads, isFile);
-      if (wrong) found.push([wrong, { file: shown(name) }]);
+      if (wrong) this.findings.add(wrong, { file: shown(name) });
     }
-    const byName = (a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b));
-    for (const [wrong, where] of found.sort((a, b) => byName(a[1].file, b[1].file))) this.findings.add(wrong, where);
-    for (const name of [...missing].sort(byName)) this.findings.add(problem("FILE_MISSING", `${name} is named by the manifest and not there`), { file: name });
+    for (const name of [...missing].sort()) this.findings.add(problem("FILE_MISSING", `${name} is named by the manifest and not there`), { file: name });
+    return undefined;
   }
 
   fileProblem(name, files, payloads, isFile) {
