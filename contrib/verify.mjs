@@ -2398,8 +2398,8 @@ class Bundle {
     if (data === null) return null;
     const ended = data.at(-1) === 10;
     const read = readCanonical(ended ? data.subarray(0, -1) : data, name);
-    if (!read.code && ended) return read;
-    this.findings.add(problem(wrongCode, read.code ? read.what : `${name} does not end with a newline`), { file: name });
+    if (!read.code && ended && read.value !== null) return read;
+    this.findings.add(problem(wrongCode, read.code ? read.what : `${name} is null, or does not end with a newline`), { file: name });
     return null;
   }
 
@@ -2673,15 +2673,19 @@ function human(report) {
 
 function readKeys(file) {
   const says = `${file}: keys are one JSON object, {kid: base64url of the public key}`;
-  let found;
+  let spelled;
   try {
-    if (fs.statSync(file).size > MAX_FILE) throw new WrongUsage(says);
-    const spelled = fs.readFileSync(file, "utf8");
+    if (fs.statSync(file).size > MAX_FILE) throw new WrongUsage(`${file} has more than ${MAX_FILE} bytes`);
+    spelled = fs.readFileSync(file, "utf8");
+  } catch (error) {
+    throw error instanceof WrongUsage ? error : new CannotRead(`${says} (${error.code})`);
+  }
+  try {
     new StrictJson(spelled).document();
-    found = JSON.parse(spelled);
   } catch (error) {
     throw new WrongUsage(`${says} (${error.message})`);
   }
+  const found = JSON.parse(spelled);
   if (mapOf(anything, aText)(found, "$") !== undefined) throw new WrongUsage(says);
   return found;
 }

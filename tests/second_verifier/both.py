@@ -32,21 +32,29 @@ def second(folders: Iterable[Path], *arguments: str) -> list[dict[str, Any]]:
     """What the second verifier says of each."""
     asked = "".join(f"{folder}\n" for folder in folders)
     done = subprocess.run(
-        [node(), str(SCRIPT), "--batch", *arguments], input=asked, capture_output=True, text=True, timeout=240, check=False
+        [node(), str(SCRIPT), "--batch", *arguments],
+        input=asked,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return [msgspec.json.decode(line) for line in done.stdout.splitlines()]
 
 
 def first(folder: Path, keys: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """What our own verifier says."""
+    """What our own verifier says, and the exit code of the command."""
     report: Report = verify_bundle(folder, keys=keys)
-    return {**msgspec.json.decode(msgspec.json.encode(report)), "exit_code": report.exit_code}
+    unsigned = keys is not None and report.authenticity != "holds"
+    return {**msgspec.json.decode(msgspec.json.encode(report)), "exit_code": 1 if unsigned else report.exit_code}
 
 
 def comparable(report: dict[str, Any]) -> dict[str, Any]:
     """Verdicts, counts, and every finding by code and place: all but the words."""
-    said = {name: value for name, value in report.items() if name not in ("required_and_absent", "notes", "first_break")}
+    said = {
+        name: value for name, value in report.items() if name not in ("required_and_absent", "notes", "first_break")
+    }
     said["findings"] = [{name: item[name] for name in item if name not in TEXTS} for item in report["findings"]]
     said["notes"] = len(report["notes"])
     return said
@@ -55,4 +63,6 @@ def comparable(report: dict[str, Any]) -> dict[str, Any]:
 def differences(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
     """{what: (ours, theirs)} where they do not say the same."""
     one, other = comparable(ours), comparable(theirs)
-    return {name: (one.get(name), other.get(name)) for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
+    return {
+        name: (one.get(name), other.get(name)) for name in one.keys() | other.keys() if one.get(name) != other.get(name)
+    }
