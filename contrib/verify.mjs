@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // Checks what `reenact export` wrote, with Node 22 or newer and nothing else. One file, no packages, nothing is sent.
 //
-//   node verify.mjs DIR [--keys FILE] [--require signature|anchor]... [--json]
+//   node verify.mjs DIR [--keys FILE] [--require signature|anchor]... [--witness-policy FILE] [--checkpoint FILE]... [--json]
 //   node verify.mjs --batch [--keys FILE]      one folder a line on stdin, one report a line on stdout
 //
 // Exit codes: 0 holds, 1 broken or something required is absent, 2 wrong usage, 3 the folder cannot be read,
@@ -19,7 +19,7 @@ import { fileURLToPath } from "node:url";
 const ZERO = "0".repeat(64);
 const MAX_LINE = 1_048_576;
 const MAX_FILE = 67_108_864;
-const MAX_VIEW = 2 ** 32;
+const MAX_VIEW = 2 ** 36;
 const MAX_DEPTH = 256;
 const CHUNK = 1 << 20;
 const KEPT_FINDINGS = 100;
@@ -29,6 +29,7 @@ const MOST_NAMES = 1_000_000;
 
 const BREAKS = {
   completeness: ["SEAL_MISSING", "SEAL_COUNT", "SEAL_ROOT", "SEAL_STATUS"],
+  anchoring: ["LOG_PROOF", "LOG_SIGNATURE", "LOG_CONTRADICTED"],
   authenticity: ["CAPABILITY_SIGNATURE", "NOTE_SIGNATURE", "KEY_INVALID", "KEY_HISTORY", "ERASURE_SIGNATURE"],
 };
 
@@ -248,6 +249,7 @@ const hex64 = pattern(HEX64);
 const kid = pattern(/^[0-9a-f]{16}$/);
 const planHash = pattern(/^sha256:[0-9a-f]{64}$/);
 const code = pattern(/^[A-Z0-9_]{1,64}$/);
+const utility = pattern(/^(?:-?(?:0\.[0-9]{0,5}[1-9]|1)|0)$/);
 const exact = pattern(/^(?:0|[1-9][0-9]{0,39})$/);
 const stepId = pattern(/^[A-Za-z0-9_.:-]{1,128}$/);
 const skillId = both(pattern(/^[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_.-]+)?$/), text(1, 128));
@@ -300,7 +302,7 @@ const ARTIFACTS = {
       gate: oneOf("validate", "permission", "key", "duplicate", "budget", "supervisor"), code, vote: nullable(hex64),
       duplicate_of: nullable(uuid7), details: nullable(hex64), limit_exact: nullable(exact),
       spent_exact: nullable(exact), required_exact: nullable(exact), day_spent_exact: nullable(exact),
-      model_spent_exact: nullable(exact),
+      model_spent_exact: nullable(exact), step_utility: optional(utility),
     }),
   }),
   tool_call: artifact("tool_call", {
@@ -315,7 +317,8 @@ const ARTIFACTS = {
     }),
     meta: record({
       code, status, retryable: flag, cost_cents: count, cost_exact: exact, retries: count, attempts: count,
-      attempts_head: hex64, served_from: nullable(uuid7), side_effects: hex64,
+      attempts_head: hex64, served_from: nullable(uuid7), side_effects: hex64, step_utility: optional(utility),
+      retries_used_up: optional(oneOf(true)),
     }),
   }),
 };
@@ -412,7 +415,7 @@ const ERASURE = record({
 const MANIFEST = record({
   schema: oneOf("reenact.bundle.v1"), run_id: uuid7, reenact_version: version, payloads: oneOf("full", "none"), digest: hex64,
   files: mapOf(
-    pattern(/^(?:journal\.jsonl|plan\.json|seal\.json|erasures\.jsonl|keys\.json|notes\.jsonl|REPLAY\.jsonl|RECEIPT\.json|payloads\/[0-9a-f]{64}|parents\/[0-9a-f-]{36}\/manifest\.json)$/),
+    pattern(/^(?:journal\.jsonl|plan\.json|seal\.json|erasures\.jsonl|keys\.json|notes\.jsonl|REPLAY\.jsonl|RECEIPT\.json|seal\.tlog-proof|seal\.tsr|payloads\/[0-9a-f]{64}|parents\/[0-9a-f-]{36}\/manifest\.json)$/),
     hex64,
   ),
 });
@@ -980,8 +983,15 @@ class Signed {
   constructor(notes, findings, keys, trusted) {
     Object.assign(this, { notes, findings, needsSeal: trusted !== null });
     this.history = new KeyHistory(notes ?? [], findings);
-    this.ring = new KeyRing(trusted === null ? keys : this.history.trusted(trusted), findings);
+    this.keys = trusted === null ? (keys ?? {}) : this.history.trusted(trusted);
+    this.ring = new KeyRing(this.keys, findings);
     this.ring.successions = this.history.successions;
+  }
+
+  /** What the store calls itself, as far as that is known: by its notes or by the run's capabilities. */
+  get storeId() {
+    const issuers = [...this.ring.issuers];
+    return this.history.storeId ?? (issuers.length === 1 ? issuers[0].slice("reenact:".length) : null);
   }
 
   about(digestOf) {
@@ -2345,6 +2355,607 @@ class Journal {
   }
 }
 
+// -- the views: docs/spec/replay_jsonl.md, "What Reenact writes" ------------------------------------------------------
+
+const ERASED = { $erased: true };
+const MOST_ITERATIONS = 255;
+const BY = { late: "late", synthesized: "synthesized", resolve: "person" };
+const hashed = (value) => `sha256:${digest(value)}`;
+const asObject = (value) => (isObject(value) ? value : {});
+const asList = (value) => (Array.isArray(value) ? value : []);
+const asNumber = (value) => (typeof value === "number" ? value : null);
+const isWholeNumber = (value) => Number.isSafeInteger(value) || typeof value === "boolean";
+
+/** The bytes of an open file, in order. */
+class Stream {
+  constructor(fd) {
+    this.fd = fd;
+  }
+
+  read(size) {
+    const data = Buffer.alloc(size);
+    let got = 0;
+    while (got < size) {
+      const more = fs.readSync(this.fd, data, got, size - got, null);
+      if (more === 0) break;
+      got += more;
+    }
+    return data.subarray(0, got);
+  }
+
+  /** Whether the file is made of these pieces, and no more. */
+  equals(pieces) {
+    for (const piece of pieces) {
+      const data = Buffer.from(piece);
+      if (!this.read(data.length).equals(data)) return false;
+    }
+    return this.read(1).length === 0;
+  }
+}
+
+/** A recorded value as it stands in a view: nothing of a secret, nor what it was turned to. */
+function marked(value) {
+  if (Array.isArray(value)) return value.map(marked);
+  if (!isObject(value)) return value === REDACTED ? { $redacted: true } : value;
+  if (Object.keys(value).length === 1 && own(value, "$sealed")) return { $redacted: true };
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, marked(item)]));
+}
+
+function cut(whole, most) {
+  if (whole.length <= most) return whole;
+  const characters = Array.from(whole);
+  return characters.length <= most ? whole : `${characters.slice(0, most / 2).join("")}...${characters.slice(-most / 2).join("")}`;
+}
+
+/** The events of a run, made again from the lines of its journal and the values that they name. */
+class Views {
+  run = null;
+  plan = {};
+  context = {};
+  open = new Map();
+  requested = 0;
+  confidence = null;
+  timedOut = false;
+  totals = { calls: 0, latency: 0, cents: 0, exact: 0n, tokens: 0 };
+  commands = [];
+  codes = [];
+  delta = 0;
+  passed = null;
+  seal = null;
+  made = [];
+  hash = sha256();
+
+  constructor(lines, source) {
+    Object.assign(this, { lines, source });
+  }
+
+  /** The lines of REPLAY.jsonl, with their newlines. */
+  *replay() {
+    for (const commit of this.commits()) {
+      for (const value of commit) {
+        for (const event of this.eventsOf(value, commit)) {
+          const written = `${canonical(event)}\n`;
+          this.hash.update(written);
+          yield written;
+        }
+      }
+    }
+  }
+
+  *commits() {
+    let commit = [];
+    for (const raw of this.lines) {
+      const value = JSON.parse(raw.toString("utf8"));
+      if (value.kind === "commit" && commit.length) {
+        yield commit;
+        commit = [];
+      }
+      commit.push(value);
+    }
+    if (commit.length) yield commit;
+  }
+
+  eventsOf(value, commit) {
+    if (value.kind === "run") return this.begin(value.run, commit);
+    if (value.kind === "event") return this.event(value.event);
+    if (value.kind === "attempt") return this.attempt(value.attempt);
+    if (value.kind === "entry") return this.entry(value.entry, value.artifact);
+    return value.kind === "seal" ? this.end(value.seal) : [];
+  }
+
+  valueOf(commitment) {
+    const envelope = this.source(commitment);
+    const found = envelope === null ? null : openEnvelope(envelope, commitment);
+    return found === null || found.code ? null : found;
+  }
+
+  /** [the object behind a commitment, whether it is there]. */
+  objectOf(commitment) {
+    if (commitment === null) return [{}, true];
+    const found = this.valueOf(commitment);
+    return found === null ? [{}, false] : [asObject(found.value), true];
+  }
+
+  markedOf(commitment) {
+    const found = this.valueOf(commitment);
+    return found === null ? ERASED : marked(found.value);
+  }
+
+  begin(run, commit) {
+    if (run.kind === "trace") return [];
+    this.run = run;
+    const opening = commit.find(({ kind }) => kind === "event")?.event ?? { data: null };
+    const [plan, known] = this.objectOf(run.kind === "plan" ? run.plan : opening.data);
+    this.plan = plan;
+    this.context = asObject(plan.context);
+    const session = asObject(plan.session).id ?? null;
+    const { started_at: t, agent_id, mode, plan_id } = run;
+    const start = { event: "SessionStart", t, session_id: run.run_id, policy_version: known ? this.policyVersion : "erased", issue_number: this.issueNumber };
+    const events = [
+      { event: "ReplayHeader", producer: `reenact@${run.reenact_version}`, created_at: t, replay_version: 1 },
+      { ...start, agent_id, mode, plan_id, ...(session === null ? {} : { session }) },
+    ];
+    if (run.kind === "plan") events.push({ event: "PlanStart", t, plan_hash: run.plan_hash, step_count: run.steps_planned });
+    return events;
+  }
+
+  get policyVersion() {
+    return typeof this.context.policy_version === "string" ? this.context.policy_version : "unversioned";
+  }
+
+  get issueNumber() {
+    return isWholeNumber(this.context.issue_number) ? this.context.issue_number : null;
+  }
+
+  get finalConfidence() {
+    return this.confidence ?? asNumber(this.context.confidence);
+  }
+
+  end(seal) {
+    if (this.run === null) return [];
+    this.seal = seal;
+    const t = seal.sealed_at;
+    const events = [];
+    if (this.run.kind === "session") events.push({ event: "PlanStart", t, plan_hash: seal.plan_hash, step_count: seal.steps_planned });
+    else {
+      for (const step of asList(this.plan.steps).slice(this.requested)) {
+        events.push({ event: "StepComplete", t, step_id: String(asObject(step).step_id), status: "Skipped", iterations: 0 });
+      }
+    }
+    const stopped = this.timedOut ? "Timeout" : "Cancelled";
+    events.push({
+      event: "SessionEnd", t, status: { completed: "Success", failed: "Failed" }[seal.status] ?? stopped,
+      confidence: this.finalConfidence ?? 0, total_tool_calls: this.totals.calls, total_latency_ms: this.totals.latency,
+      seal_digest: seal.seal_digest,
+    });
+    return events;
+  }
+
+  event(event) {
+    const called = this.open.get(event.trace_id);
+    if (called !== undefined && own(BY, event.type)) Object.assign(called, { by: BY[event.type], saidAt: called.made });
+    else if (event.type === "cancel") this.timedOut = event.who === null && own(this.objectOf(event.data)[0], "time_limit_ms");
+    else if (event.type === "finish") this.confidence = asNumber(this.objectOf(event.reason)[0].confidence);
+    else if (event.type === "verify") {
+      const [found, known] = this.objectOf(event.data);
+      if (!own(found, "schema")) return [this.verification(event.ts, known ? marked(found) : {}, known)];
+    }
+    return [];
+  }
+
+  verification(t, found, known) {
+    const commands = asList(found.commands).map((each) => (typeof each === "string" ? each : REDACTED));
+    const codes = asList(found.exit_codes).filter(isWholeNumber);
+    const delta = isWholeNumber(found.verification_delta) ? found.verification_delta : 0;
+    this.commands.push(...commands);
+    this.codes.push(...codes);
+    this.delta += Number(delta);
+    this.passed = codes.filter((each) => Number(each) === 0).length;
+    const more = Object.fromEntries(["lane", "outputs"].filter((name) => own(found, name)).map((name) => [name, found[name]]));
+    return { event: "Verification", t, commands, exit_codes: codes, verification_delta: delta, ...(known ? more : { erased: true }) };
+  }
+
+  entry(entry, found) {
+    if (this.run === null) return [];
+    if (entry.artifact_type === "action_request") return this.called(entry, found);
+    if (entry.artifact_type === "supervisor_decision" && found.decision === "DENY") return this.denied(entry, found);
+    return entry.artifact_type === "tool_effect" ? this.effect(entry, found) : [];
+  }
+
+  called(entry, { meta, proposal, ts }) {
+    const params = this.markedOf(proposal.args.$commit);
+    const ofParams = hashed(params);
+    this.open.set(entry.trace_id, {
+      stepId: meta.step_id, tool: meta.skill_id, ofParams, made: 0, took: 0, served: false, sideEffects: [], by: null, saidAt: 0,
+    });
+    this.requested += 1;
+    this.totals.calls += 1;
+    return [{
+      event: "ToolCall", t: ts, id: entry.trace_id, tool: meta.skill_id, params, params_hash: ofParams, step_id: meta.step_id,
+      entry_digest: entry.entry_digest, tool_version: meta.skill_version, turn: meta.turn,
+      ...(meta.lane === undefined ? {} : { lane: meta.lane }),
+    }];
+  }
+
+  attempt(found) {
+    const called = this.open.get(found.trace_id);
+    if (called === undefined) return [];
+    called.served = found.kind === "served";
+    if (found.kind === "attempt") {
+      called.made += 1;
+      called.took = Math.max(0, Date.parse(found.ended_at) - Date.parse(found.started_at));
+    }
+    called.sideEffects.push(...found.side_effects.map(({ target, type }) => ({ target, type })));
+    const usage = found.facts?.usage ?? {};
+    this.totals.tokens += (usage.input_tokens ?? 0) + (usage.output_tokens ?? 0);
+    return [];
+  }
+
+  denied(entry, { meta, ts }) {
+    const [details, known] = this.objectOf(meta.details);
+    const message = known ? marked(details.message ?? null) : ERASED;
+    const skipped = meta.code === "DENIED_DUPLICATE";
+    const result = { content: null, error: { code: meta.code, message }, success: false };
+    const extra = { code: meta.code, decision: "DENY", gate: meta.gate };
+    const utility = meta.step_utility === undefined ? (skipped ? 0 : -0.4) : Number(meta.step_utility);
+    return [this.result(entry, ts, result, utility, 0, extra), this.complete(entry, ts, skipped ? "Skipped" : "Failed")];
+  }
+
+  effect(entry, { meta, ts, document_hashes: [output, told] }) {
+    const called = this.open.get(entry.trace_id);
+    const [outcome, known] = this.objectOf(told.hash);
+    const good = meta.status === "success" || meta.status === "partial";
+    const error = good ? null : { code: meta.code, message: known ? marked(outcome.message ?? null) : ERASED };
+    const result = { content: this.markedOf(output.hash), error, success: good };
+    const extra = { attempt: Math.max(0, called.made - 1), code: meta.code, cost_exact: meta.cost_exact };
+    const by = called.served ? "key" : called.by !== "person" || called.saidAt === called.made ? called.by : null;
+    if (by !== null) extra.by = by;
+    const latency = isWholeNumber(outcome.latency_ms) ? outcome.latency_ms : called.took;
+    const utility = meta.step_utility === undefined ? (good ? 0.2 : -0.4) : Number(meta.step_utility);
+    const event = this.result(entry, ts, result, utility, latency, extra);
+    this.totals.cents += meta.cost_cents;
+    this.totals.exact += BigInt(meta.cost_exact);
+    const failed = meta.retries_used_up ? "MaxIterationsReached" : "Failed";
+    return [event, this.complete(entry, ts, good ? "Success" : failed)];
+  }
+
+  result(entry, t, result, utility, latency, extra) {
+    const called = this.open.get(entry.trace_id);
+    const { content } = result;
+    const ofOutput = hashed(result);
+    this.totals.latency += latency;
+    const both = { id: entry.trace_id, output_hash: ofOutput, step_utility: utility, latency_ms: latency };
+    this.made.push(canonical({ ...both, tool: called.tool, params_hash: called.ofParams, side_effects: called.sideEffects }));
+    const ended = isObject(content) ? content.exit_code : null;
+    const preview = content === null ? {} : { output_preview: cut(typeof content === "string" ? content : canonical(content), 2000) };
+    const exit_code = Number.isSafeInteger(ended) && Math.abs(ended) < 2 ** 31 ? ended : null;
+    return { event: "ToolResult", t, ...both, exit_code, ...preview, ...extra, entry_digest: entry.entry_digest };
+  }
+
+  complete(entry, t, status) {
+    const { stepId: step_id, made } = this.open.get(entry.trace_id);
+    this.open.delete(entry.trace_id);
+    const more = made > MOST_ITERATIONS ? { iterations_total: made } : {};
+    return { event: "StepComplete", t, step_id, status, iterations: Math.min(made, MOST_ITERATIONS), ...more };
+  }
+
+  /** RECEIPT.json in pieces, once the lines are through; nothing of a run that has none. */
+  *receipt() {
+    if (this.run === null) return;
+    const { run, seal, totals } = this;
+    const ended = seal?.sealed_at ?? null;
+    const said = Object.keys(this.plan).length ? this.policyVersion : "erased";
+    const failed = this.codes.some((each) => Number(each) !== 0);
+    const whole = canonical({
+      session_id: run.run_id, started_at: run.started_at, completed_at: ended, ended_at: ended, policy_version: said,
+      policy_bundle_id: said, tool_calls: [], issue_number: this.issueNumber, signature: null, schema_version: "1.0.0",
+      plan_hash: seal === null ? run.plan_hash : seal.plan_hash, final_confidence: this.finalConfidence,
+      costs: { cost_cents: totals.cents, cost_exact: String(totals.exact), total_sats: 0, total_tokens: totals.tokens },
+      replay_hash: `sha256:${headOf(this.hash)}`, seal_digest: seal?.seal_digest ?? null, status: seal?.status ?? null,
+      verification: {
+        commands_run: this.commands, exit_codes: this.codes, verification_delta: this.delta, tests_after: this.passed,
+        tests_before: this.passed === null ? null : this.passed - this.delta,
+        ci_status: !this.codes.length ? "skip" : failed ? "fail" : "pass",
+      },
+    });
+    const place = whole.indexOf('"tool_calls":[]') + '"tool_calls":['.length; // it stands in no text: quotes are escaped there
+    yield whole.slice(0, place);
+    for (const [index, each] of this.made.entries()) yield index ? `,${each}` : each;
+    yield `${whole.slice(place)}\n`;
+  }
+}
+
+/** [problem, place] of the first line in which a replay log is not what the journal says. */
+function replayProblem(expected, log) {
+  let number = 0;
+  let offset = 0;
+  // Not `for … of`, which would end the generator: the receipt needs the rest of it.
+  for (let next = expected.next(); !next.done; next = expected.next()) {
+    number += 1;
+    const data = Buffer.from(next.value);
+    if (!log.read(data.length).equals(data)) {
+      return [problem("REPLAY_MISMATCH", `line ${number} of REPLAY.jsonl is not what the journal says`), { file: "REPLAY.jsonl", line: number, offset }];
+    }
+    offset += data.length;
+  }
+  if (log.read(1).length === 0) return null;
+  return [problem("REPLAY_MISMATCH", "REPLAY.jsonl goes on after the last line that the journal says"), { file: "REPLAY.jsonl", line: number + 1, offset }];
+}
+
+// -- the log: docs/spec/log.md, C2SP signed-note, tlog-checkpoint, tlog-cosignature, tlog-proof, tlog-policy ------------
+
+class Damaged extends Error {}
+
+const ED25519 = 1;
+const COSIGNATURE = 4;
+const NOBODY = { policy: null, kept: [] };
+
+function fromBase64(spelled) {
+  const data = Buffer.from(spelled, "base64");
+  return data.toString("base64") === spelled ? data : null;
+}
+
+const isKeyName = (name) => name !== "" && length(name) <= 256 && !/[+\p{C}\p{Z}]/u.test(name);
+const keyId = (name, kind, raw) => sha256().update(`${name}\n`).update(Buffer.from([kind])).update(raw).digest("hex").slice(0, 8);
+const verifierKey = (name, kind, raw) => ({ name, kind, raw, id: keyId(name, kind, raw) });
+const keyOf = (raw) => decodedKey(raw.toString("base64url")).key;
+
+function readNumber(spelled) {
+  const number = /^(?:0|[1-9][0-9]{0,18})$/.test(spelled) ? BigInt(spelled) : 1n << 63n;
+  return number < 1n << 63n ? number : null;
+}
+
+/** { text, signatures: [{ name, id, signature }] } of a signed note, of which none is checked. */
+function readNote(data) {
+  if (data.length > 1 << 20) throw new Damaged("a signed note has at most 1048576 bytes");
+  let whole;
+  try {
+    whole = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data);
+  } catch {
+    throw new Damaged("a signed note is UTF-8");
+  }
+  // eslint-disable-next-line no-control-regex
+  if (/[\x00-\x09\x0b-\x1f]/.test(whole)) throw new Damaged("a signed note has no control character");
+  const blank = whole.lastIndexOf("\n\n");
+  const below = whole.slice(blank + 2);
+  if (blank < 0 || !below.endsWith("\n")) throw new Damaged("a signed note is a text, an empty line, and lines of signatures");
+  const lines = below.slice(0, -1).split("\n");
+  if (lines.length > 100) throw new Damaged("a signed note has at most 100 signatures");
+  return { text: `${whole.slice(0, blank)}\n`, signatures: lines.map(readSignature) };
+}
+
+function readSignature(spelled) {
+  const [, name = "", encoded = ""] = /^\u2014 ([^ ]*) (.*)$/s.exec(spelled) ?? [];
+  const raw = fromBase64(encoded);
+  if (!isKeyName(name) || raw === null || raw.length < 5) throw new Damaged("below the empty line of a signed note each line is a dash, a key's name, and base64");
+  return { name, id: raw.subarray(0, 4).toString("hex"), signature: raw.subarray(4) };
+}
+
+function readCheckpoint(data) {
+  if (data.length > 1 << 16) throw new Damaged("a checkpoint has at most 65536 bytes");
+  const note = readNote(data);
+  const lines = note.text.slice(0, -1).split("\n");
+  const size = readNumber(lines[1] ?? "");
+  const root = fromBase64(lines[2] ?? "");
+  if (lines.includes("") || size === null || root === null || root.length !== 32) throw new Damaged("a checkpoint is an origin, a size and a root, each on a line of its own");
+  return { origin: lines[0], size, root, note };
+}
+
+/** Those of a file to which one was added after the other; one at its end that a crash tore is left out. */
+function readCheckpoints(data) {
+  const found = [];
+  let at = { lines: [], below: false, blank: false };
+  const dash = "\u2014 ";
+  const whole = data.toString("latin1");
+  for (const spelled of whole.match(/[^\n]*\n|[^\n]+$/g) ?? []) {
+    const isSigned = Buffer.from(spelled, "latin1").toString().startsWith(dash) && (at.below || at.blank);
+    if (at.below && !isSigned) {
+      found.push(at.lines.join(""));
+      at = { lines: [], below: false, blank: false };
+    }
+    at = { lines: [...at.lines, spelled], below: isSigned, blank: spelled === "\n" };
+  }
+  if (at.lines.length && (at.below || !found.length) && (at.lines.at(-1).endsWith("\n") || !found.length)) found.push(at.lines.join(""));
+  try {
+    return (found.length ? found : [whole]).map((each) => readCheckpoint(Buffer.from(each, "latin1")));
+  } catch (error) {
+    throw error instanceof Damaged ? new WrongUsage(error.message) : error;
+  }
+}
+
+function readProof(data) {
+  if (data.length > 1 << 17) throw new Damaged("a proof has at most 131072 bytes");
+  const blank = data.indexOf("\n\n");
+  const above = (blank < 0 ? data : data.subarray(0, blank)).toString("latin1");
+  const [first, ...lines] = above.split("\n");
+  if (/[^\x00-\x7f]/.test(above) || first !== "c2sp.org/tlog-proof@v1" || blank < 0) throw new Damaged("a proof begins with its name, and its checkpoint follows an empty line");
+  if (lines[0]?.startsWith("extra ") && fromBase64(lines.shift().slice(6)) === null) throw new Damaged("the extra data of a proof is base64");
+  const index = lines[0]?.startsWith("index ") ? readNumber(lines.shift().slice(6)) : null;
+  if (index === null) throw new Damaged("a proof has the line `index N` before its hashes");
+  const checkpoint = readCheckpoint(data.subarray(blank + 2));
+  const hashes = lines.map(fromBase64);
+  if (index >= checkpoint.size || hashes.length > 63 || hashes.some((each) => each?.length !== 32)) throw new Damaged("a leaf that is none of the log, or a line that is no SHA-256 in base64");
+  return { index, hashes, checkpoint };
+}
+
+/** The root that a leaf and its path come to (RFC 9162, 2.1.3.2); null where the path is of another length. */
+function rootFrom(leaf, index, size, hashes) {
+  const tree = new Tree();
+  let node = sha256().update("\0").update(leaf).digest();
+  let [at, last] = [index, size - 1n];
+  const left = [...hashes];
+  for (; last > 0n; at >>= 1n, last >>= 1n) {
+    const other = left.shift();
+    if (other === undefined) return null;
+    if (at & 1n || at === last) {
+      node = tree.join(other, node);
+      for (; !(at & 1n) && at > 0n; at >>= 1n) last >>= 1n;
+    } else node = tree.join(node, other);
+  }
+  return left.length ? null : node;
+}
+
+/** Whether this Ed25519 key signed the text, in each line that is its; null where none is. */
+function signedBy(note, key) {
+  const lines = note.signatures.filter(({ name, id }) => name === key.name && id === key.id);
+  if (key.kind !== ED25519 || !lines.length) return null;
+  return lines.every(({ signature }) => hasSigned(keyOf(key.raw), note.text, signature));
+}
+
+/** When this witness cosigned first, in seconds; null where he did not, false where a line of his is not what he signed. */
+function cosignedBy(note, key) {
+  let first = null;
+  for (const { name, id, signature } of note.signatures) {
+    if (name !== key.name || id !== key.id) continue;
+    const time = signature.length === 72 ? signature.readBigUInt64BE(0) : 0n;
+    if (time < 1n || time >= 1n << 63n || !hasSigned(keyOf(key.raw), `cosignature/v1\ntime ${time}\n${note.text}`, signature.subarray(8))) return false;
+    if (first === null || time < first) first = time;
+  }
+  return first;
+}
+
+function readVkey(spelled) {
+  const [name, id, ...rest] = spelled.split("+");
+  const raw = fromBase64(rest.join("+"));
+  const found = raw !== null && raw.length === 33 && isKeyName(name) ? verifierKey(name, raw[0], raw.subarray(1)) : null;
+  if (found === null || found.id !== id) throw new WrongUsage("a verifier key is written NAME+8 HEX DIGITS+BASE64, and its id is that of its key");
+  return found;
+}
+
+/** Which logs and witnesses are known, and whose cosignatures are enough. */
+function readPolicy(data) {
+  const policy = { logs: [], witnesses: [], groups: new Map(), quorum: null };
+  const isKnown = (name) => policy.groups.has(name) || policy.witnesses.some((each) => each.name === name);
+  const refuse = (number, why) => {
+    throw new WrongUsage(`witness policy, line ${number}: ${why}`);
+  };
+  for (const [index, spelled] of data.toString("utf8").split("\n").entries()) {
+    const [kind, ...words] = spelled.split(/[ \t]+/).filter(Boolean);
+    if (kind === undefined || kind.startsWith("#")) continue;
+    if (kind === "log" && words.length >= 1) policy.logs.push(readVkey(words[0]));
+    else if (kind === "witness" && words.length >= 2 && !isKnown(words[0])) {
+      const witness = { name: words[0], key: readVkey(words[1]) };
+      if (witness.key.kind !== COSIGNATURE) refuse(index + 1, "a witness's key is one for cosignatures, of kind 4");
+      policy.witnesses.push(witness);
+    } else if (kind === "group" && words.length >= 3 && !isKnown(words[0]) && words.slice(2).every(isKnown)) {
+      const members = words.slice(2);
+      const needed = { all: members.length, any: 1 }[words[1]] ?? Number(readNumber(words[1]) ?? 0n);
+      if (needed < 1 || needed > members.length) refuse(index + 1, `of ${members.length} members 1 to ${members.length} can be needed`);
+      policy.groups.set(words[0], { needed, members });
+    } else if (kind === "quorum" && words.length === 1 && (words[0] === "none" || isKnown(words[0]))) policy.quorum = words[0];
+    else refuse(index + 1, "log VKEY, witness NAME VKEY, group NAME all|any|K MEMBER…, or quorum NAME is expected");
+  }
+  if (policy.quorum === null) throw new WrongUsage("a witness policy says whose word is enough: `quorum NAME`, or `quorum none`");
+  return policy;
+}
+
+function isMet(policy, cosigned) {
+  const met = new Set(cosigned);
+  for (const [name, { needed, members }] of policy.groups) if (members.filter((each) => met.has(each)).length >= needed) met.add(name);
+  return policy.quorum === "none" || met.has(policy.quorum);
+}
+
+/** Whether somebody outside saw the store's log with this run's seal in it, and still says so. */
+class Anchoring {
+  constructor(believed, signed, findings, log) {
+    Object.assign(this, { believed, signed, findings, log });
+  }
+
+  add(code, what, expected = null, got = null) {
+    this.findings.add(problem(code, what, expected, got), { file: "seal.tlog-proof" });
+  }
+
+  judge(leaf) {
+    const before = this.findings.total;
+    let anchor = null;
+    try {
+      anchor = leaf === null ? null : this.anchorOf(leaf);
+    } catch (error) {
+      if (!(error instanceof Damaged)) throw error;
+      this.add("LOG_PROOF", error.message);
+    }
+    if (this.findings.total > before) return { verdict: "contradicted", anchor };
+    return { verdict: anchor !== null && this.isEnough(anchor) ? "holds" : "absent", anchor };
+  }
+
+  anchorOf(leaf) {
+    const { storeId } = this.signed;
+    const origin = storeId === null ? null : `reenact/${storeId}`;
+    const proof = this.log.proof === null ? null : readProof(this.log.proof);
+    const anchor = proof === null ? null : this.proved(proof, leaf, origin);
+    const kept = this.keptHeads(proof, leaf, origin);
+    const sizes = kept.map(({ size }) => Number(size)).sort((a, b) => a - b);
+    if (anchor !== null) {
+      if (this.log.stamp !== null) this.findings.note("a time stamp is there, in seal.tsr: it is not checked here");
+      return { ...anchor, kept: sizes };
+    }
+    if (!kept.length) return null;
+    return this.anchor(kept[0], proof.index, { kept: sizes });
+  }
+
+  anchor({ origin, size, root }, index, more) {
+    return { origin, index: Number(index), size: Number(size), root: root.toString("hex"), witnesses: [], known: 0, since: null, kept: [], stamped: [], ...more };
+  }
+
+  proved({ index, hashes, checkpoint }, leaf, origin) {
+    const { policy } = this.believed;
+    if (origin !== null && checkpoint.origin !== origin) return void this.add("LOG_PROOF", "the proof is of another log", origin, checkpoint.origin) ?? null;
+    const root = rootFrom(leaf, index, checkpoint.size, hashes);
+    if (!root?.equals(checkpoint.root)) return void this.add("LOG_CONTRADICTED", "the seal does not lead to the head that was signed") ?? null;
+    if (!this.isOfLog(checkpoint)) return null;
+    const cosigned = [];
+    for (const { name, key } of policy?.witnesses ?? []) {
+      const time = cosignedBy(checkpoint.note, key);
+      if (time === false) this.add("LOG_SIGNATURE", `the cosignature of ${name} does not fit his key`);
+      else if (time !== null) cosigned.push([name, time]);
+    }
+    const others = new Set(checkpoint.note.signatures.map(({ name, id }) => `${name} ${id}`)).size - 1 - cosigned.length;
+    if (others > 0) this.findings.note(`${others} cosignatures of witnesses that nobody named here, with --witness-policy: not checked`);
+    const first = cosigned.map(([, time]) => time).sort((a, b) => (a < b ? -1 : 1))[0];
+    const since = first === undefined ? null : first <= 253402300799n ? new Date(Number(first) * 1000).toISOString().replace(".000Z", "Z") : `${first} s after 1970`;
+    return this.anchor(checkpoint, index, { witnesses: cosigned.map(([name]) => name), known: policy?.witnesses.length ?? 0, since });
+  }
+
+  /** Whether a key that may sign for the log signed its head; a signature that does not fit is told. */
+  isOfLog({ origin, note }) {
+    const named = this.believed.policy?.logs ?? [];
+    const logs = named.filter(({ name }) => name === origin);
+    if (named.length && !logs.length) {
+      this.findings.note(`the witness policy names other logs than ${origin}`);
+      return false;
+    }
+    const own32 = Object.values(this.signed.keys).map(fromBase64url).filter((raw) => raw?.length === 32);
+    for (const each of logs.length ? logs : own32.map((raw) => verifierKey(origin, ED25519, raw))) {
+      const found = signedBy(note, each);
+      if (found === false) this.add("LOG_SIGNATURE", `the checkpoint is not signed by key ${each.id}`);
+      if (found !== null) return found;
+    }
+    this.findings.note("the log's checkpoint is signed by no key that is believed here");
+    return false;
+  }
+
+  /** The heads that the reader kept, and that the seal is in. */
+  keptHeads(proof, leaf, origin) {
+    const found = [];
+    for (const head of this.believed.kept) {
+      if (origin !== null && head.origin !== origin) this.add("LOG_CONTRADICTED", "the kept checkpoint is of another log", head.origin, origin);
+      else if (proof === null || proof.checkpoint.size !== head.size) this.findings.note(`the kept checkpoint has size ${head.size}, the proof here another: ask for one of that size`);
+      else if (!rootFrom(leaf, proof.index, head.size, proof.hashes)?.equals(head.root)) this.add("LOG_CONTRADICTED", "this is not the log whose head was kept");
+      else found.push(head);
+    }
+    return found;
+  }
+
+  isEnough(anchor) {
+    const { policy } = this.believed;
+    if (anchor.kept.length) return true;
+    if (policy === null || !anchor.witnesses.length) return false;
+    if (isMet(policy, anchor.witnesses)) return true;
+    this.findings.note(`${anchor.witnesses.length} of ${anchor.known} witnesses saw it: not enough`);
+    return false;
+  }
+}
+
 // -- the bundle: docs/spec/bundle.md, "Steps of verification" ---------------------------------------------------------
 
 class Bundle {
@@ -2354,8 +2965,8 @@ class Bundle {
   digests = new Map(); // of the files that were read whole
   unread = new Set(); // told already
 
-  constructor(folder, trusted, isParent = false) {
-    Object.assign(this, { folder, trusted, isParent });
+  constructor(folder, trusted, believed, isParent = false) {
+    Object.assign(this, { folder, trusted, believed, isParent });
   }
 
   verify() {
@@ -2363,19 +2974,22 @@ class Bundle {
     const notes = this.notes(); // step 2
     const signed = new Signed(notes, this.findings, this.keys(), this.trusted);
     const erased = signed.erasures(this.linesIn("erasures.jsonl"));
-    const payloads = new Payloads(this.manifest?.payloads === "none" ? null : this.envelopes(), erased, this.findings);
+    const source = this.manifest?.payloads === "none" ? null : this.envelopes();
+    const payloads = new Payloads(source, erased, this.findings);
     const journal = new Journal(payloads, signed.ring, this.findings);
     this.readJournal(journal); // steps 3 to 5
     signed.end(journal);
     this.sealCopy(journal); // step 6
     this.planCopy(journal, payloads);
+    this.views(source);
     this.continues = journal.run?.parent_run ?? null; // step 7
     const areSigned = this.parents();
+    const log = { proof: this.read("seal.tlog-proof"), stamp: this.read("seal.tsr") };
     this.checkFolder(payloads); // step 8
     if (this.manifest !== null && journal.runId !== null && journal.runId !== this.manifest.run_id) {
       this.findings.add(problem("RUN_MISMATCH", "the manifest's run_id", journal.runId, this.manifest.run_id), { file: "manifest.json" });
     }
-    const report = conclude(journal, payloads, signed, this.findings);
+    const report = conclude(journal, payloads, signed, this.findings, new Anchoring(this.believed, signed, this.findings, log));
     if (report.authenticity === "holds" && !areSigned) report.authenticity = "absent";
     return report;
   }
@@ -2432,7 +3046,7 @@ class Bundle {
     this.manifest = manifest;
     const recomputed = digest(without(manifest, "digest"));
     if (manifest.digest !== recomputed) this.findings.add(problem("MANIFEST_DIGEST", "the digest of the manifest", recomputed, manifest.digest), where);
-    const valued = Object.keys(manifest.files).find((name) => name === "plan.json" || name.startsWith("payloads"));
+    const valued = Object.keys(manifest.files).find((name) => ["plan.json", "REPLAY.jsonl", "RECEIPT.json"].includes(name) || name.startsWith("payloads"));
     if (manifest.payloads === "none" && valued !== undefined) {
       this.findings.add(problem("MANIFEST_MALFORMED", "payloads are said to be left out, and files with values are named", null, valued), where);
     }
@@ -2518,6 +3132,28 @@ class Bundle {
     }
   }
 
+  /** REPLAY.jsonl and RECEIPT.json, made again from a journal that is whole. */
+  views(source) {
+    const opened = ["REPLAY.jsonl", "RECEIPT.json", "journal.jsonl"].map((name) => this.folder.open(name));
+    const [log, receipt, journal] = opened.map((each) => (each === null || each.code ? null : new Stream(each.fd)));
+    try {
+      if (source === null || journal === null || (log === null && receipt === null)) return;
+      if ([...this.findings.broken].some((aspect) => aspect !== "authenticity")) {
+        return void this.findings.note("REPLAY.jsonl and RECEIPT.json were not held against a journal that is broken");
+      }
+      const views = new Views(linesOf(chunksOf(journal.fd)), source);
+      const expected = views.replay();
+      const differs = log === null ? null : replayProblem(expected, log);
+      if (differs !== null) this.findings.add(...differs);
+      for (const line of expected) void line; // the rest, for the receipt
+      if (receipt !== null && !receipt.equals(views.receipt())) {
+        this.findings.add(problem("RECEIPT_MISMATCH", "RECEIPT.json is not what the journal says"), { file: "RECEIPT.json" });
+      }
+    } finally {
+      for (const each of [log, receipt, journal]) if (each !== null) fs.closeSync(each.fd);
+    }
+  }
+
   /** Each is a bundle of its own, from the same store; whether all that came along are authentic. */
   parents() {
     const files = this.manifest?.files ?? {};
@@ -2528,7 +3164,7 @@ class Bundle {
     for (;;) {
       const folder = named.has(runId) ? this.folder.parent(runId) : null;
       if (folder === null) break;
-      const parent = new Bundle(folder, this.trusted, true);
+      const parent = new Bundle(folder, this.trusted, this.believed, true);
       const report = parent.verify();
       this.takeParent(parent, report, runId, named.get(runId));
       named.delete(runId);
@@ -2593,9 +3229,10 @@ class Bundle {
   }
 }
 
-function conclude(journal, payloads, signed, findings) {
+function conclude(journal, payloads, signed, findings, anchoring) {
   const { ring } = signed;
   const isSigned = signed.hasSealOf(journal);
+  const anchored = anchoring.judge(journal.seal === null ? null : canonical(journal.seal));
   if (journal.isForeign) findings.note("what another runtime calls a capability is not checked: who may sign it is not known here");
   if (ring.unknown) findings.note(`no key was there for ${ring.unknown} of the signatures: not checked`);
   if (payloads.counts.withheld) findings.note(`${payloads.counts.withheld} payloads were left out of the export: not checked`);
@@ -2607,7 +3244,8 @@ function conclude(journal, payloads, signed, findings) {
     integrity: findings.broken.has("integrity") ? "broken" : "holds",
     completeness: unsound ? "broken" : journal.seal === null ? "open" : "holds",
     authenticity: findings.broken.has("authenticity") ? "broken" : vouched && !ring.unknown ? "holds" : "absent",
-    anchoring: "absent",
+    anchoring: anchored.verdict,
+    anchor: anchored.anchor,
     first_break: findings.kept[0] ?? null,
     findings: findings.kept,
     broken_in_total: findings.total,
@@ -2631,19 +3269,19 @@ class CannotRead extends Error {}
 class WrongUsage extends Error {}
 
 /** The report on a bundle; `trusted` are public keys by kid that are believed instead of the bundle's own. */
-export function verifyBundle(folder, trusted = null) {
+export function verifyBundle(folder, trusted = null, believed = NOBODY) {
   try {
     if (!fs.statSync(folder).isDirectory()) throw new CannotRead(`${folder}: it is no folder`);
     fs.accessSync(folder, fs.constants.R_OK | fs.constants.X_OK);
   } catch (error) {
     throw new CannotRead(`${folder}: ${error.code ?? error.message}; name the folder that \`reenact export\` wrote`);
   }
-  return new Bundle(new Folder(path.resolve(folder)), trusted).verify();
+  return new Bundle(new Folder(path.resolve(folder)), trusted, believed).verify();
 }
 
 export function exitCode(report) {
   const verdicts = [report.integrity, report.completeness, report.authenticity, report.anchoring];
-  if (verdicts.includes("broken") || report.required_and_absent?.length) return 1;
+  if (verdicts.includes("broken") || verdicts.includes("contradicted") || report.required_and_absent?.length) return 1;
   return report.completeness === "open" ? 4 : 0;
 }
 
@@ -2671,15 +3309,18 @@ function human(report) {
   return lines.join("\n");
 }
 
-function readKeys(file) {
-  const says = `${file}: keys are one JSON object, {kid: base64url of the public key}`;
-  let spelled;
+function readBytes(file) {
   try {
     if (fs.statSync(file).size > MAX_FILE) throw new WrongUsage(`${file} has more than ${MAX_FILE} bytes`);
-    spelled = fs.readFileSync(file, "utf8");
+    return fs.readFileSync(file);
   } catch (error) {
-    throw error instanceof WrongUsage ? error : new CannotRead(`${says} (${error.code})`);
+    throw error instanceof WrongUsage ? error : new CannotRead(`${file}: ${error.code}`);
   }
+}
+
+function readKeys(file) {
+  const says = `${file}: keys are one JSON object, {kid: base64url of the public key}`;
+  const spelled = readBytes(file).toString("utf8");
   try {
     new StrictJson(spelled).document();
   } catch (error) {
@@ -2691,12 +3332,14 @@ function readKeys(file) {
 }
 
 function parseArguments(given) {
-  const options = { require: [], json: false, batch: false, keys: null, target: null };
+  const options = { require: [], json: false, batch: false, keys: null, target: null, believed: { policy: null, kept: [] } };
   const rest = [...given];
   while (rest.length) {
     const word = rest.shift();
     if (word === "--json" || word === "--batch") options[word.slice(2)] = true;
     else if (word === "--keys" && rest.length) options.keys = readKeys(rest.shift());
+    else if (word === "--witness-policy" && rest.length) options.believed.policy = readPolicy(readBytes(rest.shift()));
+    else if (word === "--checkpoint" && rest.length) options.believed.kept.push(...readCheckpoints(readBytes(rest.shift())));
     else if (word === "--require" && ["signature", "anchor"].includes(rest[0])) options.require.push(rest.shift());
     else if (word.startsWith("-") || options.target !== null) throw new WrongUsage(`${word} is not understood`);
     else options.target = word;
@@ -2706,8 +3349,8 @@ function parseArguments(given) {
   return options;
 }
 
-function checked(target, { keys, require }) {
-  const report = verifyBundle(target, keys);
+function checked(target, { keys, require, believed }) {
+  const report = verifyBundle(target, keys, believed);
   const verdicts = { signature: report.authenticity, anchor: report.anchoring };
   report.required_and_absent = [...new Set(require)].filter((name) => verdicts[name] !== "holds");
   return report;
@@ -2729,7 +3372,7 @@ function main(given) {
   } catch (error) {
     if (!(error instanceof WrongUsage) && !(error instanceof CannotRead)) throw error;
     process.stderr.write(`verify.mjs: ${shown(error.message)}\n`);
-    if (error instanceof WrongUsage) process.stderr.write("usage: node verify.mjs DIR [--keys FILE] [--require signature|anchor] [--json]\n");
+    if (error instanceof WrongUsage) process.stderr.write("usage: node verify.mjs DIR [--keys FILE] [--require signature|anchor] [--witness-policy FILE] [--checkpoint FILE] [--json]\n");
     return error instanceof WrongUsage ? 2 : 3;
   }
 }
