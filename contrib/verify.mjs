@@ -1929,7 +1929,7 @@ function grownWait(attempt, base, times, most) {
   return (BigInt(base) * BigInt(whole + fraction) ** power) / 10n ** (BigInt(fraction.length) * power);
 }
 
-/** A number in [0, n) that belongs to its key: docs/spec/plan.md, "Jitter". */
+/** A number in [0, n) that belongs to its key: docs/spec/verification.md, "Rules". */
 function keyedRandom(n, ...parts) {
   const key = sha256();
   for (const part of parts) {

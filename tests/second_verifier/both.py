@@ -1,4 +1,4 @@
-"""The two verifiers side by side: ours in this process, `contrib/verify.mjs` in one process of Node for many bundles."""
+"""The two verifiers side by side: ours in this process, `contrib/verify.mjs` in one of Node for many bundles."""
 
 from __future__ import annotations
 

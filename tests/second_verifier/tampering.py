@@ -266,7 +266,7 @@ def tampered(bundle: Files, others: Files, chance: random.Random) -> tuple[str, 
     inner = sorted(name for name in files if name.startswith("parents/") and name.endswith((".json", ".jsonl")))
     texts = sorted(name for name in files if name.endswith((".json", ".jsonl")) and "/" not in name) + inner
     if kind == "bytes":
-        name = chance.choice([*texts, *sorted(files)])
+        name = chance.choice([*texts, *sorted(files), *sorted(name for name in files if name.startswith("seal."))])
         how = chance.choice(sorted(OF_BYTES))
         what, cover = f"{how} in {HEX.sub('…', name)}", chance.choice(("", "manifest"))
         files[name] = OF_BYTES[how](files[name], chance)

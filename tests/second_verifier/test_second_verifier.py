@@ -73,7 +73,7 @@ def test_it_agrees_about_tampering(made: dict[str, Files], tmp_path: Path) -> No
     assert len(seen.first) > 25
 
 
-# -- what each of them showed about the other ---------------------------------------------------------------------------
+# -- what each of them showed about the other -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "keys.json", "seal.json", "plan.json"])
@@ -133,7 +133,7 @@ def test_links_are_not_followed(name: str, tmp_path: Path) -> None:
     assert report["first_break"]["code"] == "FILE_KIND"
 
 
-# -- the command ----------------------------------------------------------------------------------------------------------
+# -- the command ------------------------------------------------------------------------------------------------------
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
