@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // Checks what `reenact export` wrote, with Node 22 or newer and nothing else. One file, no packages, nothing is sent.
 //
-//   node verify.mjs DIR [--keys FILE] [--require signature|anchor]... [--witness-policy FILE] [--checkpoint FILE]... [--json]
+//   node verify.mjs DIR [--keys FILE] [--require signature|trust|anchor]... [--witness-policy FILE] [--checkpoint FILE]... [--json]
 //   node verify.mjs --batch [--keys FILE]      one folder a line on stdin, one report a line on stdout
 //
 // Exit codes: 0 holds, 1 broken or something required is absent, 2 wrong usage, 3 the folder cannot be read,
@@ -15,11 +15,14 @@ import fs from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
+import zlib from "node:zlib";
 
 const ZERO = "0".repeat(64);
 const MAX_LINE = 1_048_576;
 const MAX_FILE = 67_108_864;
 const MAX_VIEW = 2 ** 36;
+const MAX_PACKED_LINE = 89_478_584;
+const MAX_PACKED_FILES = 256;
 const MAX_DEPTH = 256;
 const CHUNK = 1 << 20;
 const KEPT_FINDINGS = 100;
@@ -30,7 +33,7 @@ const MOST_NAMES = 1_000_000;
 const BREAKS = {
   completeness: ["SEAL_MISSING", "SEAL_COUNT", "SEAL_ROOT", "SEAL_STATUS"],
   anchoring: ["LOG_PROOF", "LOG_SIGNATURE", "LOG_CONTRADICTED"],
-  authenticity: ["CAPABILITY_SIGNATURE", "NOTE_SIGNATURE", "KEY_INVALID", "KEY_HISTORY", "ERASURE_SIGNATURE"],
+  authenticity: ["CAPABILITY_SIGNATURE", "NOTE_SIGNATURE", "KEY_INVALID", "KEY_HISTORY", "ERASURE_SIGNATURE", "SEAL_NOT_SIGNED"],
 };
 
 // -- bytes ------------------------------------------------------------------------------------------------------------
@@ -408,14 +411,16 @@ const LINES = {
 const LINE = (value, place) =>
   isObject(value) && typeof value.kind === "string" && own(LINES, value.kind) ? LINES[value.kind](value, place) : place;
 
-const ERASURE = record({
-  schema: oneOf("reenact.erasure.v1"), commitment: hex64, run_id: uuid7, who, ts: time, reason: text(0, 1000), prev: hex64,
-  digest: hex64,
+const erasureMembers = { commitment: hex64, run_id: uuid7, who, ts: time, reason: text(0, 1000), prev: hex64, digest: hex64 };
+const ERASURE = record({ schema: oneOf("reenact.erasure.v1"), ...erasureMembers });
+const REMOVAL = record({
+  schema: oneOf("reenact.erasure.v2"), ...erasureMembers, bundle: nullable(hex64), type: oneOf("erased", "archived"),
 });
 const MANIFEST = record({
-  schema: oneOf("reenact.bundle.v1"), run_id: uuid7, reenact_version: version, payloads: oneOf("full", "none"), digest: hex64,
+  schema: oneOf("reenact.bundle.v1", "reenact.bundle.v2"), run_id: uuid7, reenact_version: version,
+  payloads: oneOf("full", "none"), digest: hex64,
   files: mapOf(
-    pattern(/^(?:journal\.jsonl|plan\.json|seal\.json|erasures\.jsonl|keys\.json|notes\.jsonl|REPLAY\.jsonl|RECEIPT\.json|seal\.tlog-proof|seal\.tsr|payloads\/[0-9a-f]{64}|parents\/[0-9a-f-]{36}\/manifest\.json)$/),
+    pattern(/^(?:(?:journal|erasures|notes|REPLAY)\.jsonl|(?:plan|keys|RECEIPT)\.json|seal\.(?:json|note|tlog-proof|tsr)|payloads\/[0-9a-f]{64}|payloads(?:-[1-9][0-9]{0,2})?\.jsonl\.gz|parents\/[0-9a-f-]{36}\/manifest\.json)$/),
     hex64,
   ),
 });
@@ -489,6 +494,8 @@ for (const [schema, members] of Object.entries(NOTE_RECORDS)) {
   NOTE_RECORDS[schema] = record({ schema: oneOf(schema), ...members });
 }
 
+const NEWEST = { "reenact.bundle": 2, "reenact.erasure": 2 };
+
 /** What is wrong with the form of a value; a record of ours with another version number was written by a newer Reenact. */
 function formProblem(value, form, wrongCode) {
   const wrong = form(value, "$");
@@ -496,8 +503,9 @@ function formProblem(value, form, wrongCode) {
   const records = isObject(value) && own(value, "kind") ? Object.values(value) : [value];
   for (const each of records) {
     const found = isObject(each) && typeof each.schema === "string" && /^(reenact\.[a-z_]+)\.v([0-9]{1,6})$/.exec(each.schema);
-    if (found && found[2] !== "1") {
-      return problem("EVIDENCE_VERSION_UNKNOWN", "a record of another version", `${found[1]}.v1`, each.schema);
+    const newest = found && own(NEWEST, found[1]) ? NEWEST[found[1]] : 1;
+    if (found && !(Number(found[2]) >= 1 && Number(found[2]) <= newest)) {
+      return problem("EVIDENCE_VERSION_UNKNOWN", "a record of another version", `${found[1]}.v${newest}`, each.schema);
     }
   }
   return problem(wrongCode, `what stands at ${wrong} is not of the form that it must have`);
@@ -727,7 +735,7 @@ class Payloads {
   runId = null;
   sizes = new Map(); // by commitment; -1 of what is absent
   last = [null, null]; // what was read last is often asked for next
-  counts = { present: 0, erased: 0, lost: 0, withheld: 0 };
+  counts = { present: 0, erased: 0, archived: 0, lost: 0, withheld: 0 };
 
   constructor(source, erased, findings) {
     Object.assign(this, { source, erasedOnRecord: erased, findings });
@@ -770,7 +778,7 @@ class Payloads {
     const found = openEnvelope(envelope, commitment);
     if (found.code) this.findings.add(found, where);
     else this.last = [commitment, found];
-    if (this.erasedOnRecord.has(commitment)) {
+    if (this.erasedOnRecord.get(commitment)?.bundle === null) {
       this.findings.add(problem("PAYLOAD_NOT_ERASED", `payload ${commitment} is there although it was erased`), where);
     }
     return envelope.length;
@@ -779,9 +787,10 @@ class Payloads {
   absent(commitment, where) {
     const named = this.erasedOnRecord.get(commitment);
     if (named !== undefined) {
-      this.counts.erased += 1;
-      if (this.runId !== null && this.runId !== named) {
-        this.findings.add(problem("ERASURE_CHAIN", "a value of this run was erased in the name of another", this.runId, named), where);
+      this.counts[named.bundle === null ? "erased" : "archived"] += 1;
+      if (named.bundle !== null) this.findings.note(`values are archived in the bundle ${named.bundle}`);
+      if (this.runId !== null && this.runId !== named.runId) {
+        this.findings.add(problem("ERASURE_CHAIN", "a value of this run was erased in the name of another", this.runId, named.runId), where);
       }
       return;
     }
@@ -807,16 +816,20 @@ function readErasures(lines, findings) {
   for (const [index, raw] of lines.entries()) {
     const where = { file: "erasures.jsonl", line: index + 1 };
     const read = readCanonical(raw, "the erasure record");
-    const wrong = read.code ? read : formProblem(read.value, ERASURE, "ERASURE_CHAIN");
+    const form = read.value?.schema === "reenact.erasure.v2" ? REMOVAL : ERASURE;
+    const wrong = read.code ? read : formProblem(read.value, form, "ERASURE_CHAIN");
     if (wrong) {
       findings.add(wrong, where);
       continue;
     }
     const found = read.value;
     const recomputed = digest(without(found, "digest"));
-    const broken = erasureProblem(found, recomputed, seen, followed);
+    const broken = erasureProblem(found, recomputed, seen, followed) ?? archiveProblem(found, erased);
     if (broken) findings.add(broken, where);
-    else if (!erased.has(found.commitment)) erased.set(found.commitment, found.run_id);
+    else {
+      const runId = erased.get(found.commitment)?.runId ?? found.run_id;
+      erased.set(found.commitment, { runId, bundle: found.type === "archived" ? found.bundle : null });
+    }
     records.push([recomputed, where]);
     seen.add(found.digest);
     followed.add(found.prev);
@@ -830,6 +843,13 @@ function erasureProblem(found, recomputed, seen, followed) {
   if (followed.has(found.digest)) return problem("ERASURE_CHAIN", "an erasure record stands after one that follows it");
   if (found.prev === ZERO && seen.size) return problem("ERASURE_CHAIN", "the store's first erasure record is not the first line");
   return null;
+}
+
+/** What was erased is not archived after that, and what was archived lies somewhere. */
+function archiveProblem(found, erased) {
+  if (found.type !== "archived") return null;
+  if (found.bundle !== null && erased.get(found.commitment)?.bundle === null) return problem("ERASURE_CHAIN", `payload ${found.commitment} was archived after it was erased`);
+  return found.bundle === null ? problem("ERASURE_CHAIN", `payload ${found.commitment} is said to be archived, and not where`) : null;
 }
 
 // -- keys and notes: docs/spec/store_sqlite.md, "Notes" ---------------------------------------------------------------
@@ -860,6 +880,8 @@ class KeyRing {
   unknown = 0;
   issuers = new Set();
   successions = new Map();
+  bound = 0; // capabilities of engines that sign seals too
+  notFor = { seals: new Set(), capabilities: new Set() }; // kids that are not trusted for it
 
   constructor(keys, findings) {
     for (const [named, spelled] of Object.entries(keys ?? {})) {
@@ -869,6 +891,11 @@ class KeyRing {
       else if (found.kid !== named) findings.add(problem("KEY_INVALID", "the kid of a key", found.kid, named), where);
       else this.keys.set(named, found.key);
     }
+  }
+
+  /** For what is signed beside the journal. */
+  key(kid) {
+    return this.notFor.seals.has(kid) ? undefined : this.keys.get(kid);
   }
 
   of(runId) {
@@ -968,24 +995,53 @@ class KeyHistory {
     else this.keys.set(named, found.key);
   }
 
-  /** These keys, and those to which one of them was rotated. */
+  /** These keys, and those to which one of them was rotated, by kid. */
   trusted(keys) {
-    const found = { ...keys };
-    for (const { old_kid: from, new_kid: to, new_key: spelled } of this.rotations) {
-      if (own(found, from) && !own(found, to)) found[to] = spelled;
+    const found = new Map(keys);
+    for (const { old_kid: from, new_kid: to, new_key: publicKey } of this.rotations) {
+      if (found.has(from) && !found.has(to)) found.set(to, { ...found.get(from), publicKey });
     }
+    return found;
+  }
+}
+
+const PURPOSES = ["seals", "capabilities", "log"];
+
+/** Whom the reader trusts for what (docs/spec/trusted_keys.md). With `only` no other key counts. */
+class Trust {
+  constructor(keys = [], only = false) {
+    Object.assign(this, { keys, only });
+  }
+
+  /** By kid: those that may sign for this store. */
+  ofStore(storeId) {
+    const found = new Map();
+    for (const key of this.keys) if ((key.storeId === null || key.storeId === storeId) && !found.has(key.kid)) found.set(key.kid, key);
     return found;
   }
 }
 
 /** Which keys are believed, and what they signed beside the journal. */
 class Signed {
-  constructor(notes, findings, keys, trusted) {
-    Object.assign(this, { notes, findings, needsSeal: trusted !== null });
-    this.history = new KeyHistory(notes ?? [], findings);
-    this.keys = trusted === null ? (keys ?? {}) : this.history.trusted(trusted);
-    this.ring = new KeyRing(this.keys, findings);
+  constructor(notes, findings, keys, trust) {
+    Object.assign(this, { notes, findings, keys: keys ?? {}, only: trust.only });
+    this.history = new KeyHistory(notes, findings);
+    this.trusted = this.history.trusted(trust.ofStore(this.history.storeId));
+    const named = Object.fromEntries([...this.trusted].map(([named, { publicKey }]) => [named, publicKey]));
+    this.believed = trust.only ? named : { ...named, ...this.keys };
+    this.ring = new KeyRing(this.believed, findings);
     this.ring.successions = this.history.successions;
+    if (trust.only) this.ring.notFor = Object.fromEntries(PURPOSES.map((purpose) => [purpose, this.notFor(purpose)]));
+  }
+
+  notFor(purpose) {
+    return new Set([...this.trusted].filter(([, { purposes }]) => !purposes.includes(purpose)).map(([named]) => named));
+  }
+
+  /** Whose heads of the store's log are believed: public keys. */
+  get logKeys() {
+    const notFor = this.only ? this.notFor("log") : new Set();
+    return Object.entries(this.believed).filter(([named]) => !notFor.has(named)).map(([, spelled]) => spelled);
   }
 
   /** What the store calls itself, as far as that is known: by its notes or by the run's capabilities. */
@@ -995,7 +1051,7 @@ class Signed {
   }
 
   about(digestOf) {
-    return (this.notes ?? []).filter((note) => note.digest === digestOf);
+    return this.notes.filter((note) => note.digest === digestOf);
   }
 
   erasures(lines) {
@@ -1007,7 +1063,7 @@ class Signed {
     }
     let unsigned = 0;
     for (const [about, where] of records) {
-      const rows = this.about(about).filter((note) => note.schema === "reenact.erasure.v1");
+      const rows = this.about(about).filter((note) => ["reenact.erasure.v1", "reenact.erasure.v2"].includes(note.schema));
       if (!rows.length) unsigned += 1;
       for (const note of rows) this.erasureNote(note, where);
     }
@@ -1017,12 +1073,12 @@ class Signed {
   }
 
   erasureNote(note, where) {
-    const key = this.history.keys.get(note.kid) ?? this.ring.keys.get(note.kid);
+    const key = this.history.keys.get(note.kid) ?? this.ring.key(note.kid);
     const sameStore = this.history.storeId === null || this.history.storeId === note.store_id;
     if (key === undefined) this.ring.unknown += 1;
     else if (!sameStore || !signsNote(key, note)) {
       this.findings.add(problem("ERASURE_SIGNATURE", `the signature of an erasure does not fit key ${note.kid}`), where);
-    } else if (this.ring.keys.has(note.kid)) this.ring.verified += 1;
+    } else if (this.ring.key(note.kid) !== undefined) this.ring.verified += 1;
     else this.ring.unknown += 1;
   }
 
@@ -1034,7 +1090,7 @@ class Signed {
         const what = `the run's key was replaced at commit ${taken.commits}, and the run ends before it`;
         this.findings.add(problem("KEY_HISTORY", what), { file: "journal.jsonl", commit: journal.commits || null });
       }
-      if (!this.ring.keys.has(taken.newKid)) this.ring.unknown += 1;
+      if (this.ring.key(taken.newKid) === undefined) this.ring.unknown += 1;
     }
     const ours = `reenact:${this.history.storeId}`;
     if (this.history.beginning !== null && [...this.ring.issuers].some((issuer) => issuer !== ours)) {
@@ -1042,23 +1098,66 @@ class Signed {
     }
   }
 
-  /** Whether a key that is there has signed the run's seal; its votes are held against their notes too. */
-  hasSealOf(journal) {
-    const wanted = [...journal.votes.keys()].map((vote) => ["reenact.vote.v1", vote]);
-    if (journal.seal !== null) wanted.push(["reenact.seal.v1", journal.seal.seal_digest]);
-    const signed = new Set();
-    for (const [schema, about] of wanted) {
-      for (const note of this.about(about)) {
-        const key = note.schema === schema ? this.ring.keys.get(note.kid) : undefined;
-        if (key === undefined) continue;
-        const issuers = [...this.ring.issuers];
-        if (!signsNote(key, note)) this.findings.add(problem("NOTE_SIGNATURE", `the note about ${schema} ${about} is not signed by the key ${note.kid}`), note.where);
-        else if (issuers.every((issuer) => issuer === `reenact:${note.store_id}`)) signed.add(about);
-      }
+  /** What is signed of the run that was read, and by whom; what must be signed and is not is told. */
+  signature(journal) {
+    if (journal.run === null) return this.by("nothing", null);
+    for (const vote of journal.votes.keys()) this.noteOf("reenact.vote.v1", vote, null);
+    const kidAt = (commit) => this.ring.kidAt(journal.runId, journal.run.capability_key, commit);
+    const upTo = [...journal.runCheckpoints].filter(([about, commit]) => this.noteOf("reenact.run_checkpoint.v1", about, kidAt(commit))).map(([, commit]) => commit);
+    const approvals = this.ring.verified ? "capabilities" : "nothing";
+    if (journal.seal === null) {
+      const last = upTo.length ? Math.max(...upTo) : null;
+      return { ...this.by(last === null ? approvals : "part", kidAt(last ?? journal.commits)), commits: last ?? 0, is_open: true };
     }
-    const isSigned = journal.seal !== null && signed.has(journal.seal.seal_digest);
-    if (this.needsSeal && !isSigned) this.findings.note("no key that is trusted has signed the seal: what came of the calls is nobody's word");
-    return isSigned;
+    const signer = kidAt(journal.commits);
+    const told = this.findings.total;
+    if (this.noteOf("reenact.seal.v1", journal.seal.seal_digest, signer) !== null) return { ...this.by("run", signer), commits: journal.commits };
+    if (this.ring.bound && this.ring.key(signer) !== undefined && this.findings.total === told) {
+      const what = `key ${signer} has not signed the seal: it was changed, or the note about it was taken away`;
+      this.findings.add(problem("SEAL_NOT_SIGNED", what), { file: "notes.jsonl", commit: journal.commits });
+    }
+    return this.by(approvals, signer);
+  }
+
+  /** Whether the key (any, for null) has signed this: true; false where it is not there; null where it has not. */
+  noteOf(schema, about, kid) {
+    let found = null;
+    for (const note of this.about(about)) {
+      const stores = this.ring.issuers.size ? [...this.ring.issuers] : [`reenact:${this.history.storeId ?? note.store_id}`];
+      const isOurs = stores.length === 1 && stores[0] === `reenact:${note.store_id}`; // what was signed for another store says nothing here
+      if (note.schema !== schema || (kid !== null && kid !== note.kid) || !isOurs) continue;
+      const key = this.ring.key(note.kid);
+      if (key === undefined) found = found ?? false;
+      else if (signsNote(key, note)) found = true;
+      else this.findings.add(problem("NOTE_SIGNATURE", `the note about ${schema} ${about} is not signed by the key ${note.kid}`), note.where);
+    }
+    return found;
+  }
+
+  by(covers, kid) {
+    const nobody = { covers, by: null, kid: null, trusted_as: null, commits: 0, is_open: false, of: "folder" };
+    if (covers === "nothing") return nobody;
+    const trusted = this.trusted.get(kid);
+    if (trusted?.purposes.includes(covers === "capabilities" ? "capabilities" : "seals")) return { ...nobody, by: "trusted_key", kid, trusted_as: trusted.name };
+    return { ...nobody, by: !this.only && this.ring.key(kid) !== undefined ? "own_key" : "untrusted_key", kid };
+  }
+
+  /** Whether a signed note says what the notes about the seal say; ids of keys are checked where those are there. */
+  isSealNote(data, sealDigest) {
+    const rows = this.about(sealDigest).filter((note) => note.schema === "reenact.seal.v1");
+    let found;
+    try {
+      found = readNote(data);
+    } catch {
+      return false;
+    }
+    const isLine = (each, row) => {
+      const raw = own(this.keys, row.kid) ? (fromBase64url(this.keys[row.kid]) ?? Buffer.alloc(0)) : null;
+      const name = `reenact/${row.store_id}`;
+      return each.name === name && row.signature !== null && each.signature.equals(row.signature) && (raw === null || each.id === keyId(name, ED25519, raw));
+    };
+    const says = (row) => found.text === `${row.schema}\n${row.store_id}\n${row.digest}\n`;
+    return found.signatures.every((each) => rows.some((row) => says(row) && isLine(each, row)));
   }
 }
 
@@ -1117,9 +1216,11 @@ function checkCapability(token, scene, request, decision, targets, report) {
     ["the capability's arg_constraints", bounds, constraints.arg_constraints],
   ]));
   const key = ring.keys.get(header.kid);
-  if (key === undefined) ring.unknown += 1;
-  else if (hasSigned(key, token.signed, token.signature)) ring.verified += 1;
-  else report(problem("CAPABILITY_SIGNATURE", `the signature does not fit key ${header.kid}`));
+  const fits = key === undefined ? null : hasSigned(key, token.signed, token.signature);
+  if (fits === false) return report(problem("CAPABILITY_SIGNATURE", `the signature does not fit key ${header.kid}`));
+  if (fits && bounds.$bounds !== undefined) ring.bound += 1;
+  if (fits && !ring.notFor.capabilities.has(header.kid)) ring.verified += 1;
+  else ring.unknown += 1;
   return undefined;
 }
 
@@ -1197,6 +1298,7 @@ class AttemptChain {
       ["meta.cost_cents", String(cents), String(meta.cost_cents)],
       ["meta.side_effects", digest(this.effects), meta.side_effects],
       ["meta.served_from is there", this.last?.kind === "served", meta.served_from !== null],
+      ["retries that are used up belong to a failure", false, meta.retries_used_up === true && !(meta.status === "failure" && meta.retryable && meta.retries > 0)],
     ]);
   }
 }
@@ -2015,6 +2117,7 @@ class Journal {
   attempts = 0;
   traces = new Map();
   votes = new Map();
+  runCheckpoints = new Map(); // digest → commit
   order = null;
   body = sha256();
   offset = 0;
@@ -2282,6 +2385,7 @@ class Journal {
   }
 
   takeRunCheckpoint(found) {
+    this.runCheckpoints.set(found.digest, this.commits);
     this.report(firstDifference("STATE_CHECKSUM_MISMATCH", [
       ["the digest of a run checkpoint", digest(without(found, "digest")), found.digest],
       ["the run checkpoint's run_id", this.runId, found.run_id],
@@ -2924,7 +3028,7 @@ class Anchoring {
       this.findings.note(`the witness policy names other logs than ${origin}`);
       return false;
     }
-    const own32 = Object.values(this.signed.keys).map(fromBase64url).filter((raw) => raw?.length === 32);
+    const own32 = this.signed.logKeys.map(fromBase64url).filter((raw) => raw?.length === 32);
     for (const each of logs.length ? logs : own32.map((raw) => verifierKey(origin, ED25519, raw))) {
       const found = signedBy(note, each);
       if (found === false) this.add("LOG_SIGNATURE", `the checkpoint is not signed by key ${each.id}`);
@@ -2971,27 +3075,28 @@ class Bundle {
 
   verify() {
     this.readManifest(); // step 1
-    const notes = this.notes(); // step 2
-    const signed = new Signed(notes, this.findings, this.keys(), this.trusted);
+    this.signedNotes = readNotes(this.linesIn("notes.jsonl"), this.findings); // step 2
+    const signed = new Signed(this.signedNotes, this.findings, this.keys(), this.trusted);
     const erased = signed.erasures(this.linesIn("erasures.jsonl"));
-    const source = this.manifest?.payloads === "none" ? null : this.envelopes();
+    const packed = this.manifest?.schema === "reenact.bundle.v2" && this.manifest.payloads === "full" ? this.unpacked() : null;
+    const source = this.manifest?.payloads === "none" ? null : packed === null ? this.envelopes() : (named) => packed.get(named) ?? null;
     const payloads = new Payloads(source, erased, this.findings);
     const journal = new Journal(payloads, signed.ring, this.findings);
     this.readJournal(journal); // steps 3 to 5
     signed.end(journal);
     this.sealCopy(journal); // step 6
+    this.sealNote(signed, journal);
     this.planCopy(journal, payloads);
     this.views(source);
     this.continues = journal.run?.parent_run ?? null; // step 7
-    const areSigned = this.parents();
+    const continued = this.parents();
     const log = { proof: this.read("seal.tlog-proof"), stamp: this.read("seal.tsr") };
-    this.checkFolder(payloads); // step 8
+    this.checkFolder(payloads, packed); // step 8
     if (this.manifest !== null && journal.runId !== null && journal.runId !== this.manifest.run_id) {
       this.findings.add(problem("RUN_MISMATCH", "the manifest's run_id", journal.runId, this.manifest.run_id), { file: "manifest.json" });
     }
     const report = conclude(journal, payloads, signed, this.findings, new Anchoring(this.believed, signed, this.findings, log));
-    if (report.authenticity === "holds" && !areSigned) report.authenticity = "absent";
-    return report;
+    return continued === null ? report : weaker(report, continued);
   }
 
   read(name) {
@@ -3046,16 +3151,7 @@ class Bundle {
     this.manifest = manifest;
     const recomputed = digest(without(manifest, "digest"));
     if (manifest.digest !== recomputed) this.findings.add(problem("MANIFEST_DIGEST", "the digest of the manifest", recomputed, manifest.digest), where);
-    const valued = Object.keys(manifest.files).find((name) => ["plan.json", "REPLAY.jsonl", "RECEIPT.json"].includes(name) || name.startsWith("payloads"));
-    if (manifest.payloads === "none" && valued !== undefined) {
-      this.findings.add(problem("MANIFEST_MALFORMED", "payloads are said to be left out, and files with values are named", null, valued), where);
-    }
-    if (!own(manifest.files, "journal.jsonl")) this.findings.add(problem("MANIFEST_MALFORMED", "the manifest names no journal"), where);
-  }
-
-  notes() {
-    const lines = this.linesIn("notes.jsonl");
-    return this.digests.has("notes.jsonl") ? readNotes(lines, this.findings) : null;
+    for (const each of manifestProblems(manifest)) this.findings.add(each, where);
   }
 
   keys() {
@@ -3076,6 +3172,41 @@ class Bundle {
       told.add(name);
       return null;
     };
+  }
+
+  /** The envelopes of packed payloads by commitment; what is wrong with a file is told once, and reading it ends there. */
+  unpacked() {
+    const packed = new Map();
+    let last = "";
+    for (let number = 1; number <= MAX_PACKED_FILES; number += 1) {
+      const name = packedName(number);
+      if (!own(this.manifest.files, name)) continue;
+      const parts = [];
+      const fed = this.folder.feed(name, (chunk) => parts.push(chunk), 2 * MAX_FILE);
+      if (fed === null) continue; // the manifest names it, so it is told as missing
+      if (fed !== true) {
+        this.findings.add(fed, { file: name });
+        continue;
+      }
+      const read = readPacked(Buffer.concat(parts), name, last, packed);
+      last = read.last;
+      if (read.wrong) this.findings.add(read.wrong, { file: name, line: read.line });
+      else this.digests.set(name, read.digest);
+    }
+    for (const name of Object.keys(this.manifest.files)) if (name.endsWith(".gz") && !this.digests.has(name)) this.unread.add(name);
+    return packed;
+  }
+
+  /** What other programs read says what notes.jsonl says; absent in bundles of before. */
+  sealNote(signed, journal) {
+    const data = this.read("seal.note");
+    if (journal.seal === null) {
+      if (data !== null || this.signedNotes.some(({ schema }) => schema === "reenact.seal.v1")) {
+        this.findings.add(problem("SEAL_MISSING", "a note about the run's seal is there, and the journal has no seal"), { file: "notes.jsonl" });
+      }
+    } else if (data !== null && !signed.isSealNote(data, journal.seal.seal_digest)) {
+      this.findings.add(problem("NOTE_MALFORMED", "seal.note is not the note about the seal in notes.jsonl"), { file: "seal.note" });
+    }
   }
 
   readJournal(journal) {
@@ -3160,7 +3291,7 @@ class Bundle {
     const named = new Map(Object.keys(files).filter((name) => name.startsWith("parents/")).map((name) => [name.split("/")[1], name]));
     for (const name of named.values()) this.unread.add(name);
     let runId = this.isParent ? null : this.continues;
-    let areSigned = true;
+    let least = null;
     for (;;) {
       const folder = named.has(runId) ? this.folder.parent(runId) : null;
       if (folder === null) break;
@@ -3168,7 +3299,7 @@ class Bundle {
       const report = parent.verify();
       this.takeParent(parent, report, runId, named.get(runId));
       named.delete(runId);
-      areSigned &&= report.authenticity !== "absent";
+      least = least === null ? report : weaker(least, report);
       runId = parent.continues;
     }
     for (const [other, name] of named) {
@@ -3180,7 +3311,7 @@ class Bundle {
         { file: name },
       );
     }
-    return areSigned;
+    return least;
   }
 
   takeParent(parent, report, runId, name) {
@@ -3195,16 +3326,26 @@ class Bundle {
     this.findings.note(`run ${runId}, which it continues, came along: ${report.counts.commits} commits`);
   }
 
-  checkFolder(payloads) {
+  checkFolder(payloads, packed) {
     const files = this.manifest?.files ?? {};
     const missing = new Set(Object.keys(files));
+    const litter = [];
     for (const [name, isFile] of this.folder.names()) {
       if (this.findings.total > GIVE_UP_AFTER) return this.findings.note("the folder was not read to its end");
-      missing.delete(name);
-      const wrong = name === "manifest.json" ? null : this.fileProblem(name, files, payloads, isFile);
+      if (name === "manifest.json") continue;
+      if (!missing.delete(name) && isLitter(name)) {
+        litter.push(name);
+        continue;
+      }
+      const wrong = this.fileProblem(name, files, payloads, isFile);
       if (wrong) this.findings.add(wrong, { file: shown(name) });
     }
     for (const name of [...missing].sort()) this.findings.add(problem("FILE_MISSING", `${name} is named by the manifest and not there`), { file: name });
+    if (litter.length) this.findings.note(`not part of the evidence: ${litter.slice(0, 5).join(", ")}${litter.length > 5 ? ", …" : ""}`);
+    for (const commitment of packed?.keys() ?? []) {
+      if (this.findings.total > GIVE_UP_AFTER) return undefined;
+      if (!payloads.sizes.has(commitment)) this.findings.add(problem("FILE_EXTRA", `payload ${commitment} is none that the journal names`), { file: "payloads", payload: commitment });
+    }
     return undefined;
   }
 
@@ -3229,21 +3370,95 @@ class Bundle {
   }
 }
 
+/** What file managers leave lying about: told as not part of the evidence. */
+function isLitter(name) {
+  const names = [
+    ".ds_store", ".localized", ".directory", ".appledouble", ".spotlight-v100", ".trashes", ".fseventsd", ".temporaryitems",
+    ".apdisk", "__macosx", "icon\r", "thumbs.db", "ehthumbs.db", "desktop.ini",
+  ];
+  return name.split("/").some((part) => names.includes(part.toLowerCase()) || part.startsWith("._"));
+}
+
+const packedName = (number) => (number === 1 ? "payloads.jsonl.gz" : `payloads-${number}.jsonl.gz`);
+
+/** What a well-formed manifest must not say. */
+function* manifestProblems({ schema, payloads, files }) {
+  const names = Object.keys(files);
+  const valued = names.find((name) => ["plan.json", "REPLAY.jsonl", "RECEIPT.json"].includes(name) || name.startsWith("payloads"));
+  if (payloads === "none" && valued !== undefined) yield problem("MANIFEST_MALFORMED", "payloads are said to be left out, and files with values are named", null, valued);
+  if (!own(files, "journal.jsonl")) yield problem("MANIFEST_MALFORMED", "the manifest names no journal");
+  const packed = names.filter((name) => name.startsWith("payloads") && name.endsWith(".gz"));
+  const others = schema === "reenact.bundle.v1" ? packed : names.filter((name) => name.startsWith("payloads/"));
+  if (others.length) yield problem("MANIFEST_MALFORMED", `a bundle of ${schema} keeps its payloads elsewhere`, null, others[0]);
+  if (packed.length > MAX_PACKED_FILES || packed.some((_, index) => !packed.includes(packedName(index + 1)))) {
+    yield problem("MANIFEST_MALFORMED", `files of packed payloads are numbered from 1 to at most ${MAX_PACKED_FILES}, without a gap`);
+  }
+}
+
+/** Takes the lines of a file of packed payloads: { last, digest }, or { last, wrong, line }. */
+function readPacked(data, name, last, packed) {
+  const damaged = (wrong, line = null) => ({ last, wrong, line });
+  if (data.length < 18 || !data.subarray(0, 8).equals(Buffer.from("1f8b080000000000", "hex"))) return damaged(problem("FILE_MALFORMED", `${name} is not gzip without flags and time`));
+  let lines, used;
+  try {
+    const inflated = zlib.inflateRawSync(data.subarray(10), { info: true, maxOutputLength: MAX_PACKED_LINE });
+    [lines, used] = [inflated.buffer, inflated.engine.bytesWritten];
+  } catch (error) {
+    return damaged(problem(error.code === "ERR_BUFFER_TOO_LARGE" ? "FILE_TOO_LARGE" : "FILE_MALFORMED", `${name} cannot be unpacked: ${error.message}`));
+  }
+  let number = 0;
+  for (let start = 0; start < lines.length; ) {
+    number += 1;
+    const end = lines.indexOf(10, start) < 0 ? lines.length : lines.indexOf(10, start) + 1;
+    if (end > MAX_FILE && number > 1) return damaged(problem("FILE_TOO_LARGE", `the lines of one file have at most ${MAX_FILE} bytes`), number);
+    const line = lines.subarray(start, end).toString("latin1");
+    if (line.startsWith('{"commitment":"') && !line.endsWith("\n")) return damaged(problem("EVIDENCE_TORN_TAIL", "the last line does not end with a newline: its end was cut"), number);
+    const [, commitment, encoded] = /^\{"commitment":"([0-9a-f]{64})","envelope":"([^"]*)"\}\n$/.exec(line) ?? [];
+    const envelope = encoded === undefined ? null : fromBase64(encoded);
+    if (envelope === null) return damaged(problem("FILE_MALFORMED", "a line is not a commitment and its envelope in base64"), number);
+    if (commitment <= last) return damaged(problem("FILE_MALFORMED", "the lines are not in the order of their commitments, each once"), number);
+    last = commitment;
+    packed.set(commitment, envelope);
+    start = end;
+  }
+  const sums = Buffer.alloc(8);
+  sums.writeUInt32LE(zlib.crc32(lines), 0);
+  sums.writeUInt32LE(lines.length, 4);
+  if (!data.subarray(10 + used).equals(sums)) return damaged(problem("FILE_MALFORMED", `${name} does not end with the sums of what it holds`));
+  return { last, digest: hashOf(lines) };
+}
+
+const VERDICTS = ["holds", "open", "absent", "broken"];
+
+/** The report, with the word on authenticity of the one of which less is signed: it rests on both. */
+function weaker(report, other) {
+  const { authenticity, signature } = other;
+  if (VERDICTS.indexOf(authenticity) > VERDICTS.indexOf(report.authenticity)) return { ...report, authenticity, signature };
+  return report.authenticity === authenticity && signature.by === "own_key" ? { ...report, signature } : report;
+}
+
+function authenticityOf(ring, findings, signature) {
+  if (findings.broken.has("authenticity")) return "broken";
+  if (ring.unknown || signature.by === null || signature.by === "untrusted_key") return "absent";
+  if (signature.covers === "run") return "holds";
+  return signature.is_open ? "open" : "absent";
+}
+
 function conclude(journal, payloads, signed, findings, anchoring) {
   const { ring } = signed;
-  const isSigned = signed.hasSealOf(journal);
+  const signature = signed.signature(journal);
   const anchored = anchoring.judge(journal.seal === null ? null : canonical(journal.seal));
   if (journal.isForeign) findings.note("what another runtime calls a capability is not checked: who may sign it is not known here");
   if (ring.unknown) findings.note(`no key was there for ${ring.unknown} of the signatures: not checked`);
   if (payloads.counts.withheld) findings.note(`${payloads.counts.withheld} payloads were left out of the export: not checked`);
   const unsound = findings.broken.has("completeness") || (journal.seal !== null && !journal.sealIsSound);
-  const vouched = isSigned || (ring.verified > 0 && !signed.needsSeal);
-  const { present, erased, lost, withheld } = payloads.counts;
+  
   return {
     run_id: journal.runId,
     integrity: findings.broken.has("integrity") ? "broken" : "holds",
     completeness: unsound ? "broken" : journal.seal === null ? "open" : "holds",
-    authenticity: findings.broken.has("authenticity") ? "broken" : vouched && !ring.unknown ? "holds" : "absent",
+    authenticity: authenticityOf(ring, findings, signature),
+    signature,
     anchoring: anchored.verdict,
     anchor: anchored.anchor,
     first_break: findings.kept[0] ?? null,
@@ -3252,14 +3467,14 @@ function conclude(journal, payloads, signed, findings, anchoring) {
     notes: findings.notes,
     counts: {
       commits: journal.commits, lines: journal.lines, traces: journal.traces.size, attempts: journal.attempts,
-      payloads: payloads.sizes.size, present, erased, lost, withheld, signatures: ring.verified,
+      payloads: payloads.sizes.size, ...payloads.counts, signatures: ring.verified,
     },
     status: journal.seal?.status ?? null,
     head: journal.head,
     seal_digest: journal.seal?.seal_digest ?? null,
     prev_store_seal: journal.seal?.prev_store_seal ?? null,
     issuers: [...ring.issuers].sort(),
-    seal_is_signed: isSigned,
+    seal_is_signed: signature.covers === "run" && signature.by !== "untrusted_key",
   };
 }
 
@@ -3269,7 +3484,7 @@ class CannotRead extends Error {}
 class WrongUsage extends Error {}
 
 /** The report on a bundle; `trusted` are public keys by kid that are believed instead of the bundle's own. */
-export function verifyBundle(folder, trusted = null, believed = NOBODY) {
+export function verifyBundle(folder, trusted = new Trust(), believed = NOBODY) {
   try {
     if (!fs.statSync(folder).isDirectory()) throw new CannotRead(`${folder}: it is no folder`);
     fs.accessSync(folder, fs.constants.R_OK | fs.constants.X_OK);
@@ -3318,9 +3533,14 @@ function readBytes(file) {
   }
 }
 
-function readKeys(file) {
-  const says = `${file}: keys are one JSON object, {kid: base64url of the public key}`;
+/** Who is trusted for what: lines NAME PURPOSES KEY, or a JSON object {kid: key}. */
+function readTrust(file) {
   const spelled = readBytes(file).toString("utf8");
+  if (!spelled.trimStart().startsWith("{")) {
+    const lines = spelled.split("\n").map((line) => line.replace(/^[ \t\r]+|[ \t\r]+$/g, ""));
+    return new Trust(lines.filter((line) => line && !line.startsWith("#")).map(readTrusted), true);
+  }
+  const says = `${file}: keys are one JSON object, {kid: base64url of the public key}, or lines NAME PURPOSES KEY`;
   try {
     new StrictJson(spelled).document();
   } catch (error) {
@@ -3328,7 +3548,18 @@ function readKeys(file) {
   }
   const found = JSON.parse(spelled);
   if (mapOf(anything, aText)(found, "$") !== undefined) throw new WrongUsage(says);
-  return found;
+  return new Trust(Object.entries(found).map(([kid, publicKey]) => ({ kid, publicKey, name: null, purposes: PURPOSES, storeId: null })), true);
+}
+
+function readTrusted(line) {
+  const [, name, purposes, spelled] = /^(.*?\S)[ \t]+(\S+)[ \t]+(\S+)$/.exec(line) ?? [];
+  const given = purposes?.split(",") ?? [];
+  if (!given.length || !given.every((each) => PURPOSES.includes(each))) throw new WrongUsage(`a line is NAME  PURPOSES  KEY, with purposes of ${PURPOSES.join(", ")}`);
+  const key = spelled.includes("+") ? readVkey(spelled) : null;
+  const publicKey = key === null ? spelled : key.raw.toString("base64url");
+  const found = decodedKey(publicKey);
+  if (found === null || (key !== null && (key.kind !== ED25519 || !/^reenact\/./.test(key.name)))) throw new WrongUsage("a key is the verifier key of a store, NAME+ID+BASE64, or 43 characters of base64url");
+  return { kid: found.kid, publicKey, name, purposes: given, storeId: key === null ? null : key.name.slice("reenact/".length) };
 }
 
 function parseArguments(given) {
@@ -3337,10 +3568,10 @@ function parseArguments(given) {
   while (rest.length) {
     const word = rest.shift();
     if (word === "--json" || word === "--batch") options[word.slice(2)] = true;
-    else if (word === "--keys" && rest.length) options.keys = readKeys(rest.shift());
+    else if (word === "--keys" && rest.length) options.keys = readTrust(rest.shift());
     else if (word === "--witness-policy" && rest.length) options.believed.policy = readPolicy(readBytes(rest.shift()));
     else if (word === "--checkpoint" && rest.length) options.believed.kept.push(...readCheckpoints(readBytes(rest.shift())));
-    else if (word === "--require" && ["signature", "anchor"].includes(rest[0])) options.require.push(rest.shift());
+    else if (word === "--require" && ["signature", "trust", "anchor"].includes(rest[0])) options.require.push(rest.shift());
     else if (word.startsWith("-") || options.target !== null) throw new WrongUsage(`${word} is not understood`);
     else options.target = word;
   }
@@ -3350,9 +3581,10 @@ function parseArguments(given) {
 }
 
 function checked(target, { keys, require, believed }) {
-  const report = verifyBundle(target, keys, believed);
-  const verdicts = { signature: report.authenticity, anchor: report.anchoring };
-  report.required_and_absent = [...new Set(require)].filter((name) => verdicts[name] !== "holds");
+  const report = verifyBundle(target, keys ?? undefined, believed);
+  const signature = report.authenticity === "holds";
+  const holds = { signature, trust: signature && report.signature.by === "trusted_key", anchor: report.anchoring === "holds" };
+  report.required_and_absent = [...new Set(require)].filter((name) => !holds[name]);
   return report;
 }
 
@@ -3372,7 +3604,7 @@ function main(given) {
   } catch (error) {
     if (!(error instanceof WrongUsage) && !(error instanceof CannotRead)) throw error;
     process.stderr.write(`verify.mjs: ${shown(error.message)}\n`);
-    if (error instanceof WrongUsage) process.stderr.write("usage: node verify.mjs DIR [--keys FILE] [--require signature|anchor] [--witness-policy FILE] [--checkpoint FILE] [--json]\n");
+    if (error instanceof WrongUsage) process.stderr.write("usage: node verify.mjs DIR [--keys FILE] [--require signature|trust|anchor] [--witness-policy FILE] [--checkpoint FILE] [--json]\n");
     return error instanceof WrongUsage ? 2 : 3;
   }
 }

@@ -6,21 +6,26 @@ what somebody does who knows the format and has no key.
 
 from __future__ import annotations
 
+import gzip
 import random
 import re
+import zlib
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any
 
 from tools.vectors.pieces import plan_hash, tree_root
+from tools.vectors.writer import manifest_bytes
 
 from reenact.values.canonical import canonicalize, read_back
 from reenact.values.digest import ZERO_DIGEST, digest
+from reenact.verify.files.packed import packed_line
 from tests.attacks.forgeries import leaves, other_value
 from tests.second_verifier.bundles import Files
-from tests.verify.changing import remade, split_bodies
+from tests.verify.changing import split_bodies
 
-JOURNAL = "journal.jsonl"
+JOURNAL, PACKED = "journal.jsonl", "payloads.jsonl.gz"
 HEX = re.compile(r"[0-9a-f]{64}")
 DIGESTS = {"attempt": "digest", "vote": "digest", "run_checkpoint": "digest", "checkpoint": "checkpoint_digest"}
 ODD: tuple[Any, ...] = (
@@ -151,6 +156,46 @@ def change_payload(files: Files, chance: random.Random) -> str | None:
     return what
 
 
+# -- the manifest, and packed payloads ---------------------------------------------------------------------------------
+
+
+def unpacked(files: Files) -> Files:
+    """With a file for each payload, however they lie there."""
+    found = {name: data for name, data in files.items() if name != PACKED}
+    for line in gzip.decompress(files[PACKED]).splitlines() if PACKED in files else ():
+        payload = parsed(line)
+        found[f"payloads/{payload['commitment']}"] = b64decode(payload["envelope"])
+    return found
+
+
+def packed(files: Files) -> Files:
+    """As a bundle of the second version has them."""
+    names = sorted(name for name in files if name.startswith("payloads/"))
+    lines = b"".join(packed_line(name.partition("/")[2], files[name]) for name in names)
+    rest = {name: data for name, data in files.items() if name not in names}
+    return {**rest, PACKED: gzip.compress(lines, mtime=0)} if names else rest
+
+
+def fitted(files: Files, manifest: bytes) -> Files:
+    """With a manifest that names these files and no others."""
+    record = parsed(manifest)
+    inner = [name for name in files if name.startswith("parents/") and not name.endswith("/manifest.json")]
+    record["files"] = {
+        name: sha256(content(name, data)).hexdigest()
+        for name, data in files.items()
+        if name != "manifest.json" and name not in inner
+    }
+    return {**files, "manifest.json": manifest_bytes(record)}
+
+
+def content(name: str, data: bytes) -> bytes:
+    """What its digest covers."""
+    try:
+        return gzip.decompress(data) if name.endswith(".gz") else data
+    except (OSError, EOFError, zlib.error):
+        return data
+
+
 # -- all digests behind a change ---------------------------------------------------------------------------------------
 
 
@@ -260,6 +305,12 @@ def of_files(files: Files, others: Files, chance: random.Random) -> str:
 
 def tampered(bundle: Files, others: Files, chance: random.Random) -> tuple[str, Files]:
     """(what was done, the files)"""
+    is_packed = b'"reenact.bundle.v2"' in bundle["manifest.json"]
+    if is_packed and chance.random() < 0.1:
+        how = chance.choice(sorted(OF_BYTES))
+        changed = {**bundle, PACKED: OF_BYTES[how](bundle[PACKED], chance)} if PACKED in bundle else bundle
+        return f"{how} in {PACKED}", fitted(changed, bundle["manifest.json"]) if chance.random() < 0.5 else changed
+    bundle = unpacked(bundle)
     files, cover = dict(bundle), chance.choice(("", "manifest", *["rehash"] * 4))
     what: str | None = None
     kind = chance.choice(("bytes", "lines", "values", "values", "values", "payload", "files"))
@@ -283,8 +334,10 @@ def tampered(bundle: Files, others: Files, chance: random.Random) -> tuple[str, 
         what = f"{change_line(files, name, chance)} in {name}"
     if cover == "rehash":
         files = Rehash(bundle, files).run()
+    if is_packed:
+        files = packed(files)
     if cover and "manifest.json" in files:
-        files = remade({**files, "manifest.json": bundle["manifest.json"]})
+        files = fitted(files, bundle["manifest.json"])
     return f"{what} ({cover or 'alone'})", files
 
 
