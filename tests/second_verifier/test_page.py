@@ -1,4 +1,4 @@
-"""docs/howto/verify_without_reenact.md: what it shows is what happens, with the file alone and the Node of the wheel."""
+"""docs/howto/verify_without_reenact.md: what it shows is what happens, with one file and the Node of the wheel."""
 
 from __future__ import annotations
 
