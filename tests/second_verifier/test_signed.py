@@ -21,7 +21,7 @@ from reenact.verify.signed.trust import verifier_key
 from tests.cli.harness import Command
 from tests.record.test_kinds_of_runs import SEND, plan, send
 from tests.second_verifier.both import comparable, differences, first, second
-from tests.second_verifier.bundles import exported
+from tests.second_verifier.bundles import VECTORS, exported
 from tests.second_verifier.tampering import PACKED, fitted
 from tests.verify.changing import read_folder, remade, write_folder
 
@@ -141,3 +141,18 @@ def test_nothing_counts_of_a_file_that_cannot_be_unpacked(cut: int, tmp_path: Pa
     assert isinstance(counts, dict)
     assert counts["present"] == 0
     assert read_folder(tmp_path / "cut")[PACKED] == files[PACKED]
+
+
+@pytest.mark.parametrize("lines", [bytes(1 << 28), b"x", b"x\n", b""])
+def test_a_bomb_is_judged_alike(lines: bytes, tmp_path: Path) -> None:
+    files = read_folder(VECTORS / "three_steps_packed")
+    files[PACKED] = gzip.compress(lines, 1, mtime=0)
+    assert alike(write_folder(tmp_path / "bundle", files))["exit_code"] == 1
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"]" * 300_000])
+@pytest.mark.parametrize("name", ["journal.jsonl", "manifest.json", "notes.jsonl", "keys.json", "seal.json"])
+def test_deep_nesting_is_judged_alike(name: str, end: bytes, tmp_path: Path) -> None:
+    files = read_folder(VECTORS / "three_steps")
+    files[name] = b"[" * 300_000 + end
+    assert alike(write_folder(tmp_path / "bundle", files))["exit_code"] == 1

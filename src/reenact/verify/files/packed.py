@@ -117,6 +117,8 @@ class PackedPayloads:
                 check = zlib.crc32(line, check)
                 problem = self._take(line, at, alone=number == 1)
                 if problem is not None:
+                    while stream.read(1 << 16):  # that it cannot be unpacked counts more
+                        pass
                     return problem, number
             source.seek(_HEADER_BYTES + stream.used)
             if source.read(_TRAILER.size + 1) != _TRAILER.pack(check, stream.tell() & 0xFFFFFFFF):
