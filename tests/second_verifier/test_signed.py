@@ -125,7 +125,7 @@ def test_what_was_moved_to_another_bundle_is_not_lost(kind: str, tmp_path: Path)
         assert report["exit_code"] == 1
 
 
-@pytest.mark.parametrize("cut", [1, 9, 4000])
+@pytest.mark.parametrize("cut", [1, 4000])
 def test_nothing_counts_of_a_file_that_cannot_be_unpacked(cut: int, tmp_path: Path) -> None:
     """However far somebody reads before he notices: so every verifier misses the same payloads."""
     path = tmp_path / "store.db"
@@ -143,16 +143,12 @@ def test_nothing_counts_of_a_file_that_cannot_be_unpacked(cut: int, tmp_path: Pa
     assert read_folder(tmp_path / "cut")[PACKED] == files[PACKED]
 
 
-@pytest.mark.parametrize("lines", [bytes(1 << 28), b"x", b"x\n", b""])
-def test_a_bomb_is_judged_alike(lines: bytes, tmp_path: Path) -> None:
-    files = read_folder(VECTORS / "three_steps_packed")
-    files[PACKED] = gzip.compress(lines, 1, mtime=0)
-    assert alike(write_folder(tmp_path / "bundle", files))["exit_code"] == 1
-
-
-@pytest.mark.parametrize("end", [b"", b"\n", b"]" * 300_000])
-@pytest.mark.parametrize("name", ["journal.jsonl", "manifest.json", "notes.jsonl", "keys.json", "seal.json"])
-def test_deep_nesting_is_judged_alike(name: str, end: bytes, tmp_path: Path) -> None:
-    files = read_folder(VECTORS / "three_steps")
-    files[name] = b"[" * 300_000 + end
-    assert alike(write_folder(tmp_path / "bundle", files))["exit_code"] == 1
+def test_bombs_and_deep_nesting_are_judged_alike(tmp_path: Path) -> None:
+    single, packed = (read_folder(VECTORS / name) for name in ("three_steps", "three_steps_packed"))
+    changed = [{**packed, PACKED: gzip.compress(lines, 1, mtime=0)} for lines in (bytes(1 << 27), b"x", b"x\n", b"")]
+    for name in ("journal.jsonl", "manifest.json", "notes.jsonl", "keys.json", "seal.json"):
+        changed += [{**single, name: b"[" * 300_000 + end} for end in (b"", b"\n", b"]" * 300_000 + b"\n")]
+    folders = [write_folder(tmp_path / str(number), files) for number, files in enumerate(changed)]
+    for folder, theirs in zip(folders, second(folders), strict=True):
+        assert differences(first(folder), theirs) == {}
+        assert theirs["exit_code"] == 1
