@@ -2818,7 +2818,6 @@ function readNote(data) {
   } catch {
     throw new Damaged("a signed note is UTF-8");
   }
-  // eslint-disable-next-line no-control-regex
   if (/[\x00-\x09\x0b-\x1f]/.test(whole)) throw new Damaged("a signed note has no control character");
   const blank = whole.lastIndexOf("\n\n");
   const below = whole.slice(blank + 2);
@@ -3003,9 +3002,15 @@ class Anchoring {
 
   proved({ index, hashes, checkpoint }, leaf, origin) {
     const { policy } = this.believed;
-    if (origin !== null && checkpoint.origin !== origin) return void this.add("LOG_PROOF", "the proof is of another log", origin, checkpoint.origin) ?? null;
+    if (origin !== null && checkpoint.origin !== origin) {
+      this.add("LOG_PROOF", "the proof is of another log", origin, checkpoint.origin);
+      return null;
+    }
     const root = rootFrom(leaf, index, checkpoint.size, hashes);
-    if (!root?.equals(checkpoint.root)) return void this.add("LOG_CONTRADICTED", "the seal does not lead to the head that was signed") ?? null;
+    if (!root?.equals(checkpoint.root)) {
+      this.add("LOG_CONTRADICTED", "the seal does not lead to the head that was signed");
+      return null;
+    }
     if (!this.isOfLog(checkpoint)) return null;
     const cosigned = [];
     for (const { name, key } of policy?.witnesses ?? []) {
