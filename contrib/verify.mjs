@@ -7,7 +7,7 @@
 // Exit codes: 0 holds, 1 broken or something required is absent, 2 wrong usage, 3 the folder cannot be read,
 // 4 no seal: completeness is open.
 //
-// Written from docs/spec/ and sharing no code with Reenact. The steps are those of docs/spec/bundle.md; which check
+// Follows docs/spec/, and shares no code with Reenact. The steps are those of docs/spec/bundle.md; which check
 // comes first, and what it is called, is in docs/spec/verification.md, whose sections the headings here name.
 
 import { createHash, createHmac, createPublicKey, verify as verifySignature } from "node:crypto";

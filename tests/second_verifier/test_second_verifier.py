@@ -1,4 +1,4 @@
-"""`contrib/verify.mjs`, written from the pages, says the same as our own verifier: verdicts, codes, places."""
+"""`contrib/verify.mjs`, which shares no code with ours, says the same as our own verifier: verdicts, codes, places."""
 
 from __future__ import annotations
 
