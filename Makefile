@@ -38,7 +38,7 @@ bench: setup     ## speed and size guards, as ratios within one run
 soak: setup      ## random plans and sessions under kill -9; SOAK_KILLS, SOAK_SEED
 	$(BIN)/python -m tests.soak
 
-torture: setup   ## every campaign in its long form; TORTURE_SEED, SHARE=1/4, TORTURE_KILLS, HISTORIES, SCHEDULES, TORTURE_SIGNALS, TORTURE_SESSIONS, TORTURE_SECRETS, FORGERIES, CELLS
+torture: setup   ## every campaign in its long form; TORTURE_SEED, SHARE=1/4, TORTURE_KILLS, HISTORIES, SCHEDULES, TORTURE_SIGNALS, TORTURE_SESSIONS, TORTURE_SECRETS, FORGERIES, CELLS, TAMPERINGS
 	$(BIN)/python -m tests.torture
 	$(BIN)/python -m tests.soak.loop_campaign $(or $(TORTURE_KILLS),1000) $(TORTURE_SEED)
 	$(BIN)/python -m tests.soak.histories $(or $(HISTORIES),10000) $(TORTURE_SEED)
@@ -52,6 +52,7 @@ torture: setup   ## every campaign in its long form; TORTURE_SEED, SHARE=1/4, TO
 	$(BIN)/python -m tests.attacks.forgeries $(or $(FORGERIES),1500) $(TORTURE_SEED)
 	$(BIN)/python -m tests.trace.million
 	SANDBOXES=all $(BIN)/python -m pytest -q -n 0 tests/attacks/sandbox
+	$(BIN)/python -m tests.second_verifier.campaign $(or $(TAMPERINGS),20000) $(TORTURE_SEED)
 	$(BIN)/python -m tests.attacks.cells $(or $(CELLS),0) $(TORTURE_SEED)
 
 fuzz: setup      ## every parser, pattern and decoder, with 512 MB and 2 s per input; FUZZ_SECONDS per target, FUZZ_SEED, SHARE=1/4

@@ -108,8 +108,13 @@ def test_large_payloads_are_read_in_bounded_memory(tmp_path: Path, monkeypatch: 
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    """At what one line may have: that it cannot be unpacked counts more than what its lines look like."""
     begun = packed_line("0" * 64, b"")[:-3]
-    for lines, code in ((bytes(1 << 28), "FILE_MALFORMED"), (begun + b"A" * (1 << 27), "FILE_TOO_LARGE")):
+    for lines, code in (
+        (bytes(1 << 28), "FILE_TOO_LARGE"),
+        (begun + b"A" * (1 << 27), "FILE_TOO_LARGE"),
+        (b"x", "FILE_MALFORMED"),
+    ):
         (tmp_path / "payloads.jsonl.gz").write_bytes(gzip.compress(lines, 1, mtime=0))
         _, findings = read(tmp_path, ["payloads.jsonl.gz"])
         assert [finding.code for finding in findings.kept] == [code]

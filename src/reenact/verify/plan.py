@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
+from reenact.values.bounds import place_in
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import digest
 from reenact.values.ids import project_uuid7
@@ -172,7 +173,8 @@ def is_whole(copy: Any, stored: Any, value_of: Callable[[str], Value | None]) ->
     if not isinstance(copy, dict) or not isinstance(copy.get("steps"), list):
         return False
     steps = stored["steps"]
-    if len(steps) != len(copy["steps"]) or {**copy, "steps": []} != {**stored, "steps": []}:
+    around = canonicalize({**copy, "steps": []}), canonicalize({**stored, "steps": []})  # 1 is not true
+    if len(steps) != len(copy["steps"]) or around[0] != around[1]:
         return False
     return all(
         canonicalize(step) == canonicalize(whole_step(named, value_of))
@@ -239,9 +241,10 @@ class Outputs:
 def below(value: Any, part: str) -> Any:
     if isinstance(value, dict) and part in value:
         return value[part]
-    if isinstance(value, list) and part.isdigit() and int(part) < len(value):
-        return value[int(part)]
-    raise LeadsNowhere
+    index = place_in(value, part) if isinstance(value, list) else None
+    if index is None:
+        raise LeadsNowhere
+    return value[index]
 
 
 def check_arguments(planned: Any, recorded: Value | None, mode: str, outputs: Outputs) -> Iterator[Problem]:

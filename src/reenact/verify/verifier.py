@@ -205,8 +205,8 @@ class _Bundle:
         if data is None:
             return None
         read = read_canonical(data.removesuffix(b"\n"), name)
-        if isinstance(read, Problem) or not data.endswith(b"\n"):
-            what = read.what if isinstance(read, Problem) else f"{name} does not end with a newline"
+        if isinstance(read, Problem) or not data.endswith(b"\n") or read.value is None:
+            what = read.what if isinstance(read, Problem) else f"{name} is null, or does not end with a newline"
             self.findings.add(Problem(code, what), Where(file=name))
             return None
         return read.value

@@ -110,22 +110,32 @@ class PackedPayloads:
             return Problem("FILE_MALFORMED", f"{name} is not gzip without flags and time"), 0
         stream = Inflated(source, _HEADER_BYTES, size - _HEADER_BYTES, MAX_LINE, self._stride)
         self._streams.append(stream)
-        whole, check, number = sha256(), 0, 0
+        whole, check, number, last = sha256(), 0, 0, self._last
         try:
             for number, (at, line) in enumerate(_lines(stream), start=1):
                 whole.update(line)
                 check = zlib.crc32(line, check)
                 problem = self._take(line, at, alone=number == 1)
                 if problem is not None:
+                    while stream.read(1 << 16):  # that it cannot be unpacked counts more
+                        pass
                     return problem, number
             source.seek(_HEADER_BYTES + stream.used)
             if source.read(_TRAILER.size + 1) != _TRAILER.pack(check, stream.tell() & 0xFFFFFFFF):
                 return Problem("FILE_MALFORMED", f"{name} does not end with the sums of what it holds"), 0
         except Damaged as error:
             code = "FILE_TOO_LARGE" if "more than" in str(error) else "FILE_MALFORMED"
-            return Problem(code, f"{name}: {error}"), number + 1
+            self._last = last
+            self._forget(len(self._streams) - 1)
+            return Problem(code, f"{name}: {error}"), 0
         self.digests[name] = whole.hexdigest()
         return None, 0
+
+    def _forget(self, file: int) -> None:
+        """How far a file that cannot be unpacked is read depends on who does: so nothing of it counts."""
+        for key in [key for key, lying in self._lying.items() if lying.file == file]:
+            del self._lying[key]
+            self._kept.pop(key, None)
 
     def _take(self, line: bytes, at: int, *, alone: bool) -> Problem | None:
         if at + len(line) > MAX_LINES_BYTES and not alone:
