@@ -32,6 +32,7 @@ import msgspec
 from reenact.cli.main import main as reenact
 from reenact.cli.options import open_runtime
 from reenact.errors import WaitingForPerson
+from reenact.record.archive.moving import move
 from reenact.record.erase import erase
 from reenact.replay.runtime import Runtime
 from reenact.runtime import crash_points
@@ -130,6 +131,13 @@ COUNT_UP = {
     "skill_id": "kv_store",
     "parameters": {"operation": "incr", "namespace": "n", "key": "count"},
 }
+LOG_ROWS = (
+    ("cosignatures", 1, 1, "w.example", b"\xe2\x80\x94 w.example AAAA\n"),
+    ("timestamps", 1, 1, "https://tsa.example", b"0"),
+    ("contradictions", 1, "https://w.example", b"reenact/x\n1\nAAAA\n"),
+    ("peers", "file:kept", "anchor", "file:kept", 0, 0, 0, None),
+)
+"""What only others can write, in a form that nobody believes."""
 POST = {"step_id": "post", "skill_id": "post", "parameters": {"text": "x"}, "idempotency_key": "posted"}
 
 
@@ -139,11 +147,12 @@ def fill(folder: Path) -> tuple[Path, dict[str, str]]:
     path = folder / "store.db"
     runs: dict[str, str] = {}
     with opened(path) as runtime:
-        for name in ("paid", "erased"):
+        for name in ("paid", "erased", "archived"):
             done = runtime.run(plan(name, rate("a"), rate("b"), COUNT_UP, pay(name)))
             assert done.status == "completed"
             runs[name] = done.run_id
         erase(runtime.store, runs["erased"], "a", who="kim", reason="asked to")
+        move(runtime.store, runs["archived"], folder / "archive", who="kim", reason="old")
         runs["waiting"] = runtime.run(plan("waiting", rate("a"), pay("waiting"), supervisor="ask")).run_id
         decisions.cast_vote(runtime, runs["waiting"], "pay", approve=True, reason="", who="kim")
     for name, crash_point, steps in (
@@ -161,6 +170,9 @@ def fill(folder: Path) -> tuple[Path, dict[str, str]]:
             with contextlib.suppress(WaitingForPerson):
                 session.call("pay", {"payee": "Ada"}, idempotency_key="till")
         runs["session"] = session.run_id
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        for table, *row in LOG_ROWS:
+            db.execute(f"INSERT INTO log_{table} VALUES ({', '.join('?' * len(row))})", row)
     return path, runs
 
 

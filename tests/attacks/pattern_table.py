@@ -232,6 +232,7 @@ USED: dict[str, dict[str, str]] = {
         "SkillId": "search",
         "StepId": "search",
         "Time": "search",
+        "Utility": "search",
         "Uuid7": "search",
         "Word": "search",
     },

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from base64 import b64decode
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from tools.vectors.bundle_vectors import with_views
 
 from reenact import Registry, Runtime, skill
 from reenact.journal.chain import MerkleTree
@@ -46,7 +50,17 @@ def exported(folder: Path, name: str = "store.db") -> Files:
     """The files of its bundle."""
     path, run_id = refunded(folder, name)
     export_run(str(path), run_id, folder / f"bundle of {name}")
-    return read_folder(folder / f"bundle of {name}")
+    return unpacked(read_folder(folder / f"bundle of {name}"))
+
+
+def unpacked(files: Files) -> Files:
+    """With a file for each payload, as bundles of before have them, and without the log's proof, which is another's."""
+    left = {name: data for name, data in files.items() if not name.endswith(".gz") and name != "seal.tlog-proof"}
+    for name in files.keys() - left.keys() - {"seal.tlog-proof"}:
+        for line in gzip.decompress(files[name]).splitlines():
+            payload = json.loads(line)
+            left[f"payloads/{payload['commitment']}"] = b64decode(payload["envelope"])
+    return remade(left)
 
 
 def remake(folder: Path, files: Files) -> Path:
@@ -92,7 +106,7 @@ def forged(files: Files, change: Callable[[Json], None] = lambda line: None) -> 
                 files["seal.json"] = canonicalize(line["seal"]) + b"\n"
             written += canonicalize(line) + b"\n"
         previous, journal = sha256(written).hexdigest(), journal + written
-    return {**files, "journal.jsonl": journal}
+    return with_views({**files, "journal.jsonl": journal}, json.loads(files["manifest.json"])["run_id"])
 
 
 def redigest(record: Json, own: str, swapped: dict[str, str]) -> str:

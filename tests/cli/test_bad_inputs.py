@@ -84,7 +84,7 @@ def test_asking_for_what_was_recorded_never_makes_a_store(reenact: Command) -> N
     for arguments in (["show", "last"], ["verify", "last"], ["export", "last", "--to", "out"], ["resume", "last"]):
         done = reenact(*arguments)
         assert done.code == 3, arguments
-        assert "there is no store at" in error_line(done)
+        assert "no store at" in error_line(done)
     assert list(reenact.folder.iterdir()) == []
 
 

@@ -375,10 +375,15 @@ COLUMNS: dict[str, type] = {
     **dict.fromkeys(("request_digest", "seal_digest", "day", "model", "exact", "kid", "public_key"), str),
     **dict.fromkeys(("schema", "store_id", "digest", "namespace", "idempotency_key", "next"), str),
     **dict.fromkeys(("body", "commitment", "dedupe_key", "content_key", "signature", "record", "secret"), bytes),
+    **dict.fromkeys(("hash", "root", "line", "stamp", "note"), bytes),
+    **dict.fromkeys(("size", "seen", "failures", "next_ms"), int),
+    **dict.fromkeys(("witness", "place", "source", "name", "url", "trouble", "bundle"), str),
 }
 """What the columns hold that runs go on from. SQLite keeps whatever is put into a cell. Not here: numbers of rows,
 which are whole; what is compared as it is (`mac`, `frontier`); and a name that two tables use otherwise (`value`)."""
-MAY_BE_NULL = ("parent_run", "owner", "cancel", "session", "request_digest", "record", "store_id", "secret", "next")
+MAY_BE_NULL = (
+    *("parent_run", "owner", "cancel", "session", "request_digest", "record", "store_id", "secret", "next", "trouble"),
+)
 
 
 def checked_row(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> tuple[Any, ...]:
