@@ -26,10 +26,10 @@ LONGEST_QUIET = 200
 
 
 class Moment(NamedTuple):
-    """A call begins, is decided, has the result of an attempt, or ends, with an attempt or without one."""
+    """A call begins, is decided, has the result of an attempt, is sent again, or ends, with an attempt or without."""
 
     step_id: str
-    kind: Literal["begins", "decided", "result", "ended"]
+    kind: Literal["begins", "decided", "result", "redispatch", "ended"]
     made: str = ""
     """The id of what records it, or as much of one as the time gives: ids of a process grow."""
 
@@ -55,6 +55,8 @@ def moments_of(recording: Recording) -> list[Moment]:
             elif line.entry is not None and line.entry.trace_id in last:
                 at = last[line.entry.trace_id]  # a result that ended its call: as the effect was made
                 then[at] = then[at]._replace(made=line.entry.artifact_id)
+            elif line.attempt is not None and line.attempt.kind == "redispatch":
+                then.append(Moment(names[line.attempt.trace_id], "redispatch"))
             elif line.attempt is not None and line.attempt.kind == "attempt":
                 last[line.attempt.trace_id] = len(then)
                 then.append(Moment(names[line.attempt.trace_id], "result", begin_of_ids(line.attempt.ended_at)))

@@ -90,6 +90,10 @@ class RecordedSource(EffectSource):
         ahead = [] if recorded is None else dispatches(recorded)[len(trace.attempts) :]
         return sum(1 for _ in takewhile(lambda record: record.kind == "redispatch", ahead))
 
+    async def before_redispatch(self, step_id: str, /) -> None:
+        if self.in_turn is not None:
+            await self.in_turn(step_id)
+
     def missing_secret(self, step: PlannedStep, _parameters: dict[str, object], /) -> str | None:
         recorded = self.recording.steps.get(step.step_id)
         if recorded is None or refused_by(recorded.trace, "validate", "ERR_SECRET_UNAVAILABLE") is None:
