@@ -363,6 +363,8 @@ def _conclude(check: JournalCheck, findings: Findings, signed: Signed, log: LogS
     signature = signed.signature(check)
     leaf = None if check.seal is None else canonicalize(check.seal)
     anchoring, anchor = Anchoring(believed, signed.log_keys, signed.store_id, findings).judge(log, leaf)
+    if "anchoring" in findings.broken:  # by a run that this one continues, too
+        anchoring = "contradicted"
     if check.run is not None and check.run.kind == "trace":
         findings.note("what another runtime calls a capability is not checked: who may sign it is not known here")
     if ring.unknown:
@@ -420,7 +422,9 @@ def _authenticity(ring: KeyRing, findings: Findings, signature: Signature) -> Ve
 
 
 def weaker(report: Report, other: Report) -> Report:
-    """The report, with the word on its authenticity of the one of which less is signed: it rests on both."""
+    """The report, with the word of the one of which less is known on its end and on who signed it: it rests on both."""
+    if (report.completeness, other.completeness) == ("holds", "open"):  # what is continued was ended first
+        report = structs.replace(report, completeness="open")
     if VERDICTS.index(other.authenticity) > VERDICTS.index(report.authenticity):
         return structs.replace(report, authenticity=other.authenticity, signature=other.signature)
     is_own = report.authenticity == other.authenticity and other.signature.by == "own_key"

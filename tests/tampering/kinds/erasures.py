@@ -1,0 +1,106 @@
+"""What was erased or archived: the records of it, who signed them, and values that are there although they are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tools.vectors.pieces import uid, with_digest
+from tools.vectors.scenarios import session
+from tools.vectors.writer import note
+
+from tests.tampering.evidence import STORE, STRANGER, note_lines
+from tests.tampering.forging import jsonl, lines_of, remade
+from tests.tampering.kinds.kind import Change, Files, Kind, both, drop
+
+NAME = "erasures.jsonl"
+Records = list[dict[str, Any]]
+
+
+def records(change: Callable[[Records], Records | None]) -> Change:
+    def changed(files: Files) -> Files:
+        found = lines_of(files[NAME])
+        made = change(found)
+        return remade({**files, NAME: jsonl(found if made is None else made)})
+
+    return changed
+
+
+def digested(record: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return with_digest({**{key: value for key, value in record.items() if key != "digest"}, **changes})
+
+
+def noted_by(key: Any, number: int, **changes: Any) -> Change:
+    """The notes about the records that are there, one of them by this key."""
+
+    def changed(files: Files) -> Files:
+        found = lines_of(files[NAME])
+        notes = [each for each in lines_of(files["notes.jsonl"]) if "erasure.v" not in each["schema"]]
+        for at, record in enumerate(found):
+            signer = key if at == number else STORE
+            about = note(signer, record["schema"], record["digest"])
+            notes.append({**about, **changes} if at == number else about)
+        return remade({**files, "notes.jsonl": note_lines(notes)})
+
+    return changed
+
+
+def rechained(found: Records, number: int, **changes: Any) -> Records:
+    """One of them changed, and those behind it made to follow."""
+    made: Records = []
+    for at, record in enumerate(found):
+        prev = made[-1]["digest"] if made else record["prev"]
+        made.append(digested(record, **{"prev": prev, **(changes if at == number else {})}))
+    return made
+
+
+def restored(number: int) -> Change:
+    """The value is there again."""
+
+    def changed(files: Files) -> Files:
+        commitment = lines_of(files[NAME])[number]["commitment"]
+        return remade({**files, f"payloads/{commitment}": session().payloads[commitment]})
+
+    return changed
+
+
+def kinds() -> Iterator[Kind]:
+    of = "session"
+    yield Kind("an erasure record taken out", of, records(lambda found: found[1:]))
+    yield Kind("all erasure records taken away", of, both(drop(NAME), remade))
+    yield Kind("an erasure record repeated", of, records(lambda found: [*found, found[0]]))
+    yield Kind("erasure records exchanged", of, records(lambda found: found[::-1]))
+    yield Kind("who erased", of, records(lambda found: found[0].update(who="mallory")))
+    yield Kind("why it was erased, with its digest", of, records(lambda found: [digested(found[0], reason="?"), found[1]]))  # fmt: skip
+    yield Kind("why it was erased, with all digests", of, records(lambda found: rechained(found, 0, reason="?")))
+    yield Kind("an erasure in the name of another run, with all digests", of,
+               both(records(lambda found: rechained(found, 0, run_id=uid(0x66))), noted_by(STORE, 0)))  # fmt: skip
+    yield Kind("an erasure of another value, with all digests", of,
+               records(lambda found: rechained(found, 0, commitment="a" * 64)))  # fmt: skip
+    yield Kind("two erasures that follow one", of,
+               records(lambda found: [*found, digested(found[1], reason="once more")]))  # fmt: skip
+    yield Kind("a first erasure that is not the first", of,
+               records(lambda found: [found[0], found[1], digested(found[0], prev="0" * 64, reason="again")]))  # fmt: skip
+    yield Kind("archived, and not where", of,
+               both(records(lambda found: rechained(found, 1, bundle=None)), noted_by(STORE, 1)))  # fmt: skip
+    yield Kind("archived after it was erased", of, both(records(_archived_again), noted_by(STORE, 2)))
+    yield Kind("an erasure record that is no JSON", of, lambda files: remade({**files, NAME: b"{\n" + files[NAME]}))
+    yield Kind("an erasure record with a key more", of, records(lambda found: found[0].update(more=1)))
+    yield Kind("an erasure record of a version to come", of,
+               records(lambda found: rechained(found, 0, schema="reenact.erasure.v9")))  # fmt: skip
+    yield Kind("an erased value that is there again", of, restored(0))
+    yield Kind("an erasure signed by another key, in the store's name", of,
+               noted_by(STRANGER, 0, kid=note(STORE, "x", "y")["kid"]))  # fmt: skip
+    yield Kind("an erasure signed by another key", of, noted_by(STRANGER, 0))
+    yield Kind("an erasure that nobody signed", of, _unsigned)
+    yield Kind("an erasure signed for another store", of, noted_by(STORE, 0, store_id="another-store"))
+
+
+def _archived_again(found: Records) -> Records:
+    moved = digested(found[1], commitment=found[0]["commitment"], prev=found[1]["digest"])
+    return [*found, moved]
+
+
+def _unsigned(files: Files) -> Files:
+    notes = [each for each in lines_of(files["notes.jsonl"]) if "erasure.v" not in each["schema"]]
+    return remade({**files, "notes.jsonl": note_lines(notes)})

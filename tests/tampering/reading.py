@@ -1,0 +1,84 @@
+"""A bundle that lies in memory, read by the verifier as a folder is; what the reader brings; what he is told."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, Literal
+
+from reenact.verify import Report
+from reenact.verify.folder import MAX_FILE_BYTES, PARENTS, PAYLOADS
+from reenact.verify.log.anchoring import NOBODY, Believed
+from reenact.verify.report import Problem
+from reenact.verify.verifier import verify_files
+from tests.tampering import evidence
+
+Files = dict[str, bytes]
+READERS = ("alone", "keys", "checkpoint", "witness")
+
+
+class Memory:
+    """As `verify.folder.Folder`, over a dict."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    def parent(self, run_id: str) -> Memory | None:
+        begin = f"{PARENTS}/{run_id}/"
+        inner = {name.removeprefix(begin): data for name, data in self._files.items() if name.startswith(begin)}
+        return Memory(inner) if inner else None
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def open(self, name: str) -> BinaryIO | Problem | None:
+        return io.BytesIO(self._files[name]) if name in self._files else None
+
+    def read(self, name: str) -> bytes | Problem | None:
+        return self._files.get(name)
+
+    def feed(self, name: str, take: Callable[[bytes], object], limit: int) -> Literal[True] | Problem | None:
+        if name not in self._files:
+            return None
+        if len(self._files[name]) > min(limit, MAX_FILE_BYTES):
+            return Problem("FILE_TOO_LARGE", f"{name} has more than {limit} bytes")
+        take(self._files[name])
+        return True
+
+    def beside(self) -> list[str]:
+        return []
+
+    def names(self) -> Iterator[tuple[str, bool]]:
+        parents = {}
+        for name in sorted(self._files):
+            if name.startswith(f"{PARENTS}/"):
+                parents[f"{'/'.join(name.split('/')[:2])}/manifest.json"] = True
+            elif "/" in name and not name.startswith(f"{PAYLOADS}/"):
+                parents[name.split("/")[0]] = False
+            else:
+                yield name, True
+        yield from parents.items()
+
+
+def believed(reader: str, untouched: Files) -> Believed:
+    """What the reader kept from the time before anything was changed."""
+    if reader == "checkpoint":
+        return Believed(kept=evidence.kept_of(untouched))
+    if reader == "witness":
+        return Believed(policy=evidence.witness_policy())
+    if reader == "other log":
+        return Believed(kept=(evidence.head_elsewhere(),))
+    return NOBODY
+
+
+def judge(files: Files, reader: str, untouched: Files) -> Report:
+    """`alone` has the bundle, and nothing else."""
+    trusted = None if reader == "alone" else evidence.FIRST_KEY if reader == "first key" else evidence.STORE
+    keys = None if trusted is None else evidence.public_keys(trusted)
+    return verify_files(Memory(files), keys=keys, believed=believed(reader, untouched))  # type: ignore[arg-type]
+
+
+def exit_code(report: Report, reader: str) -> int:
+    """As the command's: whoever names keys asks for their signature, whoever names a witness for his word."""
+    unsigned = reader != "alone" and report.authenticity != "holds"
+    return 1 if unsigned else report.exit_code
