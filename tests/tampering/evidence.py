@@ -294,19 +294,39 @@ def foreign() -> Files:
     run = Run(0xA, plan("placeholder", [FETCH]), kind="trace", change={"plan_id": uid(0xA), "agent_id": uid(0xA)})
     trace = run.step(0)
     fields: list[tuple[str, str, Json]] = [
-        ("action_request", "PENDING", {
-            "agent_id": uid(0xA), "risk_level": "WRITE", "intent": "pay", "resources": [],
-            "proposal": {"tool_server": "bank", "tool_name": "pay", "args": {"cents": 5}},
-        }),
-        ("supervisor_decision", "AUTHORIZED", {
-            "action_request_id": uid(0x1001), "decision": "APPROVE", "rationale": "fine", "minted_capability": "a.b.c",
-        }),
-        ("tool_call", "EXECUTING", {
-            "supervisor_decision_id": uid(0x1002), "capability_digest": "a" * 64, "idempotency_key": "k",
-            "call": {"tool_server": "bank", "tool_name": "pay", "args": {"cents": 5}},
-        }),
+        (
+            "action_request",
+            "PENDING",
+            {
+                "agent_id": uid(0xA),
+                "risk_level": "WRITE",
+                "intent": "pay what is owed",
+                "resources": [{"kind": "service", "id": "bank"}],
+                "proposal": {"tool_server": "bank", "tool_name": "pay", "args": {"cents": 5}},
+            },
+        ),
+        (
+            "supervisor_decision",
+            "AUTHORIZED",
+            {
+                "action_request_id": uid(0x1001),
+                "decision": "APPROVE",
+                "rationale": "it is fine so",
+                "minted_capability": "a.b.c",
+            },
+        ),
+        (
+            "tool_call",
+            "EXECUTING",
+            {
+                "supervisor_decision_id": uid(0x1002),
+                "capability_digest": "a" * 64,
+                "idempotency_key": "k",
+                "call": {"tool_server": "bank", "tool_name": "pay", "args": {"cents": 5}},
+            },
+        ),
         ("tool_effect", "COMPLETED", {"tool_call_id": uid(0x1003), "outcome": {"status": "SUCCESS"}}),
-    ]  # fmt: skip
+    ]
     answers = {
         "supervisor_decision": ("action_request_digest", "action_request"),
         "tool_call": ("supervisor_decision_digest", "supervisor_decision"),
@@ -352,5 +372,3 @@ def whole(name: str) -> Files:
 
 def public_keys(*keys: Ed25519PrivateKey) -> dict[str, str]:
     return {kid_of(key): b64(public_bytes(key)) for key in keys}
-
-

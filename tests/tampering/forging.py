@@ -117,8 +117,12 @@ class Forgery:
 
     def _sign(self, old: str, seal: Record, key: Ed25519PrivateKey) -> None:
         """Notes, the copy for other programs, keys and log, in the name of this key."""
-        self.files["notes.jsonl"] = note_lines([resigned(each, key, {**self.new, old: seal["seal_digest"]})
-                                                for each in lines_of(self.files["notes.jsonl"])])  # fmt: skip
+        self.files["notes.jsonl"] = note_lines(
+            [
+                resigned(each, key, {**self.new, old: seal["seal_digest"]})
+                for each in lines_of(self.files["notes.jsonl"])
+            ]
+        )
         self.files["seal.note"] = signed_note(key, "reenact.seal.v1", seal["seal_digest"])
         if key is not STORE:
             self.files["keys.json"] = canonicalize({kid_of(key): b64(public_bytes(key))}) + b"\n"
@@ -161,9 +165,8 @@ class _Journal:
                 previous, journal = sha256_hex(body) if body else ZERO_DIGEST, journal + body
                 body = b""
                 self.commits += 1
-                if self.reaches("commits"):
-                    line = {**line, "prev": previous, "n": self.commits}
-                body += canonicalize(line) + b"\n"
+                follows = {"prev": previous, "n": self.commits} if self.reaches("commits") else {}
+                body += canonicalize({**line, **follows}) + b"\n"
             else:
                 body += canonicalize(self.line(line, body)) + b"\n"
         return journal + body
@@ -229,8 +232,9 @@ class _Journal:
             record["run_head"] = sha256_hex(before)
             terminal = ("COMPLETED", "FAILED", "DENIED")
             found = [head for head in self.heads.values() if is_seal or head["state"] in terminal]
-            record["root"] = tree_root([canonicalize(head) for head in found])
-            record["commits"] = self.commits
+            if is_seal or self.stale != "fields":
+                record["root"] = tree_root([canonicalize(head) for head in found])
+                record["commits"] = self.commits
             if is_seal:
                 record["attempts_root"] = tree_root(self.attempts)
         if (not is_seal or self.reaches("seal")) and not is_stale:

@@ -23,6 +23,7 @@ NOBODY_FINDS: dict[str, str] = {
     "RECEIPT.json taken away": "made from the journal, and can be made again",
     "seal.tlog-proof taken away": "found by whoever kept a checkpoint or knows a witness, as absent",
     "the run that is continued taken away": "older bundles came without; the run record names it",
+    "an open run of which the last commit is gone": "it is open before and after; the store's own head tells",
     "a head signed by a stranger alone: who kept a checkpoint": "the seal is in the head that he kept, which is enough",
 }
 """Changes that no verdict shows, and why that is as it must be."""
@@ -69,6 +70,7 @@ def expected() -> dict[str, Told]:
 
 
 def write_expected(all_told: dict[str, Told]) -> None:
-    lines = ",\n".join(f"{msgspec.json.encode(name).decode()}: {msgspec.json.encode(said).decode()}"
-                       for name, said in all_told.items())  # fmt: skip
+    lines = ",\n".join(
+        f"{msgspec.json.encode(name).decode()}: {msgspec.json.encode(said).decode()}" for name, said in all_told.items()
+    )
     EXPECTED.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")

@@ -89,8 +89,7 @@ class Rewriting(ast.NodeTransformer):
     @staticmethod
     def _switch(name: str, arguments: list[ast.expr], at: ast.expr) -> ast.Call:
         switch = ast.Attribute(ast.Name("SWITCHES", ast.Load()), name, ast.Load())
-        return ast.copy_location(ast.fix_missing_locations(
-            ast.copy_location(ast.Call(switch, arguments, []), at)), at)  # fmt: skip
+        return ast.copy_location(ast.fix_missing_locations(ast.copy_location(ast.Call(switch, arguments, []), at)), at)
 
 
 class Loader(SourceFileLoader):
@@ -117,9 +116,11 @@ class Finder(importlib.abc.MetaPathFinder):
             found = finder.find_spec(name, path, target)
             if found is not None and found.origin is not None and isinstance(found.loader, SourceFileLoader):
                 return importlib.util.spec_from_file_location(
-                    name, found.origin, loader=Loader(name, found.origin),
+                    name,
+                    found.origin,
+                    loader=Loader(name, found.origin),
                     submodule_search_locations=found.submodule_search_locations,
-                )  # fmt: skip
+                )
         return None
 
 

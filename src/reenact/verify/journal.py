@@ -410,13 +410,13 @@ class JournalCheck:
         """Step 5: the seal."""
         self.seal = seal
         recomputed = digest({key: item for key, item in value.items() if key != "seal_digest"})
-        if seal.seal_digest != recomputed:
-            self._report(Problem("SEAL_DIGEST", "seal_digest", recomputed, seal.seal_digest))
-        if seal.run_head != self.head:
-            self._report(Problem("SEAL_HEAD", "run_head", self.head, seal.run_head))
-        self.seal_is_sound = (seal.seal_digest, seal.run_head) == (recomputed, self.head)
-        if seal.run_id != self.run_id:
-            self._report(Problem("RUN_MISMATCH", "the seal's run_id", self.run_id, seal.run_id))
+        is_own, follows = seal.seal_digest == recomputed, seal.run_head == self.head
+        other = None if is_own else Problem("SEAL_DIGEST", "seal_digest", recomputed, seal.seal_digest)
+        moved = None if follows else Problem("SEAL_HEAD", "run_head", self.head, seal.run_head)
+        self.seal_is_sound = other is None and moved is None
+        self._report(other)
+        self._report(moved)
+        self._report(first_difference("RUN_MISMATCH", (("the seal's run_id", self.run_id, seal.run_id),)))
         session = self.run is not None and self.run.kind != "plan"
         planned = None if self.run is None or session else self.run.steps_planned
         self._report(

@@ -24,8 +24,21 @@ from tests.tampering.kinds import (
 from tests.tampering.kinds.kind import Kind
 
 MODULES = (
-    files, manifests, lines, shapes, payloads, erasures, forgeries, contradictions, rules, signed, notes, keys, log, mixing,
-)  # fmt: skip
+    files,
+    manifests,
+    lines,
+    shapes,
+    payloads,
+    erasures,
+    forgeries,
+    contradictions,
+    rules,
+    signed,
+    notes,
+    keys,
+    log,
+    mixing,
+)
 
 
 def all_kinds() -> dict[str, Kind]:

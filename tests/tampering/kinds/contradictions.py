@@ -23,6 +23,8 @@ def made(name: str, make: Callable[[], Run], of: str = ONE) -> Kind:
         run = make()
         if run.lines:
             run.commit()
+        journal = b"".join(run.bodies)
+        run.payloads = {name: data for name, data in run.payloads.items() if name.encode() in journal}
         return bundle_files(run)
 
     return Kind(name, of, bundle)
@@ -195,30 +197,45 @@ def runs() -> dict[str, Callable[[], Run]]:
         "a run cancelled and completed": tailed(cases.cancelled_and_completed),
         "a run failed without a failure": tailed(cases.failed_without_a_failure),
         "a second run record, signed": ended(lambda run, _: run.add({"kind": "run", "run": cases.GOOD_RUN_RECORD})),
-        "a checkpoint ahead of its trace": ended(lambda _, trace: trace.checkpoint(
-            change={"checkpoint_sequence_number": 4})),
+        "a checkpoint ahead of its trace": ended(
+            lambda _, trace: trace.checkpoint(change={"checkpoint_sequence_number": 4})
+        ),
         "events that go back in time": ended(event("verify", ts=at(10)), event("verify", ts=at(5))),
         "an event about a call that nobody made": ended(event("resolve", trace_id=uid(91))),
         "an event about no call": ended(event("late")),
         "a changed skill that nobody accepted": ended(event("accept_changed", data={"skill": "x", "pinned": "0" * 64})),
         "a changed skill that is not said in its form": ended(event("accept_changed", who="kim", data={"more": 1})),
-        "a changed skill that the plan did not pin so": ended(event("accept_changed", **cases.accepted(pinned="0" * 64))),
+        "a changed skill that the plan did not pin so": ended(
+            event("accept_changed", **cases.accepted(pinned="0" * 64))
+        ),
         "something pinned in a run of a plan": ended(event("pinned", data=cases.PINNED_HERE)),
         "something pinned in a form that nobody reads": sealed_session(
-            lambda run: (run.event("pinned", data={"more": 1}), run.finish())),
+            lambda run: (run.event("pinned", data={"more": 1}), run.finish())
+        ),
         "a program that went on in a run of a plan": ended(
-            lambda run, trace: run.event("went_on", data=went_on, trace_id=trace.trace_id)),
-        "a program that went on in two ways": sealed_session(lambda run: (
-            run.event("went_on", data={**went_on, "message": "?"}, trace_id=run.traces[0].trace_id), run.finish())),
-        "a program that went on in a way that nobody knows": sealed_session(lambda run: (
-            run.event("went_on", data={**went_on, "why": "bored"}, trace_id=run.traces[0].trace_id), run.finish())),
+            lambda run, trace: run.event("went_on", data=went_on, trace_id=trace.trace_id)
+        ),
+        "a program that went on in two ways": sealed_session(
+            lambda run: (
+                run.event("went_on", data={**went_on, "message": "?"}, trace_id=run.traces[0].trace_id),
+                run.finish(),
+            )
+        ),
+        "a program that went on in a way that nobody knows": sealed_session(
+            lambda run: (
+                run.event("went_on", data={**went_on, "why": "bored"}, trace_id=run.traces[0].trace_id),
+                run.finish(),
+            )
+        ),
         "a session sealed with another plan": sealed_session(lambda run: run.finish(), plan_hash="sha256:" + "a" * 64),
         "a session sealed without its plan": sealed_session(lambda run: None),
-        "a session whose plan has other calls": sealed_session(lambda run: told_otherwise(
-            run, {**run.plan, "steps": run.plan["steps"][::-1]})),
+        "a session whose plan has other calls": sealed_session(
+            lambda run: told_otherwise(run, {**run.plan, "steps": run.plan["steps"][::-1]})
+        ),
         "a session whose plan names other arguments": sealed_session(_parameters_exchanged),
-        "a session whose plan is of another run": sealed_session(lambda run: told_otherwise(
-            run, {**run.plan, "plan_id": uid(0x66)})),
+        "a session whose plan is of another run": sealed_session(
+            lambda run: told_otherwise(run, {**run.plan, "plan_id": uid(0x66)})
+        ),
         "a run sealed with another plan": lambda: one_step(seal={"plan_hash": "sha256:" + "a" * 64}),
         "a seal that counts more commits": lambda: one_step(seal={"commits": 9}),
         "a seal that counts more steps": lambda: one_step(seal={"steps_planned": 2}),
@@ -257,7 +274,7 @@ def runs() -> dict[str, Callable[[], Run]]:
         "a step's key without its form": lambda: keyed(FETCH, "a" * 64),
         "a caller's key without its form": lambda: keyed(SEND, "order-42"),
         "a key of before that is another": lambda: keyed(SEND, "k:" + "a" * 64, {"key_run": DROP}),
-    }  # fmt: skip
+    }
 
 
 def nothing_may_be_sent() -> Run:
@@ -283,5 +300,3 @@ def kinds() -> Iterator[Kind]:
         yield made(f"{name}, and signed", lambda changes=changes: one_step(**changes))
     for name, make in runs().items():
         yield made(name, make)
-
-

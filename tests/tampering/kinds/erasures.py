@@ -71,26 +71,45 @@ def kinds() -> Iterator[Kind]:
     yield Kind("an erasure record repeated", of, records(lambda found: [*found, found[0]]))
     yield Kind("erasure records exchanged", of, records(lambda found: found[::-1]))
     yield Kind("who erased", of, records(lambda found: found[0].update(who="mallory")))
-    yield Kind("why it was erased, with its digest", of, records(lambda found: [digested(found[0], reason="?"), found[1]]))  # fmt: skip
+    yield Kind(
+        "why it was erased, with its digest", of, records(lambda found: [digested(found[0], reason="?"), found[1]])
+    )
     yield Kind("why it was erased, with all digests", of, records(lambda found: rechained(found, 0, reason="?")))
-    yield Kind("an erasure in the name of another run, with all digests", of,
-               both(records(lambda found: rechained(found, 0, run_id=uid(0x66))), noted_by(STORE, 0)))  # fmt: skip
-    yield Kind("an erasure of another value, with all digests", of,
-               records(lambda found: rechained(found, 0, commitment="a" * 64)))  # fmt: skip
-    yield Kind("two erasures that follow one", of,
-               records(lambda found: [*found, digested(found[1], reason="once more")]))  # fmt: skip
-    yield Kind("a first erasure that is not the first", of,
-               records(lambda found: [found[0], found[1], digested(found[0], prev="0" * 64, reason="again")]))  # fmt: skip
-    yield Kind("archived, and not where", of,
-               both(records(lambda found: rechained(found, 1, bundle=None)), noted_by(STORE, 1)))  # fmt: skip
+    yield Kind(
+        "an erasure in the name of another run, with all digests",
+        of,
+        both(records(lambda found: rechained(found, 0, run_id=uid(0x66))), noted_by(STORE, 0)),
+    )
+    yield Kind(
+        "an erasure of another value, with all digests",
+        of,
+        records(lambda found: rechained(found, 0, commitment="a" * 64)),
+    )
+    yield Kind(
+        "two erasures that follow one", of, records(lambda found: [*found, digested(found[1], reason="once more")])
+    )
+    yield Kind(
+        "a first erasure that is not the first",
+        of,
+        records(lambda found: [found[0], found[1], digested(found[0], prev="0" * 64, reason="again")]),
+    )
+    yield Kind(
+        "archived, and not where", of, both(records(lambda found: rechained(found, 1, bundle=None)), noted_by(STORE, 1))
+    )
     yield Kind("archived after it was erased", of, both(records(_archived_again), noted_by(STORE, 2)))
     yield Kind("an erasure record that is no JSON", of, lambda files: remade({**files, NAME: b"{\n" + files[NAME]}))
     yield Kind("an erasure record with a key more", of, records(lambda found: found[0].update(more=1)))
-    yield Kind("an erasure record of a version to come", of,
-               records(lambda found: rechained(found, 0, schema="reenact.erasure.v9")))  # fmt: skip
+    yield Kind(
+        "an erasure record of a version to come",
+        of,
+        records(lambda found: rechained(found, 0, schema="reenact.erasure.v9")),
+    )
     yield Kind("an erased value that is there again", of, restored(0))
-    yield Kind("an erasure signed by another key, in the store's name", of,
-               noted_by(STRANGER, 0, kid=note(STORE, "x", "y")["kid"]))  # fmt: skip
+    yield Kind(
+        "an erasure signed by another key, in the store's name",
+        of,
+        noted_by(STRANGER, 0, kid=note(STORE, "x", "y")["kid"]),
+    )
     yield Kind("an erasure signed by another key", of, noted_by(STRANGER, 0))
     yield Kind("an erasure that nobody signed", of, _unsigned)
     yield Kind("an erasure signed for another store", of, noted_by(STORE, 0, store_id="another-store"))

@@ -159,8 +159,7 @@ def kinds() -> Iterator[Kind]:
                 continue
             yield Kind(f"{name}{WORDS[up_to]}", of, _forged(change, up_to))
     changes = {name: (of, change) for name, (of, change, _) in FIELDS.items()} | VALUES
-    for name in VALUES:
-        of, change = VALUES[name]
+    for name, (of, change) in VALUES.items():
         yield Kind(f"{name}, with everything up to the seal", of, _forged(change, "seal"))
     for name in ("an answer that the world gave", "the request id of an attempt", "who voted"):
         of, change = changes[name]
@@ -174,8 +173,9 @@ def kinds() -> Iterator[Kind]:
         yield Kind(f"{name}, and all of it signed by the owner: who kept a checkpoint", of, owner, "checkpoint")
         yield Kind(f"{name}, and all of it signed by the owner: who knows a witness", of, owner, "witness")
         yield Kind(f"{name}, signed by the owner, the proof as it was", of, with_old_proof(owner))
-        yield Kind(f"{name}, signed by the owner, with the witness's old word", of, with_old_cosignature(owner),
-                   "witness")  # fmt: skip
+        yield Kind(
+            f"{name}, signed by the owner, with the witness's old word", of, with_old_cosignature(owner), "witness"
+        )
         yield Kind(f"{name}, signed by the owner, with a witness of his own", of, with_own_witness(owner), "witness")
 
 

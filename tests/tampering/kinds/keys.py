@@ -55,7 +55,11 @@ def kinds() -> Iterator[Kind]:
     yield Kind("another key under the same name", "plan", keys(lambda k: k.update({kid: b64(public_bytes(STRANGER))})))
     yield Kind("the key under another name", "plan", keys(lambda k: {"a" * 16: here}))
     yield Kind("the key cut", "plan", keys(lambda k: {kid: here[:-2]}))
-    yield Kind("a key that signed nothing in its place", "plan", keys(lambda k: {kid_of(STRANGER): b64(public_bytes(STRANGER))}))  # fmt: skip
+    yield Kind(
+        "a key that signed nothing in its place",
+        "plan",
+        keys(lambda k: {kid_of(STRANGER): b64(public_bytes(STRANGER))}),
+    )
     yield Kind("no key", "plan", keys(lambda k: {}))
     yield Kind("keys that are a list", "plan", lambda files: remade({**files, NAME: b"[]\n"}))
     yield Kind("a key under a name that is none", "plan", keys(lambda k: {**k, "mine": here}))
@@ -64,24 +68,42 @@ def kinds() -> Iterator[Kind]:
     yield Kind("a rotation of a key that never signed", "rotated", second(rotation(STRANGER, STORE)))
     yield Kind("a rotation to a key of another name", "rotated", second(recorded(turned, FIRST_KEY, new_kid="a" * 16)))
     yield Kind("a rotation taken out: who trusts the first key", "rotated first", without("rotation"), "first key")
-    yield Kind("a rotation signed by a stranger: who trusts the first key", "rotated first", one("rotation", by_another),
-               "first key")  # fmt: skip
+    yield Kind(
+        "a rotation signed by a stranger: who trusts the first key",
+        "rotated first",
+        one("rotation", by_another),
+        "first key",
+    )
     yield Kind("a beginning with a key of another name", "plan", notes(_misnamed))
     yield Kind("a replacement taken out", "replaced", without("replacement"))
     yield Kind("a replacement signed by a stranger", "replaced", one("replacement", by_another))
-    yield Kind("a replacement of a key that never signed", "replaced",
-               second(replacement(STRANGER, STORE, [run.run_id, 1, head])))  # fmt: skip
+    yield Kind(
+        "a replacement of a key that never signed",
+        "replaced",
+        second(replacement(STRANGER, STORE, [run.run_id, 1, head])),
+    )
     yield Kind("a replacement to a key of another name", "replaced", second(recorded(lost, STORE, new_kid="a" * 16)))
-    yield Kind("a replacement at another head", "replaced", second(replacement(LOST_KEY, STORE, [run.run_id, 1, "a" * 64])))
-    yield Kind("a replacement at another commit", "replaced", second(replacement(LOST_KEY, STORE, [run.run_id, 2, head])))
-    yield Kind("a replacement after the run's end", "replaced", second(replacement(LOST_KEY, STORE, [run.run_id, 9, head])))
-    yield Kind("a replacement for another run", "replaced", second(replacement(LOST_KEY, STORE, ["019b76da-a800-7000-8000-000000000066", 1, head])))  # fmt: skip
-    yield Kind("a replacement by a stranger's key, which signs the rest", "replaced",
-               second(replacement(LOST_KEY, STRANGER, [run.run_id, 1, head])))  # fmt: skip
+    yield Kind(
+        "a replacement at another head", "replaced", second(replacement(LOST_KEY, STORE, [run.run_id, 1, "a" * 64]))
+    )
+    yield Kind(
+        "a replacement at another commit", "replaced", second(replacement(LOST_KEY, STORE, [run.run_id, 2, head]))
+    )
+    yield Kind(
+        "a replacement after the run's end", "replaced", second(replacement(LOST_KEY, STORE, [run.run_id, 9, head]))
+    )
+    yield Kind(
+        "a replacement for another run",
+        "replaced",
+        second(replacement(LOST_KEY, STORE, ["019b76da-a800-7000-8000-000000000066", 1, head])),
+    )
+    yield Kind(
+        "a replacement by a stranger's key, which signs the rest",
+        "replaced",
+        second(replacement(LOST_KEY, STRANGER, [run.run_id, 1, head])),
+    )
 
 
 def _misnamed(found: Notes) -> None:
     record = {**found[0]["record"], "keys": {**found[0]["record"]["keys"], "a" * 16: b64(public_bytes(STRANGER))}}
     found[0] = about(record, STORE)
-
-

@@ -92,7 +92,7 @@ def bodies(change: Callable[[Lines], Lines]) -> Change:
 def kinds() -> Iterator[Kind]:
     for name, (of, kind, number) in RECORDS.items():
         for how, change in OF_LINES.items():
-            if (kind, how) not in (("seal", "put near the end"),):
+            if (kind, how) != ("seal", "put near the end"):
                 yield Kind(f"{name} {how}", of, at_line(kind, number, change))
     commits: dict[str, Callable[[Lines], Lines]] = {
         "the first commit taken out": lambda b: b[1:],
@@ -131,5 +131,3 @@ def kinds() -> Iterator[Kind]:
 
 def _newer(lines: Lines, at: int) -> None:
     lines[at] = lines[at].replace(b"reenact.run.v1", b"reenact.run.v7")
-
-

@@ -46,7 +46,9 @@ def other_tree(leaf: bytes) -> list[bytes]:
     return [b"a run that nobody saw", *tree[1:]]
 
 
-def headed(origin: str = ORIGIN, key: Ed25519PrivateKey = STORE, word: Callable[[bytes], bytes] | None = None) -> Change:
+def headed(
+    origin: str = ORIGIN, key: Ed25519PrivateKey = STORE, word: Callable[[bytes], bytes] | None = None
+) -> Change:
     def make(leaf: bytes) -> bytes:
         tree = leaves(leaf)
         said = head_text(tree, origin)
@@ -76,25 +78,55 @@ def kinds() -> Iterator[Kind]:
     of = "plan"
     for reader in ("alone", "checkpoint", "witness"):
         told = {"alone": "", "checkpoint": ": who kept a checkpoint", "witness": ": who knows a witness"}[reader]
-        yield Kind(f"a proof of another run{told}", of, lambda files: remade({**files, PROOF: whole("refusals")[PROOF]}),
-                   reader)  # fmt: skip
+        yield Kind(
+            f"a proof of another run{told}",
+            of,
+            lambda files: remade({**files, PROOF: whole("refusals")[PROOF]}),
+            reader,
+        )
         yield Kind(f"a proof with its path in another order{told}", of, proof(moved_path), reader)
         yield Kind(f"a proof with another place{told}", of, proof(elsewhere), reader)
         yield Kind(f"a head of another log{told}", of, headed("reenact/another-store"), reader)
-        yield Kind(f"a head signed in the log's name by a stranger{told}", of, proof(lambda leaf: write_proof(
-            PLACE, path_of(leaves(leaf), PLACE), misattributed(head_text(leaves(leaf))))), reader)  # fmt: skip
-        yield Kind(f"a head with another root{told}", of, proof(lambda leaf: write_proof(
-            PLACE, path_of(leaves(leaf), PLACE), signed_head(head_text(other_tree(leaf)), STORE))), reader)  # fmt: skip
+        yield Kind(
+            f"a head signed in the log's name by a stranger{told}",
+            of,
+            proof(
+                lambda leaf: write_proof(PLACE, path_of(leaves(leaf), PLACE), misattributed(head_text(leaves(leaf))))
+            ),
+            reader,
+        )
+        yield Kind(
+            f"a head with another root{told}",
+            of,
+            proof(
+                lambda leaf: write_proof(
+                    PLACE, path_of(leaves(leaf), PLACE), signed_head(head_text(other_tree(leaf)), STORE)
+                )
+            ),
+            reader,
+        )
     for reader in ("checkpoint", "witness"):
         told = {"checkpoint": ": who kept a checkpoint", "witness": ": who knows a witness"}[reader]
         yield Kind(f"the proof taken away{told}", of, both(drop(PROOF), remade), reader)
-        yield Kind(f"another past of the log, signed by the owner{told}", of, proof(lambda leaf: proof_of(other_tree(leaf))),
-                   reader)  # fmt: skip
+        yield Kind(
+            f"another past of the log, signed by the owner{told}",
+            of,
+            proof(lambda leaf: proof_of(other_tree(leaf))),
+            reader,
+        )
         yield Kind(f"a head signed by a stranger alone{told}", of, headed(key=STRANGER), reader)
-    yield Kind("a log that was cut, signed by the owner: who knows a witness", of,
-               proof(lambda leaf: proof_of(leaves(leaf, 3))), "witness")  # fmt: skip
-    yield Kind("a log that was cut, signed by the owner: who kept a checkpoint", of,
-               proof(lambda leaf: proof_of(leaves(leaf, 3))), "checkpoint")  # fmt: skip
+    yield Kind(
+        "a log that was cut, signed by the owner: who knows a witness",
+        of,
+        proof(lambda leaf: proof_of(leaves(leaf, 3))),
+        "witness",
+    )
+    yield Kind(
+        "a log that was cut, signed by the owner: who kept a checkpoint",
+        of,
+        proof(lambda leaf: proof_of(leaves(leaf, 3))),
+        "checkpoint",
+    )
     words: dict[str, Callable[[bytes], bytes]] = {
         "taken away": lambda said: b"",
         "of another time": lambda said: _retimed(cosignature(said, WITNESS)),
@@ -113,7 +145,9 @@ def kinds() -> Iterator[Kind]:
         "without its place": lambda data: data.replace(b"index 2\n", b""),
         "with a place beyond the log": lambda data: data.replace(b"index 2", b"index 7"),
         "with a place that is no number": lambda data: data.replace(b"index 2", b"index 02"),
-        "with a hash less": lambda data: b"".join(data.splitlines(keepends=True)[:2] + data.splitlines(keepends=True)[3:]),
+        "with a hash less": lambda data: b"".join(
+            data.splitlines(keepends=True)[:2] + data.splitlines(keepends=True)[3:]
+        ),
         "with a hash more": lambda data: data.replace(b"index 2\n", b"index 2\n" + b"A" * 43 + b"=\n"),
         "with a hash that is none": lambda data: data.replace(b"index 2\n", b"index 2\nAAAA\n"),
         "without its checkpoint": lambda data: data.partition(b"\n\n")[0] + b"\n\n",

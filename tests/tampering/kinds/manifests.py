@@ -52,10 +52,14 @@ def kinds() -> Iterator[Kind]:
     yield Kind("the manifest of another run", "plan", said(lambda manifest: manifest.update(run_id=uid(0x77))))
     yield Kind("the manifest with a key more", "plan", said(lambda manifest: manifest.update(more=1)))
     yield Kind("the manifest of a version to come", "plan", said(lambda m: m.update(schema="reenact.bundle.v3")))
-    yield Kind("a bundle of payloads that calls itself packed", "plan",
-               said(lambda m: m.update(schema="reenact.bundle.v2")))  # fmt: skip
-    yield Kind("packed payloads in a bundle that calls itself the first version", "packed",
-               said(lambda m: m.update(schema="reenact.bundle.v1")))  # fmt: skip
+    yield Kind(
+        "a bundle of payloads that calls itself packed", "plan", said(lambda m: m.update(schema="reenact.bundle.v2"))
+    )
+    yield Kind(
+        "packed payloads in a bundle that calls itself the first version",
+        "packed",
+        said(lambda m: m.update(schema="reenact.bundle.v1")),
+    )
     yield Kind("payloads that are said to be left out", "plan", said(lambda m: m.update(payloads="none")))
     yield Kind("payloads that are said to be there", "withheld", said(lambda m: m.update(payloads="full")))
     yield Kind("a manifest that names no journal", "plan", unnamed("journal.jsonl"))

@@ -80,33 +80,66 @@ def kinds() -> Iterator[Kind]:
     yield Kind("an older export of the run with the notes of today", "plan", older)
     yield Kind("a session rolled back to before the vote", "session", rolled_back(3))
     yield Kind("a replaced key's run rolled back to before that", "replaced", rolled_back(1, "notes.jsonl"))
-    for names in (("seal.json",), ("seal.note",), ("notes.jsonl",), ("plan.json",), (PROOF,), ("journal.jsonl",),
-                  ("seal.json", "seal.note", "notes.jsonl"), ("seal.json", "seal.note", "notes.jsonl", PROOF),
-                  ("REPLAY.jsonl", "RECEIPT.json"), ("journal.jsonl", "seal.json", "seal.note", "notes.jsonl")):  # fmt: skip
+    for names in (
+        ("seal.json",),
+        ("seal.note",),
+        ("notes.jsonl",),
+        ("plan.json",),
+        (PROOF,),
+        ("journal.jsonl",),
+        ("seal.json", "seal.note", "notes.jsonl"),
+        ("seal.json", "seal.note", "notes.jsonl", PROOF),
+        ("REPLAY.jsonl", "RECEIPT.json"),
+        ("journal.jsonl", "seal.json", "seal.note", "notes.jsonl"),
+    ):
         yield Kind(f"{', '.join(names)} of another run of the store", "plan", from_other(*names))
     yield Kind("the commits of another run appended", "plan", spliced(lambda mine, his: mine + his))
     yield Kind("the first commit of another run", "plan", spliced(lambda mine, his: [his[0], *mine[1:]]))
-    yield Kind("a commit of another run in the middle", "plan", spliced(lambda mine, his: [*mine[:2], his[1], *mine[2:]]))
+    yield Kind(
+        "a commit of another run in the middle", "plan", spliced(lambda mine, his: [*mine[:2], his[1], *mine[2:]])
+    )
     yield Kind("the last commit of another run", "plan", spliced(lambda mine, his: [*mine[:-1], his[-1]]))
     yield Kind("the whole bundle of another run under this run's manifest", "plan", _under_the_manifest)
     yield Kind("a step of another run in the place of one", "packed", _step_of_another)
     yield Kind("the run that is continued taken away", "continued", lambda files: remade(_outer(files)))
-    yield Kind("the run that is continued taken away, the manifest as it was", "continued", lambda files: _outer(files))
+    yield Kind("the run that is continued taken away, the manifest as it was", "continued", _outer)
     yield Kind("the run that is continued under another name", "continued", moved)
-    yield Kind("another run in the place of the one that is continued", "continued",
-               of_parent(lambda inner: dressed(refusals())))  # fmt: skip
-    yield Kind("a bit of the run that is continued", "continued",
-               of_parent(both(edit(JOURNAL, lambda data: data.replace(b"r-7", b"r-8")), remade)))  # fmt: skip
-    yield Kind("a bit of the run that is continued, its manifest as it was", "continued",
-               of_parent(edit(JOURNAL, lambda data: data.replace(b"r-7", b"r-8")), manifest=False))  # fmt: skip
-    yield Kind("the manifest of the run that is continued, the outer one as it was", "continued",
-               of_parent(both(drop("seal.note"), remade), manifest=False))  # fmt: skip
-    yield Kind("the run that is continued with other keys", "continued",
-               of_parent(both(edit("keys.json", lambda _: b"{}\n"), remade)))  # fmt: skip
-    yield Kind("the run that is continued without its notes", "continued",
-               of_parent(both(drop("notes.jsonl", "seal.note"), remade)))  # fmt: skip
-    yield Kind("the run that is continued with another log: who kept a checkpoint", "continued",
-               of_parent(lambda inner: dressed(three_steps())), "checkpoint")  # fmt: skip
+    yield Kind(
+        "another run in the place of the one that is continued",
+        "continued",
+        of_parent(lambda inner: dressed(refusals())),
+    )
+    yield Kind(
+        "a bit of the run that is continued",
+        "continued",
+        of_parent(both(edit(JOURNAL, lambda data: data.replace(b"r-7", b"r-8")), remade)),
+    )
+    yield Kind(
+        "a bit of the run that is continued, its manifest as it was",
+        "continued",
+        of_parent(edit(JOURNAL, lambda data: data.replace(b"r-7", b"r-8")), manifest=False),
+    )
+    yield Kind(
+        "the manifest of the run that is continued, the outer one as it was",
+        "continued",
+        of_parent(both(drop("seal.note"), remade), manifest=False),
+    )
+    yield Kind(
+        "the run that is continued with other keys",
+        "continued",
+        of_parent(both(edit("keys.json", lambda _: b"{}\n"), remade)),
+    )
+    yield Kind(
+        "the run that is continued without its notes",
+        "continued",
+        of_parent(both(drop("notes.jsonl", "seal.note"), remade)),
+    )
+    yield Kind(
+        "the run that is continued with another log: who kept a checkpoint",
+        "continued",
+        of_parent(lambda inner: dressed(three_steps())),
+        "checkpoint",
+    )
     yield Kind("the run that is continued rolled back", "continued", of_parent(rolled_back(5)))
     yield Kind("a run that is not continued came along", "plan", _with_stranger)
 
@@ -133,5 +166,3 @@ def _step_of_another(files: Files) -> Files:
     mine.lines = [*kept[:2], *theirs, *kept[2:]]
     mine.payloads |= his.payloads
     return mine.written("seal")
-
-

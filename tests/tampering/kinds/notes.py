@@ -56,33 +56,57 @@ def kinds() -> Iterator[Kind]:
     seal = "seal.v1"
     yield Kind("the note about the seal taken out", "plan", copy_gone(without(seal)))
     yield Kind("the note about the seal, signed by a stranger", "plan", copy_gone(one(seal, by_another)))
-    yield Kind("the note about the seal, of another digest", "plan", copy_gone(one(seal, lambda n: n.update(digest="a" * 64))))  # fmt: skip
-    yield Kind("the note about the seal, of another key", "plan", copy_gone(one(seal, lambda n: n.update(kid=kid_of(STRANGER)))))  # fmt: skip
+    yield Kind(
+        "the note about the seal, of another digest", "plan", copy_gone(one(seal, lambda n: n.update(digest="a" * 64)))
+    )
+    yield Kind(
+        "the note about the seal, of another key",
+        "plan",
+        copy_gone(one(seal, lambda n: n.update(kid=kid_of(STRANGER)))),
+    )
     yield Kind("the note about the seal, for another store", "plan", copy_gone(one(seal, for_another_store)))
-    yield Kind("the note about the seal, as another thing", "plan",
-               copy_gone(one(seal, lambda n: n.update(schema="reenact.run_checkpoint.v1"))))  # fmt: skip
+    yield Kind(
+        "the note about the seal, as another thing",
+        "plan",
+        copy_gone(one(seal, lambda n: n.update(schema="reenact.run_checkpoint.v1"))),
+    )
     yield Kind("the note about the seal, with a key more", "plan", copy_gone(one(seal, lambda n: n.update(more=1))))
     yield Kind("the note about the seal, cut", "plan", copy_gone(one(seal, lambda n: n.update(signature="x"))))
     yield Kind("the note about the seal twice, once signed by a stranger", "plan", copy_gone(notes(_twice)))
     yield Kind("the note about a vote, signed by a stranger", "session", one("vote.v1", by_another))
-    yield Kind("the note about a run checkpoint, signed by a stranger", "checkpointed", one("run_checkpoint", by_another))
+    yield Kind(
+        "the note about a run checkpoint, signed by a stranger", "checkpointed", one("run_checkpoint", by_another)
+    )
     yield Kind("a broken lease, signed by a stranger", "session", one("lease_broken", by_another))
     yield Kind("the count of erasures, signed by a stranger", "session", one("erasures.v1", by_another))
     yield Kind("the beginning of what is signed, by a stranger", "plan", one("signing", by_another))
     yield Kind("the beginning of what is signed taken out", "plan", without("signing"))
     yield Kind("two beginnings of what is signed", "plan", notes(lambda found: [beginning(STORE), *found]))
-    yield Kind("a record that its note does not sign", "plan", one("signing", lambda n: n["record"].update(ts="2026-01-01T00:00:00.000Z")))  # fmt: skip
+    yield Kind(
+        "a record that its note does not sign",
+        "plan",
+        one("signing", lambda n: n["record"].update(ts="2026-01-01T00:00:00.000Z")),
+    )
     yield Kind("a record of a note in another form", "plan", one("signing", lambda n: n["record"].update(more=1)))
     yield Kind("notes of which the first is of another store", "plan", notes(_first_of_another_store))
     yield Kind("notes that are all of another store", "plan", copy_gone(notes(_all_of_another_store)))
     yield Kind("notes in another order", "rotated", notes(lambda found: found[::-1]))
     yield Kind("a note that is no JSON", "plan", both(edit(NAME, lambda data: b"{\n" + data), remade))
-    yield Kind("the copy of the note with another text", "plan", copy(lambda data: data.replace(b"seal.v1", b"seal.v2")))
-    yield Kind("the copy of the note with another signature", "plan",
-               copy(lambda _: signed_note(STRANGER, "reenact.seal.v1", "a" * 64)))  # fmt: skip
-    yield Kind("the copy of the note without its signature", "plan", copy(lambda data: data.partition(b"\n\n")[0] + b"\n"))
+    yield Kind(
+        "the copy of the note with another text", "plan", copy(lambda data: data.replace(b"seal.v1", b"seal.v2"))
+    )
+    yield Kind(
+        "the copy of the note with another signature",
+        "plan",
+        copy(lambda _: signed_note(STRANGER, "reenact.seal.v1", "a" * 64)),
+    )
+    yield Kind(
+        "the copy of the note without its signature", "plan", copy(lambda data: data.partition(b"\n\n")[0] + b"\n")
+    )
     yield Kind("the copy of the note signed once more", "plan", copy(lambda data: data + _line_of_stranger(data)))
-    yield Kind("the copy of the note of another run", "plan", copy(lambda _: signed_note(STORE, "reenact.seal.v1", "a" * 64)))  # fmt: skip
+    yield Kind(
+        "the copy of the note of another run", "plan", copy(lambda _: signed_note(STORE, "reenact.seal.v1", "a" * 64))
+    )
 
 
 def _twice(found: Notes) -> Notes:
@@ -107,5 +131,3 @@ def _all_of_another_store(found: Notes) -> None:
 def _line_of_stranger(data: bytes) -> bytes:
     digest = data.split(b"\n")[2].decode()
     return signed_note(STRANGER, "reenact.seal.v1", digest).splitlines(keepends=True)[-1]
-
-

@@ -110,16 +110,25 @@ def kinds() -> Iterator[Kind]:
     for how, change in HOW.items():
         yield Kind(f"a packed payload {how}", "packed", of_value("output", change))
     more = {sha256_hex(b"x"): b"x"}
-    yield Kind("a payload that the journal does not name", "plan",
-               lambda files: remade(with_envelopes(files, envelopes(files) | more)))  # fmt: skip
-    yield Kind("a packed payload that the journal does not name", "packed",
-               lambda files: remade(with_envelopes(files, envelopes(files) | more)))  # fmt: skip
+    yield Kind(
+        "a payload that the journal does not name",
+        "plan",
+        lambda files: remade(with_envelopes(files, envelopes(files) | more)),
+    )
+    yield Kind(
+        "a packed payload that the journal does not name",
+        "packed",
+        lambda files: remade(with_envelopes(files, envelopes(files) | more)),
+    )
     yield Kind("a payload whose name is none", "plan", put("payloads/letter", b"x"))
     yield Kind("all payloads taken away", "plan", lambda files: remade(with_envelopes(files, {})))
     yield Kind("all payloads taken away, the manifest as it was", "packed", drop(PACKED))
     for name, content in (("is not JSON", b"{"), ("is not canonical", b'{ "a": 1}'), ("is nothing but salt", b"")):
-        yield Kind(f"a value that {name}, with everything up to the seal", "plan",
-                   lambda files, content=content: forged(files, reformed(content)))  # fmt: skip
+        yield Kind(
+            f"a value that {name}, with everything up to the seal",
+            "plan",
+            lambda files, content=content: forged(files, reformed(content)),
+        )
     packed: dict[str, Change] = {
         "out of order": lines(lambda found: [found[1], found[0], *found[2:]]),
         "twice": lines(lambda found: [found[0], *found]),
@@ -133,5 +142,8 @@ def kinds() -> Iterator[Kind]:
     }
     for how, each in packed.items():
         yield Kind(f"packed payloads {how}", "packed", each)
-    yield Kind("a value of a withheld bundle put beside it", "withheld",
-               both(put("payloads/" + sha256_hex(b"x"), b"x"), remade))  # fmt: skip
+    yield Kind(
+        "a value of a withheld bundle put beside it",
+        "withheld",
+        both(put("payloads/" + sha256_hex(b"x"), b"x"), remade),
+    )

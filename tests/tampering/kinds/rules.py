@@ -29,7 +29,9 @@ def retried(retry: dict[str, Any] | None = None, *, times: int = 1, **attempt: A
 
 
 def attempted(code: str, **facts: Any) -> Callable[[], Run]:
-    return lambda: one_step(attempt={"facts": facts, "change": {"code": code}}, effect={"meta": {"code": code}, "outcome": {"code": code}})
+    return lambda: one_step(
+        attempt={"facts": facts, "change": {"code": code}}, effect={"meta": {"code": code}, "outcome": {"code": code}}
+    )
 
 
 def decided(**amounts: Any) -> Callable[[], Run]:
@@ -91,7 +93,7 @@ def runs() -> dict[str, Callable[[], Run]]:
         "an argument more than the plan has": with_arguments(FETCH["parameters"] | {"more": 1}),
         "an argument less than the plan has": with_arguments({"method": "GET"}),
         "an argument that no output comes to": referred('Sum up ["9.9.9 is out"]'),
-    }  # fmt: skip
+    }
 
 
 def failed_well() -> Run:

@@ -35,7 +35,11 @@ def twice_decided(forgery: Forgery) -> None:
 def way_back(forgery: Forgery) -> None:
     """The call is made, approved once more, and made once more."""
     at = _again(forgery, "supervisor_decision", "EXECUTING", after="tool_call")
-    call = next(line for line in forgery.lines if line["kind"] == "entry" and line["artifact"]["schema_id"].endswith("tool_call"))
+    call = next(
+        line
+        for line in forgery.lines
+        if line["kind"] == "entry" and line["artifact"]["schema_id"].endswith("tool_call")
+    )
     forgery.lines.insert(at + 1, deepcopy(call))
     _renumber(forgery, call["entry"]["trace_id"])
 
@@ -112,20 +116,30 @@ def named(what: str, content: bytes) -> Field:
 
 
 STALE: dict[str, tuple[str, Field, str]] = {
-    "a request": ("plan", field("action_request", risk_level="READ", _digest_alg="sha256", intent="x"), "action_request"),
+    "a request": (
+        "plan",
+        field("action_request", risk_level="READ", intent="Run something else here"),
+        "action_request",
+    ),
     "a decision": ("plan", meta("supervisor_decision", 0, required_exact="5"), "supervisor_decision"),
-    "an effect": ("plan without views", lambda f: f.records("tool_effect")[0].update(ts="2026-01-01T00:00:00.001Z") or f.entry("tool_effect").update(ts="2026-01-01T00:00:00.001Z"), "tool_effect"),
+    "an effect": (
+        "plan without views",
+        lambda f: (
+            f.records("tool_effect")[0].update(ts="2026-01-01T00:00:00.001Z")
+            or f.entry("tool_effect").update(ts="2026-01-01T00:00:00.001Z")
+        ),
+        "tool_effect",
+    ),
     "an attempt": ("plan", field("attempt", 1, request_id="r-8"), "attempt"),
     "a vote": ("session", field("vote", reason=None, ts="2026-01-01T00:00:00.001Z"), "vote"),
     "a checkpoint": ("session", inner(plan_id=uid(0x66)), "checkpoint"),
     "the seal": ("plan", field("seal", prev_store_seal="a" * 64), "seal"),
-}  # fmt: skip
+}
 FIELDS: dict[str, tuple[str, Field]] = {
     "an entry's number": ("plan", numbered),
     "an approval given twice": ("plan", twice_decided),
     "an approval given after the call": ("plan", way_back),
     "a commit that holds nothing": ("plan", empty_commit),
-    "the number of a run checkpoint's commits": ("plan", field("run_checkpoint", commits=9)),
     "a run checkpoint of another run": ("plan", field("run_checkpoint", run_id=uid(0x66))),
     "a run checkpoint with an open trace": ("plan", field("run_checkpoint", open=[uid(0x66)])),
     "a run checkpoint with money apart": ("plan", field("run_checkpoint", reserved_exact="7")),
@@ -135,7 +149,10 @@ FIELDS: dict[str, tuple[str, Field]] = {
     "a checkpoint in another state": ("session", inner(current_state="AUTHORIZED")),
     "a checkpoint at another entry": ("session", inner(last_entry_digest="a" * 64)),
     "a checkpoint of another number": ("session", field("checkpoint", checkpoint_sequence_number=2)),
-    "a checkpoint of another number throughout": ("session", lambda f: (field("checkpoint", checkpoint_sequence_number=2)(f), inner(last_sequence_number=2)(f))),
+    "a checkpoint of another number throughout": (
+        "session",
+        lambda f: (field("checkpoint", checkpoint_sequence_number=2)(f), inner(last_sequence_number=2)(f)),
+    ),
     "an attempt's number": ("plan without views", field("attempt", 1, attempt=7, side_effects=[])),
     "the attempt of a side effect": ("plan", side_effect),
     "an attempt's predecessor": ("plan", field("attempt", 1, prev="a" * 64)),
@@ -146,7 +163,10 @@ FIELDS: dict[str, tuple[str, Field]] = {
     "side effects, told alike": ("plan", both_told({"side_effects": digest_of([])}, {"side_effects": []})),
     "a code, told alike": ("plan", both_told({"code": "OK_HTTP_CALL"}, {"code": "OK_HTTP_CALL"})),
     "a failure, told alike": ("plan without views", both_told({"status": "failure"}, {"status": "failure"})),
-    "a failure of an effect that completed": ("plan without views", field("tool_effect", -1, outcome={"status": "FAILURE"})),
+    "a failure of an effect that completed": (
+        "plan without views",
+        field("tool_effect", -1, outcome={"status": "FAILURE"}),
+    ),
     "an attempt that the effect does not count": ("plan", meta("tool_effect", -1, attempts=9)),
     "an outcome of another code": ("plan", outcome(code="OK_OTHER")),
     "an outcome that may be tried again": ("plan", outcome(retryable=True)),
@@ -155,22 +175,47 @@ FIELDS: dict[str, tuple[str, Field]] = {
     "an outcome of another run": ("plan", outcome(run_id=uid(0x66))),
     "an outcome with other retries": ("plan", outcome(observability={"backend_retries": 9})),
     "an outcome with other side effects": ("plan", outcome(side_effects=[])),
-    "the size of an envelope": ("plan", lambda f: f.records("tool_effect")[0]["document_hashes"][0].update(size_bytes=5)),
+    "the size of an envelope": (
+        "plan",
+        lambda f: f.records("tool_effect")[0]["document_hashes"][0].update(size_bytes=5),
+    ),
     "a value that is not JSON": ("plan without views", named("x", b"{")),
     "a value that is not canonical": ("plan without views", named("x", b'{ "a":1}')),
     "a value that is nothing but salt": ("plan without views", named("x", b"")),
     "a request's entry with a call's id": ("plan", entry("action_request", tool_call_id=uid(0x66))),
     "an effect's entry with another call's id": ("plan", entry("tool_effect", tool_call_id=uid(0x66))),
     "an effect's entry of another type": ("plan", entry("tool_effect", artifact_type="tool_call")),
-    "a request on another server": ("plan", lambda f: f.records("action_request")[0]["proposal"].update(tool_server="x")),
+    "a request on another server": (
+        "plan",
+        lambda f: f.records("action_request")[0]["proposal"].update(tool_server="x"),
+    ),
     "a request whose key has another source": ("plan", meta("action_request", 0, idempotency_source="caller")),
-    "a request of another skill": ("plan", lambda f: (meta("action_request", 0, skill_id="x")(f), field("action_request", intent="Run x@0.9.0 for step fetch")(f))),
-    "a request of another version": ("plan", lambda f: (meta("action_request", 0, skill_version="9")(f), field("action_request", intent="Run http_call@9 for step fetch")(f))),
-    "a refusal under which something was sent": ("plan", lambda f: f.records("supervisor_decision")[0].update(decision="DENY")),
-    "an approval without a capability": ("refusals", lambda f: f.records("supervisor_decision")[1].update(minted_capability="a.b.c")),
+    "a request of another skill": (
+        "plan",
+        lambda f: (
+            meta("action_request", 0, skill_id="x")(f),
+            field("action_request", intent="Run x@0.9.0 for step fetch")(f),
+        ),
+    ),
+    "a request of another version": (
+        "plan",
+        lambda f: (
+            meta("action_request", 0, skill_version="9")(f),
+            field("action_request", intent="Run http_call@9 for step fetch")(f),
+        ),
+    ),
+    "a refusal under which something was sent": (
+        "plan without views",
+        lambda f: f.records("supervisor_decision")[0].update(decision="DENY"),
+    ),
+    "an approval without a capability": (
+        "refusals",
+        lambda f: f.records("supervisor_decision")[1].update(
+            minted_capability=f.records("supervisor_decision")[0]["minted_capability"]
+        ),
+    ),
     "a run of another plan's name": ("plan", field("run", plan_id=uid(0x66))),
-    "a run checkpoint over other traces": ("plan", lambda f: f.records("run_checkpoint")[0].update(root="a" * 64)),
-}  # fmt: skip
+}
 FOREIGN: dict[str, Field] = {
     "an entry without its call's id": lambda f: f.entry("tool_call").update(tool_call_id=None),
     "a request of another plan": field("supervisor_decision", plan_id=uid(0x66)),
@@ -216,7 +261,9 @@ def cut_open(commits: int, lines: int | None = None) -> Change:
     def changed(files: Files) -> Files:
         journal = b"".join(split_bodies(files[JOURNAL])[:commits])
         kept = b"".join(journal.splitlines(keepends=True)[:lines])
-        made = {name: data for name, data in files.items() if not name.startswith("payloads/") or name[9:].encode() in kept}
+        made = {
+            name: data for name, data in files.items() if not name.startswith("payloads/") or name[9:].encode() in kept
+        }
         return remade({**made, JOURNAL: kept})
 
     return changed
@@ -225,19 +272,35 @@ def cut_open(commits: int, lines: int | None = None) -> Change:
 def kinds() -> Iterator[Kind]:
     for name, (of, change, stale) in STALE.items():
         yield Kind(f"{name} under a digest that is not its own, and signed", of, signed(change, stale))
-    yield Kind("an entry under a digest that is not its own, and signed", "plan",
-               signed(lambda f: f.entry("tool_effect", -1).update(entry_digest="a" * 64), "entry"))  # fmt: skip
-    yield Kind("a run checkpoint under a digest that is not its own, and signed", "plan",
-               signed(field("run_checkpoint", ts="2026-01-01T00:00:00.001Z"), "run_checkpoint"))  # fmt: skip
+    yield Kind(
+        "an entry under a digest that is not its own, and signed",
+        "plan",
+        signed(lambda f: f.entry("tool_effect", -1).update(entry_digest="a" * 64), "entry"),
+    )
+    yield Kind(
+        "a run checkpoint under a digest that is not its own, and signed",
+        "plan",
+        signed(field("run_checkpoint", ts="2026-01-01T00:00:00.001Z"), "run_checkpoint"),
+    )
+    for name, change in (
+        ("commits", field("run_checkpoint", commits=9)),
+        ("traces", field("run_checkpoint", root="a" * 64)),
+    ):
+        yield Kind(f"a run checkpoint over other {name}, made to fit and signed", "plan", signed(change, "fields"))
     for name, (of, change) in FIELDS.items():
         yield Kind(f"{name}, made to fit and signed", of, signed(change))
     for name, change in FOREIGN.items():
         yield Kind(f"of another runtime: {name}, signed", "foreign", signed(change))
-    yield Kind("of another runtime: an artifact under a digest that is not its own, signed", "foreign",
-               signed(field("tool_call", idempotency_key="other"), "tool_call"))  # fmt: skip
+    yield Kind(
+        "of another runtime: an artifact under a digest that is not its own, signed",
+        "foreign",
+        signed(field("tool_call", idempotency_key="other"), "tool_call"),
+    )
     yield Kind("an event before the first commit", "session", both(edit(JOURNAL, topped), remade))
     yield Kind("an open run emptied", "open", both(cut_open(0), drop("plan.json"), remade))
-    yield Kind("an open run of which only a commit line is left", "open", both(cut_open(1, 1), drop("plan.json"), remade))
+    yield Kind(
+        "an open run of which only a commit line is left", "open", both(cut_open(1, 1), drop("plan.json"), remade)
+    )
     yield Kind("an open run of which the last line is cut", "open", both(edit(JOURNAL, lambda data: data[:-1]), remade))
     yield Kind("an open run of which the last commit is gone", "open", cut_open(5))
     yield Kind("an open run with the first line of another commit", "open", cut_open(2, 6))
@@ -246,4 +309,3 @@ def kinds() -> Iterator[Kind]:
 
 def _restored(files: Files) -> Files:
     return erasures.restored(0)(files)
-

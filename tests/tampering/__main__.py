@@ -1,0 +1,75 @@
+"""`python -m tests.tampering`: every kind, then every check taken away; exit code 1 where one is not found as said.
+
+`--codes` and `--sites` only take checks away; `--write DIR` writes each kind as a folder with `expected.json`;
+`--expect` writes what is found now into tests/tampering/expected.json, to be read before it is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from tests.tampering import switching_off
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.tampering")
+    parser.add_argument("--codes", action="store_true", help="JSON: what passes without each code")
+    parser.add_argument("--sites", action="store_true", help="what passes without each place that tells")
+    parser.add_argument("--write", type=Path, metavar="DIR", help="each kind as a folder, with expected.json")
+    parser.add_argument("--expect", action="store_true", help="keep what is found now as what must be found")
+    given = parser.parse_args()
+    began = time.monotonic()
+    if given.write or given.expect:
+        return write(given.write)
+    switching_off.install()
+    from tests.tampering.campaign import ALWAYS, checks_by_code, checks_by_site, out
+
+    if given.codes:
+        found, missing = checks_by_code()
+        out(msgspec.json.encode({"passes": found, "never": missing}).decode())
+        return 0
+    wrong = [] if given.sites else kinds()
+    if not given.sites:
+        found, missing = checks_by_code()
+        out(f"{len(found)} codes without each of which a kind passes; {len(missing)} others")
+        wrong += [f"without {code} nothing passes" for code in missing if code not in ALWAYS]
+    met, needed, others = checks_by_site()
+    out("\n".join(others))
+    out(
+        f"{met} places that tell, {needed} of them without each of which a kind passes; "
+        f"{time.monotonic() - began:.0f} s"
+    )
+    out("\n".join(wrong))
+    return 1 if wrong else 0
+
+
+def write(folder: Path | None) -> int:
+    from tests.tampering.campaign import Corpus, out
+    from tests.tampering.judging import write_expected
+
+    corpus = Corpus()
+    if folder is not None:
+        out(f"{corpus.write(folder)} bundles in {folder}")
+    else:
+        write_expected(corpus.all_told())
+    return 0
+
+
+def kinds() -> list[str]:
+    from tests.tampering.campaign import Corpus, out, table
+    from tests.tampering.judging import expected
+
+    said, must = Corpus().all_told(), expected()
+    out(table(said))
+    return [
+        f"{name}: {said.get(name)}, not {must.get(name)}" for name in must | said if said.get(name) != must.get(name)
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""No check is decoration: with each of them taken away, some kind of tampering passes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from reenact.verify.report import CODES
+from tests.conftest import ROOT
+from tests.tampering.campaign import ALWAYS
+
+
+def test_without_each_code_a_kind_of_tampering_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    """In a process of its own, whose verifier is compiled with a switch at each check."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.tampering", "--codes"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    said = msgspec.json.decode(done.stdout)
+    with capsys.disabled():
+        print(f"\n{len(said['passes'])} codes of {len(CODES)} without each of which a kind passes")
+    assert set(said["never"]) == ALWAYS.keys()
