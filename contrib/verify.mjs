@@ -3435,9 +3435,11 @@ function readPacked(data, name, last, packed) {
 
 const VERDICTS = ["holds", "open", "absent", "broken"];
 
-/** The report, with the word on authenticity of the one of which less is signed: it rests on both. */
-function weaker(report, other) {
+/** The report, with the word of the one of which less is known on its end and on who signed it: it rests on both. */
+function weaker(whole, other) {
   const { authenticity, signature } = other;
+  const isOpen = whole.completeness === "holds" && other.completeness === "open";
+  const report = isOpen ? { ...whole, completeness: "open" } : whole;
   if (VERDICTS.indexOf(authenticity) > VERDICTS.indexOf(report.authenticity)) return { ...report, authenticity, signature };
   return report.authenticity === authenticity && signature.by === "own_key" ? { ...report, signature } : report;
 }
@@ -3464,7 +3466,7 @@ function conclude(journal, payloads, signed, findings, anchoring) {
     completeness: unsound ? "broken" : journal.seal === null ? "open" : "holds",
     authenticity: authenticityOf(ring, findings, signature),
     signature,
-    anchoring: anchored.verdict,
+    anchoring: findings.broken.has("anchoring") ? "contradicted" : anchored.verdict,
     anchor: anchored.anchor,
     first_break: findings.kept[0] ?? null,
     findings: findings.kept,

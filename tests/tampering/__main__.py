@@ -10,6 +10,7 @@ import argparse
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 
@@ -49,23 +50,39 @@ def main() -> int:
 
 
 def write(folder: Path | None) -> int:
+    from tests.tampering import stores
     from tests.tampering.campaign import Corpus, out
-    from tests.tampering.judging import write_expected
+    from tests.tampering.judging import as_lines, write_expected
 
     corpus = Corpus()
     if folder is not None:
-        out(f"{corpus.write(folder)} bundles in {folder}")
+        out(f"{len(corpus.write(folder))} bundles in {folder}")
     else:
         write_expected(corpus.all_told())
+        stores.EXPECTED.write_text(as_lines(store_kinds()), encoding="utf-8")
     return 0
+
+
+def store_kinds() -> dict[str, dict[str, object]]:
+    from tests.tampering import stores
+
+    with TemporaryDirectory() as folder:
+        file = stores.StoreFile(Path(folder))
+        return {kind.name: stores.told(file, kind, Path(folder) / "copy.db") for kind in stores.kinds()}
 
 
 def kinds() -> list[str]:
     from tests.tampering.campaign import Corpus, out, table
+    from tests.tampering.comparing import differences
     from tests.tampering.judging import expected
+    from tests.tampering.stores import expected as expected_of_stores
 
-    said, must = Corpus().all_told(), expected()
+    corpus = Corpus()
+    said, must = corpus.all_told() | store_kinds(), expected() | expected_of_stores()
     out(table(said))
+    with TemporaryDirectory() as folder:
+        parted = differences(corpus, Path(folder) / "kinds")
+    out(f"{len(corpus.kinds)} of them in bundles, judged by both verifiers: {len(parted)} differently")
     return [
         f"{name}: {said.get(name)}, not {must.get(name)}" for name in must | said if said.get(name) != must.get(name)
     ]

@@ -49,22 +49,23 @@ class Corpus:
     def all_told(self) -> dict[str, dict[str, Any]]:
         return {name: self.told(name) for name in self.kinds}
 
-    def write(self, folder: Path) -> int:
-        """Each as a folder, with what must be found in `expected.json`, for another verifier."""
+    def write(self, folder: Path) -> dict[str, dict[str, Any]]:
+        """Each as a folder; what must be found, and with which arguments, in `expected.json`, for another verifier."""
         import msgspec
 
-        from tests.tampering.evidence import STORE, public_keys
+        from tests.tampering.evidence import whole
+        from tests.tampering.reading import arguments
         from tests.verify.changing import write_folder
 
         said = {}
         for number, name in enumerate(self.kinds, start=1):
-            place = f"{number:04}"
+            place, kind = f"{number:04}", self.kinds[name]
+            (folder / place).mkdir(parents=True)
             write_folder(folder / place, self.made[name])
-            (folder / place).mkdir(parents=True, exist_ok=True)
-            said[place] = {"name": name, **self.told(name)}
+            given = arguments(kind.reader, whole(kind.of), folder)
+            said[place] = {"name": name, "arguments": given, **self.told(name)}
         (folder / "expected.json").write_bytes(msgspec.json.format(msgspec.json.encode(said)) + b"\n")
-        (folder / "keys.json").write_bytes(msgspec.json.encode(public_keys(STORE)))
-        return len(said)
+        return said
 
 
 class WithoutChecks(Corpus):
@@ -162,8 +163,8 @@ def checks_by_site() -> tuple[int, int, list[str]]:
 def table(all_told: dict[str, dict[str, Any]]) -> str:
     lines = []
     for name, said in all_told.items():
-        place = ":".join(str(said[part]) for part in ("file", "line") if part in said)
-        verdicts = "".join(word[0] for word in said["verdicts"].split())
+        place = ":".join(str(said[part]) for part in ("file", "line") if said.get(part) is not None)
+        verdicts = "".join(word[0] for word in said.get("verdicts", "").split())
         lines.append(f"{said['exit_code']} {verdicts} {said['code'] or '-':26} {place:32} {name}")
     counted = Counter(said["code"] or "no code" for said in all_told.values())
     lines.append(

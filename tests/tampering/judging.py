@@ -70,7 +70,10 @@ def expected() -> dict[str, Told]:
 
 
 def write_expected(all_told: dict[str, Told]) -> None:
-    lines = ",\n".join(
-        f"{msgspec.json.encode(name).decode()}: {msgspec.json.encode(said).decode()}" for name, said in all_told.items()
-    )
-    EXPECTED.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+    EXPECTED.write_text(as_lines(all_told), encoding="utf-8")
+
+
+def as_lines(all_told: dict[str, Told]) -> str:
+    """One kind a line, to be read and compared."""
+    encoded = (msgspec.json.encode({name: said})[1:-1].decode() for name, said in all_told.items())
+    return "{\n" + ",\n".join(encoded) + "\n}\n"

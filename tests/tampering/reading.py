@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
 from typing import BinaryIO, Literal
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from reenact.verify import Report
 from reenact.verify.folder import MAX_FILE_BYTES, PARENTS, PAYLOADS
 from reenact.verify.log.anchoring import NOBODY, Believed
+from reenact.verify.log.policy import write_policy
 from reenact.verify.report import Problem
+from reenact.verify.signed.signed_note import write_note
 from reenact.verify.verifier import verify_files
 from tests.tampering import evidence
 
@@ -49,15 +56,15 @@ class Memory:
         return []
 
     def names(self) -> Iterator[tuple[str, bool]]:
-        parents = {}
-        for name in sorted(self._files):
+        found = {}
+        for name in sorted(self._files, key=lambda name: name.split("/")):
             if name.startswith(f"{PARENTS}/"):
-                parents[f"{'/'.join(name.split('/')[:2])}/manifest.json"] = True
+                found[f"{'/'.join(name.split('/')[:2])}/manifest.json"] = True
             elif "/" in name and not name.startswith(f"{PAYLOADS}/"):
-                parents[name.split("/")[0]] = False
+                found[name.split("/")[0]] = False
             else:
-                yield name, True
-        yield from parents.items()
+                found[name] = True
+        yield from found.items()
 
 
 def believed(reader: str, untouched: Files) -> Believed:
@@ -71,11 +78,29 @@ def believed(reader: str, untouched: Files) -> Believed:
     return NOBODY
 
 
+def trusted_by(reader: str) -> Ed25519PrivateKey:
+    return evidence.FIRST_KEY if reader == "first key" else evidence.STORE
+
+
 def judge(files: Files, reader: str, untouched: Files) -> Report:
     """`alone` has the bundle, and nothing else."""
-    trusted = None if reader == "alone" else evidence.FIRST_KEY if reader == "first key" else evidence.STORE
-    keys = None if trusted is None else evidence.public_keys(trusted)
+    keys = None if reader == "alone" else evidence.public_keys(trusted_by(reader))
     return verify_files(Memory(files), keys=keys, believed=believed(reader, untouched))  # type: ignore[arg-type]
+
+
+def arguments(reader: str, untouched: Files, folder: Path) -> list[str]:
+    """The same for a command, in files that are written to `folder`."""
+    given: list[str] = []
+    brought = believed(reader, untouched)
+    files = {"--keys": b"" if reader == "alone" else msgspec.json.encode(evidence.public_keys(trusted_by(reader)))}
+    files["--checkpoint"] = b"".join(write_note(*checkpoint.note) for checkpoint in brought.kept)
+    files["--witness-policy"] = b"" if brought.policy is None else write_policy(brought.policy).encode()
+    for option, data in files.items():
+        if data:
+            name = f"{option.strip('-')}-{sha256(data).hexdigest()[:8]}"
+            (folder / name).write_bytes(data)
+            given += [option, name]
+    return given
 
 
 def exit_code(report: Report, reader: str) -> int:

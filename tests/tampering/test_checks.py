@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from reenact.verify.report import CODES
 from tests.conftest import ROOT
-from tests.tampering.campaign import ALWAYS
+from tests.tampering.campaign import ALWAYS, Corpus
+from tests.tampering.comparing import differences
 
 
 def test_without_each_code_a_kind_of_tampering_passes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -28,3 +30,8 @@ def test_without_each_code_a_kind_of_tampering_passes(capsys: pytest.CaptureFixt
     with capsys.disabled():
         print(f"\n{len(said['passes'])} codes of {len(CODES)} without each of which a kind passes")
     assert set(said["never"]) == ALWAYS.keys()
+
+
+def test_the_second_verifier_says_the_same_of_every_eighth_kind(tmp_path: Path) -> None:
+    """`python -m tests.tampering` compares all of them."""
+    assert differences(Corpus((1, 8)), tmp_path / "kinds") == {}

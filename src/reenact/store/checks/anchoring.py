@@ -38,6 +38,9 @@ class RunLog:
         return [] if covering is None else [token for _, token in self._log.rows.timestamps(covering.size)]
 
     def contradictions(self) -> list[tuple[str, bytes]]:
+        leaves, seals = self._log.rows.size(), self._log.rows.seal_count()
+        if leaves > seals:
+            raise DamagedRecord(f"the log has {leaves} seals, and the store {seals}: its last runs were taken out")
         return self._log.rows.contradictions()
 
 
