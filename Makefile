@@ -50,6 +50,7 @@ torture: setup   ## every campaign in its long form; TORTURE_SEED, SHARE=1/4, TO
 	ulimit -n 256 && $(BIN)/python -m tests.soak.many_sessions $(or $(TORTURE_SESSIONS),10000) $(or $(TORTURE_SESSIONS),10000)
 	$(BIN)/python -m tests.attacks.planted_secrets $(or $(TORTURE_SECRETS),200) $(TORTURE_SEED)
 	$(BIN)/python -m tests.attacks.forgeries $(or $(FORGERIES),1500) $(TORTURE_SEED)
+	$(BIN)/python -m tests.tampering
 	$(BIN)/python -m tests.trace.million
 	SANDBOXES=all $(BIN)/python -m pytest -q -n 0 tests/attacks/sandbox
 	$(BIN)/python -m tests.second_verifier.campaign $(or $(TAMPERINGS),20000) $(TORTURE_SEED)

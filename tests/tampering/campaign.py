@@ -102,7 +102,7 @@ class WithoutChecks(Corpus):
             kind = self.kinds[name]
             try:
                 said = self.told(name)
-            except (AssertionError, AttributeError, KeyError, TypeError):
+            except (AssertionError, AttributeError, KeyError, TypeError, ValueError):
                 continue  # without the check nothing can be made of it
             if said["code"] is None and said["exit_code"] == exit_code(untouched(kind.of, kind.reader), kind.reader):
                 return name
@@ -149,7 +149,7 @@ def checks_by_code() -> tuple[dict[str, str], list[str]]:
 
 
 def checks_by_site() -> tuple[int, int, list[str]]:
-    """(sites that were met, those without which a kind passes, the others in words)."""
+    """(sites that were met, those without which a kind passes, the others in words, and what was never met)."""
     corpus = WithoutChecks()
     met = sorted(SWITCHES.known)
     others = [
@@ -157,7 +157,9 @@ def checks_by_site() -> tuple[int, int, list[str]]:
         for site in met
         if corpus.without_site(site) is None
     ]
-    return len(met), len(met) - len(others), others
+    unmet = SWITCHES.places - {(site.module, site.line) for site in met}
+    never = [f"{module.removeprefix('reenact.verify.')}:{line} never met" for module, line in sorted(unmet)]
+    return len(met), len(met) - len(others), others + never
 
 
 def table(all_told: dict[str, dict[str, Any]]) -> str:

@@ -17,7 +17,6 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 PACKAGE = "reenact.verify"
-MAKERS = ("Problem", "first_difference", "fit")
 
 
 class Site(NamedTuple):
@@ -35,6 +34,8 @@ class Switches:
     """Which sites there are, which of them fired, and which one is off."""
 
     def __init__(self) -> None:
+        self.places: set[tuple[str, int]] = set()
+        """Where in the source something is told."""
         self.known: set[Site] = set()
         self.fired: list[Site] = []
         self.off: Site | None = None
@@ -63,11 +64,6 @@ class Switches:
                 self.fired.append(site)
             yield what, expected, got
 
-    def fits(self, module: str, line: int, code: str, read: Any) -> Any:
-        """In the place of `fit(…)`: a form that is not read cannot be gone without, so that is only counted."""
-        self.known.add(Site(module, line, code, "the form"))
-        return read
-
 
 SWITCHES = Switches()
 
@@ -80,6 +76,8 @@ class Rewriting(ast.NodeTransformer):
         self.generic_visit(node)
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         place: list[ast.expr] = [ast.Constant(self.module), ast.Constant(node.lineno)]
+        if name in ("Problem", "first_difference") and node.args and self.module != f"{PACKAGE}.report":
+            SWITCHES.places.add((self.module, node.lineno))
         if name == "Problem" and node.args and self.module != f"{PACKAGE}.report":
             return self._switch("problem", [*place, node], node)
         if name == "first_difference" and self.module != f"{PACKAGE}.report":

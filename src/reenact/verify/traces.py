@@ -238,7 +238,7 @@ class Trace:
         assert request is not None
         assert decision is not None
         self.call = call
-        self.attempts = AttemptChain(self.trace_id, call.digest)
+        self.attempts = AttemptChain(call.digest)
         proposed, called = canonicalize(request.proposal), canonicalize(call.call)
         difference = first_difference(
             "ARTIFACT_LINK",

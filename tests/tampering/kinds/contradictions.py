@@ -277,6 +277,44 @@ def runs() -> dict[str, Callable[[], Run]]:
     }
 
 
+def sent(*parts: Callable[[Trace], object]) -> Callable[[], Run]:
+    """A mail, of which these attempts are on record."""
+
+    def make() -> Run:
+        run = new_run(SEND | {"parameters": {"to": "x", "body": "y"}})
+        trace = run.step(0).request().approve().call()
+        for part in parts:
+            part(trace)
+        trace.effect(
+            "OK", output={"queued": True}, served_from=keys.FIRST if trace.attempts[-1]["kind"] == "served" else None
+        )
+        run.seal()
+        return run
+
+    return make
+
+
+def attempts() -> dict[str, Callable[[], Run]]:
+    effect = [{"type": "email_queued", "target": "x", "attempt": 0}]
+    timed_out = ("no answer", "builtins.TimeoutError")
+    return {
+        "an attempt after one that was served": sent(lambda t: t.served("OK"), lambda t: t.attempt("OK")),
+        "an answer lost twice": sent(
+            lambda t: t.lost(*timed_out), lambda t: t.lost(*timed_out), lambda t: t.attempt("OK")
+        ),
+        "an attempt without its facts": sent(lambda t: t.attempt("OK", change={"facts": None})),
+        "an attempt without its end": sent(lambda t: t.attempt("OK", change={"ended_at": None})),
+        "an answer from the record with a cost": sent(lambda t: t.served("OK", change={"cost_exact": "1"})),
+        "an answer from the record without a code": sent(lambda t: t.served("OK", change={"code": None})),
+        "a second sending with side effects": sent(
+            lambda t: t.redispatch(change={"side_effects": effect}), lambda t: t.attempt("OK")
+        ),
+        "a second sending with an answer": sent(
+            lambda t: t.redispatch(change={"code": "OK"}), lambda t: t.attempt("OK")
+        ),
+    }
+
+
 def nothing_may_be_sent() -> Run:
     run = keys.new_run(SEND)
     resources = [{"kind": "service", "id": "reenact:no-dispatch"}]
@@ -298,5 +336,5 @@ def keyed(step: dict[str, Any], key: str, change: Any = None) -> Run:
 def kinds() -> Iterator[Kind]:
     for name, (changes, _) in cases.CASES.items():
         yield made(f"{name}, and signed", lambda changes=changes: one_step(**changes))
-    for name, make in runs().items():
+    for name, make in (runs() | attempts()).items():
         yield made(name, make)

@@ -69,6 +69,10 @@ def inner(**changes: Any) -> Field:
     return lambda forgery: forgery.records("checkpoint")[0]["checkpoint_state"].update(changes)
 
 
+def uncommitted(forgery: Forgery) -> None:
+    forgery.records("action_request")[0]["proposal"]["args"]["$commit"] = "x"
+
+
 def side_effect(forgery: Forgery) -> None:
     forgery.records("attempt")[1]["side_effects"][0]["attempt"] = 7
 
@@ -136,6 +140,14 @@ STALE: dict[str, tuple[str, Field, str]] = {
     "the seal": ("plan", field("seal", prev_store_seal="a" * 64), "seal"),
 }
 FIELDS: dict[str, tuple[str, Field]] = {
+    "an effect of another trace": ("plan without views", field("tool_effect", -1, trace_id=uid(0x66))),
+    "a key of a source that the run has not": ("plan", meta("action_request", 0, idempotency_source="trace")),
+    "arguments that are not committed to": ("plan without views", uncommitted),
+    "a caller's key that is no text": (
+        "plan without views",
+        lambda f: f.change_value(f.records("action_request")[-1]["meta"]["key"], 7),
+    ),
+    "a plan that is no object": ("plan without views", lambda f: f.change_value(f.records("run")[0]["plan"], [])),
     "an entry's number": ("plan", numbered),
     "an approval given twice": ("plan", twice_decided),
     "an approval given after the call": ("plan", way_back),

@@ -15,10 +15,9 @@ PICODOLLARS_PER_CENT = 10**10
 class AttemptChain:
     """Folds attempt records to the sums that an effect repeats."""
 
-    __slots__ = ("cost", "count", "effects", "head", "last", "results", "trace_id")
+    __slots__ = ("cost", "count", "effects", "head", "last", "results")
 
-    def __init__(self, trace_id: str, call_digest: str) -> None:
-        self.trace_id = trace_id
+    def __init__(self, call_digest: str) -> None:
         self.head = call_digest
         self.count = 0
         self.results = 0  # records of kind `attempt`
@@ -48,7 +47,6 @@ class AttemptChain:
         return first_difference(
             "ATTEMPT_CHAIN",
             (
-                ("the attempt's trace_id", self.trace_id, record.trace_id),
                 ("the attempt's ordinal", self.count, record.ordinal),
                 ("the attempt's prev", self.head, record.prev),
                 ("the attempt's number", self.results, record.attempt),
