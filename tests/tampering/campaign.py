@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.tampering.switching_off import SWITCHES, Site
 
+PASSES = Path(__file__).with_name("passes.json")
 ALWAYS: dict[str, str] = {
     "FILE_TOO_LARGE": "a limit for the reader's memory: tests/verify/test_hostile_bundles.py holds it",
     "LINE_TOO_LONG": "a limit for the reader's memory, at which reading ends: what follows is missed by the others",
@@ -71,8 +72,9 @@ class Corpus:
 class WithoutChecks(Corpus):
     """The same, with the verifier's checks under switches."""
 
-    def __init__(self, share: tuple[int, int] = (1, 1)) -> None:
-        super().__init__(share)
+    def __init__(self, only: set[str] | None = None) -> None:
+        super().__init__()
+        self.kinds = {name: kind for name, kind in self.kinds.items() if only is None or name in only}
         self._let_nothing_pass_by_an_error()
         self.fired: dict[str, set[Site]] = {}
         for name in self.kinds:
@@ -146,6 +148,19 @@ def checks_by_code() -> tuple[dict[str, str], list[str]]:
         if name is not None:
             found[code] = name
     return found, [code for code in CODES if code not in found]
+
+
+def checks_as_kept() -> dict[str, str | None]:
+    """For each code the kind that `passes.json` names for it, where it does pass without that code."""
+    import msgspec
+
+    kept: dict[str, str] = msgspec.json.decode(PASSES.read_bytes())
+    corpus = WithoutChecks(only=set(kept.values()))
+    found = {}
+    for code, name in kept.items():
+        with switched_off(code=code):
+            found[code] = corpus.passing([name])
+    return found
 
 
 def checks_by_site() -> tuple[int, int, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ def write_expected(all_told: dict[str, Told]) -> None:
     EXPECTED.write_text(as_lines(all_told), encoding="utf-8")
 
 
-def as_lines(all_told: dict[str, Told]) -> str:
+def as_lines(all_told: Mapping[str, object]) -> str:
     """One kind a line, to be read and compared."""
     encoded = (msgspec.json.encode({name: said})[1:-1].decode() for name, said in all_told.items())
     return "{\n" + ",\n".join(encoded) + "\n}\n"

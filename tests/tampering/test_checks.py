@@ -28,10 +28,11 @@ def test_without_each_code_a_kind_of_tampering_passes(capsys: pytest.CaptureFixt
     assert done.returncode == 0, done.stderr
     said = msgspec.json.decode(done.stdout)
     with capsys.disabled():
-        print(f"\n{len(said['passes'])} codes of {len(CODES)} without each of which a kind passes")
-    assert set(said["never"]) == ALWAYS.keys()
+        print(f"\n{len(said)} codes of {len(CODES)} without each of which a kind passes")
+    assert [code for code, name in said.items() if name is None] == []
+    assert CODES.keys() - said.keys() == ALWAYS.keys()
 
 
-def test_the_second_verifier_says_the_same_of_every_eighth_kind(tmp_path: Path) -> None:
+def test_the_second_verifier_says_the_same_of_every_sixteenth_kind(tmp_path: Path) -> None:
     """`python -m tests.tampering` compares all of them."""
-    assert differences(Corpus((1, 8)), tmp_path / "kinds") == {}
+    assert differences(Corpus((1, 16)), tmp_path / "kinds") == {}
