@@ -119,7 +119,7 @@ class EffectSource(ABC):
         """
         return 1 if in_doubt else 0
 
-    async def before_redispatch(self, _step_id: str, /) -> None:
+    async def before_redispatch(self, _step_id: str, /) -> None:  # noqa: B027  # where nothing is replayed, it has
         """Until the time has come to record one: what a call is charged, another one may not have the money for."""
 
     async def left_behind(self, _call: AttemptCall, _wait: bool, /) -> AttemptResult | bool:  # noqa: FBT001
