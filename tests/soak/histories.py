@@ -372,6 +372,8 @@ def campaign(count: int, seed: int, *, loud: bool = False) -> Counted:
         counted.histories += 1
         if wrong is not None:
             counted.wrong.append(f"history {number}: {wrong}\n  " + "\n  ".join(log))
+            if loud:
+                print(counted.wrong[-1], flush=True)
         if loud and counted.histories % 500 == 0:
             print(f"{counted.histories} of {count}, {len(counted.wrong)} wrong", flush=True)
     counted.seconds = time.monotonic() - began
@@ -381,6 +383,5 @@ def campaign(count: int, seed: int, *, loud: bool = False) -> Counted:
 if __name__ == "__main__":
     how_many = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     found = campaign(how_many, int(sys.argv[2]) if len(sys.argv) > 2 else 20261116, loud=True)
-    print("\n".join(found.wrong[:20]))
     print(found)
     sys.exit(bool(found.wrong))

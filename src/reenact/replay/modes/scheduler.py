@@ -9,7 +9,9 @@ import asyncio
 from operator import itemgetter
 from typing import Literal, NamedTuple
 
+from reenact.contracts.artifacts import LogEntry
 from reenact.contracts.outcome import StructuredOutcome
+from reenact.contracts.records import Attempt
 from reenact.journal.lines import decode_artifact, decode_line, split_body
 from reenact.record.recording import Recording
 from reenact.replay.sources.recorded import NothingRecorded, RecordedSource
@@ -29,17 +31,29 @@ class Moment(NamedTuple):
     """A call begins, is decided, has the result of an attempt, is sent again, or ends, with an attempt or without."""
 
     step_id: str
-    kind: Literal["begins", "decided", "result", "redispatch", "ended"]
+    kind: Literal["begins", "decided", "result", "again", "ended"]
     made: str = ""
     """The id of what records it, or as much of one as the time gives: ids of a process grow."""
 
 
 def moments_of(recording: Recording) -> list[Moment]:
     """The moments of all calls, in the order of the journal."""
-    names: dict[str, str] = {}
-    moments: list[Moment] = []
+    found = Moments()
     for number, body in enumerate(recording.store.bodies(recording.run_id), start=1):
-        where = f"run {recording.run_id}, commit {number}"
+        found.read(body, f"run {recording.run_id}, commit {number}")
+    return found.all
+
+
+class Moments:
+    """Reads them commit by commit."""
+
+    def __init__(self) -> None:
+        self.all: list[Moment] = []
+        self._names: dict[str, str] = {}
+        self._before: dict[str, str] = {}
+        """The kind of a call's last record but `lost`, which decides nothing."""
+
+    def read(self, body: bytes, where: str) -> None:
         begun: list[Moment] = []
         then: list[Moment] = []
         last: dict[str, int] = {}
@@ -48,22 +62,42 @@ def moments_of(recording: Recording) -> list[Moment]:
             if line.entry is not None and line.entry.sequence_number == 1:
                 request = decode_artifact(line, where=where)
                 meta = request.meta if isinstance(request.meta, dict) else {}
-                names[line.entry.trace_id] = str(meta.get("step_id"))
-                begun.append(Moment(names[line.entry.trace_id], "begins"))
-            elif line.entry is not None and line.entry.artifact_type == "supervisor_decision":
-                then.append(Moment(names[line.entry.trace_id], "decided", line.entry.artifact_id))
-            elif line.entry is not None and line.entry.trace_id in last:
-                at = last[line.entry.trace_id]  # a result that ended its call: as the effect was made
-                then[at] = then[at]._replace(made=line.entry.artifact_id)
-            elif line.attempt is not None and line.attempt.kind == "redispatch":
-                then.append(Moment(names[line.attempt.trace_id], "redispatch"))
-            elif line.attempt is not None and line.attempt.kind == "attempt":
-                last[line.attempt.trace_id] = len(then)
-                then.append(Moment(names[line.attempt.trace_id], "result", begin_of_ids(line.attempt.ended_at)))
-            if line.entry is not None and line.entry.artifact_type == "tool_effect":
-                then.append(Moment(names[line.entry.trace_id], "ended", line.entry.artifact_id))
-        moments += [*begun, *as_made(then)]
-    return moments
+                name = self._names[line.entry.trace_id] = str(meta.get("step_id"))
+                begun.append(Moment(name, "begins", line.entry.artifact_id))
+            elif line.entry is not None:
+                self._entry(line.entry, then, last)
+            elif line.attempt is not None and line.attempt.kind != "lost":
+                self._attempt(line.attempt, then, last)
+        self.all += [*begun, *as_made(then)]
+
+    def _entry(self, entry: LogEntry, then: list[Moment], last: dict[str, int]) -> None:
+        name = self._names[entry.trace_id]
+        if entry.artifact_type == "supervisor_decision":
+            then.append(Moment(name, "decided", entry.artifact_id))
+        elif entry.trace_id in last:
+            at = last[entry.trace_id]  # a result that ended its call: as the effect was made
+            then[at] = then[at]._replace(made=entry.artifact_id)
+        if entry.artifact_type == "tool_effect":
+            then.append(Moment(name, "ended", entry.artifact_id))
+
+    def _attempt(self, record: Attempt, then: list[Moment], last: dict[str, int]) -> None:
+        name = self._names[record.trace_id]
+        before, self._before[name] = self._before.get(name), record.kind
+        if record.kind == "redispatch":
+            then.append(Moment(name, "again"))
+        elif record.kind == "attempt":
+            if before == "attempt":
+                insert_by_time(self.all, Moment(name, "again", begin_of_ids(record.started_at)))
+            last[record.trace_id] = len(then)
+            then.append(Moment(name, "result", begin_of_ids(record.ended_at)))
+
+
+def insert_by_time(moments: list[Moment], again: Moment) -> None:
+    """That there was money for a retry is recorded with its result alone: when it was asked, the clock tells."""
+    at = len(moments)
+    while at and moments[at - 1].step_id != again.step_id and moments[at - 1].made[: len(again.made)] > again.made:
+        at -= 1
+    moments.insert(at, again)
 
 
 def begin_of_ids(ts: str | None) -> str:

@@ -90,9 +90,25 @@ class RecordedSource(EffectSource):
         ahead = [] if recorded is None else dispatches(recorded)[len(trace.attempts) :]
         return sum(1 for _ in takewhile(lambda record: record.kind == "redispatch", ahead))
 
-    async def before_redispatch(self, step_id: str, /) -> None:
-        if self.in_turn is not None:
-            await self.in_turn(step_id)
+    async def in_turn_again(self, trace: TraceFold, /, *, in_doubt: bool) -> None:
+        if self.in_turn is not None and (in_doubt or self._waits(trace)):
+            await self.in_turn(trace.step_id)
+
+    def _waits(self, trace: TraceFold) -> bool:
+        """Whether something is recorded of a failure's retry: that it was made, or that there was no money for it."""
+        recorded, last = self.recording.trace(trace.step_id), trace.attempts[-1]
+        if recorded is None or last.kind != "attempt":
+            return False
+        ahead = dispatches(recorded)[len(trace.attempts) :]
+        if ahead:
+            return ahead[0].kind == "attempt"
+        return recorded.effect is not None and self.person_said(trace) is None
+
+    def passed_budget(self, step: PlannedStep, /) -> bool:
+        recorded = self.recording.steps.get(step.step_id)
+        if self.in_turn is None or recorded is None or recorded.trace.state != "DENIED":
+            return False
+        return decision_meta(recorded.trace).get("gate") == "supervisor"
 
     def missing_secret(self, step: PlannedStep, _parameters: dict[str, object], /) -> str | None:
         recorded = self.recording.steps.get(step.step_id)

@@ -36,7 +36,7 @@ async def dispatch(call: Call) -> StructuredOutcome:
         if not isinstance(result, AttemptResult):
             may_be_sent_again = not call.is_live or trace.trace_id in run.in_doubt
             refusal = await doubt.record_doubt(call) if may_be_sent_again else None
-            refusal = refusal or (out_of_money(call) if trace.attempts else None)
+            refusal = refusal or await out_of_money(call)
             if refusal is not None:
                 return end_without_money(call, refusal)
             said = None if call.is_live else run.source.person_said(trace)
@@ -171,8 +171,12 @@ def record(call: Call, result: AttemptResult, code: str, number: int, wait: int 
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def out_of_money(call: Call) -> Refusal | None:
+async def out_of_money(call: Call) -> Refusal | None:
     """Why nothing more may be dispatched; the first dispatch was the gate's business."""
+    if not call.trace.attempts:
+        return None
+    if not call.is_live:
+        await call.run.source.in_turn_again(call.trace, in_doubt=False)
     return None if doubt.ends_by_word(call) else budget.no_money_for_attempt(call)
 
 

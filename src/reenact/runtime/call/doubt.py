@@ -126,7 +126,7 @@ async def record_doubt(call: Call) -> Refusal | None:
     for _ in range(run.source.redispatches(trace, in_doubt=in_doubt)):
         reach("before_redispatch_record")
         if not call.is_live:
-            await run.source.before_redispatch(trace.step_id)
+            await run.source.in_turn_again(trace, in_doubt=True)
         reserved = reserved_by(trace)
         if reserved > 0 and call.is_live:
             run.money.spend(call.rate.model, reserved)

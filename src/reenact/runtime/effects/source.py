@@ -119,8 +119,12 @@ class EffectSource(ABC):
         """
         return 1 if in_doubt else 0
 
-    async def before_redispatch(self, _step_id: str, /) -> None:  # noqa: B027  # where nothing is replayed, it has
-        """Until the time has come to record one: what a call is charged, another one may not have the money for."""
+    async def in_turn_again(self, _trace: TraceFold, /, *, in_doubt: bool) -> None:  # noqa: B027  # live, it always is
+        """Until it is this call's turn to be sent again, after a doubt or a failure: what others spent counts."""
+
+    def passed_budget(self, _step: PlannedStep, /) -> bool:
+        """Whether there was money when it was asked for, whatever was spent while somebody thought about the call."""
+        return False
 
     async def left_behind(self, _call: AttemptCall, _wait: bool, /) -> AttemptResult | bool:  # noqa: FBT001
         """What came of a dispatch in doubt that this process made itself: True where that is still under way.

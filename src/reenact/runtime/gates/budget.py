@@ -23,6 +23,8 @@ async def decide(call: Call, required: int) -> tuple[GateAnswer, dict[str, str |
         if others_go_on:
             await run.money.keep(call.trace_id, required)
         decision, refusal = of_call(call, required)
+        if refusal is not None and not call.is_live and run.source.passed_budget(call.step):
+            refusal = None
         answer = refusal or await supervision.decide(call)
     finally:
         run.money.release(call.trace_id)  # nobody else runs before the decision stands in its place

@@ -25,8 +25,9 @@ from reenact.store.sqlite.trouble.waiting import LONGEST_PAUSE_S, LOOK_S, SHORTE
 
 try:
     import fcntl
-except ImportError:  # pragma: no cover  # only where the system has no such locks
-    fcntl = None  # type: ignore[assignment]
+    import resource
+except ImportError:  # pragma: no cover  # only where the system has neither such locks nor limits
+    fcntl = resource = None  # type: ignore[assignment]
 
 T = TypeVar("T")
 
@@ -174,16 +175,21 @@ class Connection:
 class Forgotten:
     """Closes what nobody has any more and nobody has closed: programs make a runtime for each request, and drop it.
 
-    Now and then: when twice as many are open as were in use the last time.
+    Seldom, since it takes a walk over all that the process has: when connections may have taken a third of the files
+    that it may open, and many more are open than were in use the last time.
     """
 
-    def __init__(self, at_first: int = 12) -> None:
-        self._least = self._at = at_first
+    def __init__(self) -> None:
+        self._at = 8
 
     def sweep(self) -> None:
-        if len(OPEN) >= self._at:
+        if len(OPEN) < self._at:
+            return
+        limit = 256 if resource is None else resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        least = min(256, limit // 8)
+        if len(OPEN) >= least:
             gc.collect()
-            self._at = max(self._least, 2 * len(OPEN))
+        self._at = len(OPEN) + least // 2
 
 
 FORGOTTEN = Forgotten()
