@@ -86,6 +86,8 @@ def test_also_where_he_leaves_the_tree_as_it_was(true: Command, rewritten: Comma
     assert rewritten("log", "consistency", kept).code == 1
     alone = rewritten("verify", first)
     assert (alone.code, "LOG_CONTRADICTED" in alone.out) == (1, True), "and then the store contradicts itself"
+    refused = rewritten("log", "prove", first)
+    assert (refused.code, "its log has" in refused.err) == (1, True), "no proof is made of what is not there"
 
 
 def test_a_bundle_of_before_is_found_to_be_of_the_log_and_one_of_after_is_not(

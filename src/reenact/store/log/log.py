@@ -100,6 +100,17 @@ class ReadLog:
         size = max(seen, key=lambda each: (each[1], -each[0]))[0] if seen else self.rows.stamped(index + 1)
         return self.rows.covering(index + 1) if size is None else self.rows.checkpoint(size)
 
+    def check_leaf(self, index: int) -> None:
+        """NotAuthentic where the seal is not what the log has as its leaf."""
+        before = self.rows.seal_digest(index) if index else ZERO_DIGEST
+        for row in self.rows.seals(index, 1):
+            leaf, _ = leaf_of(row, index + 1, before)
+            if self.rows.nodes([(0, index)])[0, index] != leaf_hash(leaf):
+                raise NotAuthentic(
+                    f"seal {index + 1} of the store, of run {row.run_id}, is not the one that its log has: one of them was "
+                    f"changed since; nothing more is signed. See `reenact verify {row.run_id}`"
+                )
+
     # -- from the seals alone --------------------------------------------------------------------------------------
 
     def leaves(self, up_to: int | None = None) -> Iterator[bytes]:
@@ -160,6 +171,8 @@ class Log(ReadLog):
         known = self.rows.nodes(complete(0, size))
         edge = Edge(size, [known[node] for node in complete(0, size)])
         before = self.rows.seal_digest(size) if size else ZERO_DIGEST
+        if size:
+            self.check_leaf(size - 1)
         rows = self.rows.seals(size, BATCH)
         for row in rows:
             self._check(row)

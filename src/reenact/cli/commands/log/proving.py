@@ -56,6 +56,7 @@ def prove(url: str | None, run: str, output: Path | None, kept: list[Path] | Non
         found, run_id = find_run(evidence, run)
         index = index_of(evidence.log_rows(), found.number, run_id)
     store.log.advance()
+    store.log.check_leaf(index)
     heads = [each for path in kept or () for each in kept_in(path)]
     if len(heads) > 1:
         raise UsageError("name one checkpoint that the proof shall lead to")
