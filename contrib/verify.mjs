@@ -10,7 +10,7 @@
 // Follows docs/spec/, and shares no code with Reenact. The steps are those of docs/spec/bundle.md; which check
 // comes first, and what it is called, is in docs/spec/verification.md, whose sections the headings here name.
 
-import { createHash, createHmac, createPublicKey, verify as verifySignature } from "node:crypto";
+import { createHash, createHmac, createPublicKey, verify as verifySignature, X509Certificate } from "node:crypto";
 import fs from "node:fs";
 import path from "node:path";
 import process from "node:process";
@@ -881,7 +881,8 @@ class KeyRing {
   issuers = new Set();
   successions = new Map();
   bound = 0; // capabilities of engines that sign seals too
-  notFor = { seals: new Set(), capabilities: new Set() }; // kids that are not trusted for it
+  unapproved = 0; // capabilities whose key is there and not trusted for capabilities; `unknown` counts them too
+  purposes = () => PURPOSES; // (kid, store id): what a key's word counts for in a store; [] where it is no key of that store
 
   constructor(keys, findings) {
     for (const [named, spelled] of Object.entries(keys ?? {})) {
@@ -893,9 +894,9 @@ class KeyRing {
     }
   }
 
-  /** For what is signed beside the journal. */
-  key(kid) {
-    return this.notFor.seals.has(kid) ? undefined : this.keys.get(kid);
+  /** For what is signed beside the journal, in the name of this store. */
+  key(kid, storeId) {
+    return this.purposes(kid, storeId).includes("seals") ? this.keys.get(kid) : undefined;
   }
 
   of(runId) {
@@ -1007,6 +1008,9 @@ class KeyHistory {
 
 const PURPOSES = ["seals", "capabilities", "log"];
 
+/** The store that minted a capability, by its `iss`. */
+const issuingStore = (issuer) => issuer.replace(/^reenact:/, "");
+
 /** Whom the reader trusts for what (docs/spec/trusted_keys.md). With `only` no other key counts. */
 class Trust {
   constructor(keys = [], only = false) {
@@ -1019,6 +1023,13 @@ class Trust {
     for (const key of this.keys) if ((key.storeId === null || key.storeId === storeId) && !found.has(key.kid)) found.set(key.kid, key);
     return found;
   }
+
+  /** By kid: those that may sign for some store. */
+  ofAny() {
+    const found = new Map();
+    for (const key of this.keys) found.set(key.kid, [...(found.get(key.kid) ?? []), key]);
+    return found;
+  }
 }
 
 /** Which keys are believed, and what they signed beside the journal. */
@@ -1026,28 +1037,42 @@ class Signed {
   constructor(notes, findings, keys, trust) {
     Object.assign(this, { notes, findings, keys: keys ?? {}, only: trust.only });
     this.history = new KeyHistory(notes, findings);
-    this.trusted = this.history.trusted(trust.ofStore(this.history.storeId));
-    const named = Object.fromEntries([...this.trusted].map(([named, { publicKey }]) => [named, publicKey]));
-    this.believed = trust.only ? named : { ...named, ...this.keys };
-    this.ring = new KeyRing(this.believed, findings);
+    this.lines = trust.ofAny();
+    this.here = this.history.trusted(trust.ofStore(this.history.storeId));
+    const first = [...this.lines].map(([kid, [key]]) => [kid, key]);
+    const named = Object.fromEntries([...first, ...this.here].map(([kid, { publicKey }]) => [kid, publicKey]));
+    this.named = trust.only ? named : { ...named, ...this.keys };
+    this.ring = new KeyRing(this.named, findings);
     this.ring.successions = this.history.successions;
-    if (trust.only) this.ring.notFor = Object.fromEntries(PURPOSES.map((purpose) => [purpose, this.notFor(purpose)]));
+    this.ring.purposes = (kid, storeId) => (this.isOwn(kid) ? PURPOSES : (this.trusted(kid, storeId)?.purposes ?? []));
+    this.said = new Set(); // the stores in whose name the notes are signed that count
+    this.erasedBy = new Set();
   }
 
-  notFor(purpose) {
-    return new Set([...this.trusted].filter(([, { purposes }]) => !purposes.includes(purpose)).map(([named]) => named));
+  isOwn(kid) {
+    return !this.only && own(this.keys, kid);
+  }
+
+  /** As whom the reader trusts this key in what it signs for the store, which every signature names. */
+  trusted(kid, storeId) {
+    if (storeId === this.history.storeId) return this.here.get(kid);
+    return this.lines.get(kid)?.find((key) => key.storeId === null || key.storeId === storeId);
   }
 
   /** Whose heads of the store's log are believed: public keys. */
   get logKeys() {
-    const notFor = this.only ? this.notFor("log") : new Set();
-    return Object.entries(this.believed).filter(([named]) => !notFor.has(named)).map(([, spelled]) => spelled);
+    const { storeId } = this;
+    return Object.entries(this.named).filter(([kid]) => this.ring.purposes(kid, storeId).includes("log")).map(([, spelled]) => spelled);
   }
 
   /** What the store calls itself, as far as that is known: by its notes or by the run's capabilities. */
   get storeId() {
-    const issuers = [...this.ring.issuers];
-    return this.history.storeId ?? (issuers.length === 1 ? issuers[0].slice("reenact:".length) : null);
+    const named = this.issuers.length ? this.issuers : [...this.said];
+    return this.history.storeId ?? (named.length === 1 ? named[0] : null);
+  }
+
+  get issuers() {
+    return [...this.ring.issuers].map(issuingStore);
   }
 
   about(digestOf) {
@@ -1073,12 +1098,13 @@ class Signed {
   }
 
   erasureNote(note, where) {
-    const key = this.history.keys.get(note.kid) ?? this.ring.key(note.kid);
+    this.erasedBy.add(note.store_id);
+    const key = this.history.keys.get(note.kid) ?? this.ring.key(note.kid, note.store_id);
     const sameStore = this.history.storeId === null || this.history.storeId === note.store_id;
     if (key === undefined) this.ring.unknown += 1;
     else if (!sameStore || !signsNote(key, note)) {
       this.findings.add(problem("ERASURE_SIGNATURE", `the signature of an erasure does not fit key ${note.kid}`), where);
-    } else if (this.ring.key(note.kid) !== undefined) this.ring.verified += 1;
+    } else if (this.ring.key(note.kid, note.store_id) !== undefined) this.ring.verified += 1;
     else this.ring.unknown += 1;
   }
 
@@ -1090,11 +1116,11 @@ class Signed {
         const what = `the run's key was replaced at commit ${taken.commits}, and the run ends before it`;
         this.findings.add(problem("KEY_HISTORY", what), { file: "journal.jsonl", commit: journal.commits || null });
       }
-      if (this.ring.key(taken.newKid) === undefined) this.ring.unknown += 1;
+      if (this.ring.key(taken.newKid, this.history.storeId) === undefined) this.ring.unknown += 1;
     }
-    const ours = `reenact:${this.history.storeId}`;
-    if (this.history.beginning !== null && [...this.ring.issuers].some((issuer) => issuer !== ours)) {
-      this.findings.add(problem("KEY_HISTORY", "the notes are of another store than the run", null, ours), { file: "notes.jsonl" });
+    const others = this.history.beginning === null ? [...this.erasedBy] : [this.history.storeId];
+    if (others.length && this.issuers.some((issuer) => others.some((each) => each !== issuer))) {
+      this.findings.add(problem("KEY_HISTORY", "the notes are of another store than the run", null, `reenact:${others.sort()[0]}`), { file: "notes.jsonl" });
     }
   }
 
@@ -1112,7 +1138,8 @@ class Signed {
     const signer = kidAt(journal.commits);
     const told = this.findings.total;
     if (this.noteOf("reenact.seal.v1", journal.seal.seal_digest, signer) !== null) return { ...this.by("run", signer), commits: journal.commits };
-    if (this.ring.bound && this.ring.key(signer) !== undefined && this.findings.total === told) {
+    const signsHere = this.issuers.some((issuer) => this.ring.key(signer, issuer) !== undefined);
+    if (this.ring.bound && signsHere && this.findings.total === told) {
       const what = `key ${signer} has not signed the seal: it was changed, or the note about it was taken away`;
       this.findings.add(problem("SEAL_NOT_SIGNED", what), { file: "notes.jsonl", commit: journal.commits });
     }
@@ -1123,10 +1150,11 @@ class Signed {
   noteOf(schema, about, kid) {
     let found = null;
     for (const note of this.about(about)) {
-      const stores = this.ring.issuers.size ? [...this.ring.issuers] : [`reenact:${this.history.storeId ?? note.store_id}`];
-      const isOurs = stores.length === 1 && stores[0] === `reenact:${note.store_id}`; // what was signed for another store says nothing here
+      const stores = this.issuers.length ? this.issuers : [this.history.storeId ?? note.store_id];
+      const isOurs = stores.length === 1 && stores[0] === note.store_id; // what was signed for another store says nothing here
       if (note.schema !== schema || (kid !== null && kid !== note.kid) || !isOurs) continue;
-      const key = this.ring.key(note.kid);
+      this.said.add(note.store_id);
+      const key = this.ring.key(note.kid, note.store_id);
       if (key === undefined) found = found ?? false;
       else if (signsNote(key, note)) found = true;
       else this.findings.add(problem("NOTE_SIGNATURE", `the note about ${schema} ${about} is not signed by the key ${note.kid}`), note.where);
@@ -1135,11 +1163,11 @@ class Signed {
   }
 
   by(covers, kid) {
-    const nobody = { covers, by: null, kid: null, trusted_as: null, commits: 0, is_open: false, of: "folder" };
+    const nobody = { covers, by: null, kid: null, trusted_as: null, commits: 0, is_open: false, of: "folder", unapproved: this.ring.unapproved };
     if (covers === "nothing") return nobody;
-    const trusted = this.trusted.get(kid);
+    const trusted = this.trusted(kid, this.storeId);
     if (trusted?.purposes.includes(covers === "capabilities" ? "capabilities" : "seals")) return { ...nobody, by: "trusted_key", kid, trusted_as: trusted.name };
-    return { ...nobody, by: !this.only && this.ring.key(kid) !== undefined ? "own_key" : "untrusted_key", kid };
+    return { ...nobody, by: this.isOwn(kid) && this.ring.key(kid, this.storeId) !== undefined ? "own_key" : "untrusted_key", kid };
   }
 
   /** Whether a signed note says what the notes about the seal say; ids of keys are checked where those are there. */
@@ -1215,12 +1243,14 @@ function checkCapability(token, scene, request, decision, targets, report) {
     ["the capability's target_allowlist", targets, constraints.target_allowlist],
     ["the capability's arg_constraints", bounds, constraints.arg_constraints],
   ]));
-  const key = ring.keys.get(header.kid);
+  const purposes = ring.purposes(header.kid, issuingStore(claims.iss));
+  const key = purposes.length ? ring.keys.get(header.kid) : undefined;
   const fits = key === undefined ? null : hasSigned(key, token.signed, token.signature);
   if (fits === false) return report(problem("CAPABILITY_SIGNATURE", `the signature does not fit key ${header.kid}`));
   if (fits && bounds.$bounds !== undefined) ring.bound += 1;
-  if (fits && !ring.notFor.capabilities.has(header.kid)) ring.verified += 1;
+  if (fits && purposes.includes("capabilities")) ring.verified += 1;
   else ring.unknown += 1;
+  if (fits && !purposes.includes("capabilities")) ring.unapproved += 1;
   return undefined;
 }
 
@@ -2958,6 +2988,154 @@ function isMet(policy, cosigned) {
   return policy.quorum === "none" || met.has(policy.quorum);
 }
 
+// -- time stamps: RFC 3161, docs/spec/log.md, "Time stamps" ------------------------------------------------------------
+
+const DER = { INTEGER: 0x02, OCTETS: 0x04, SEQUENCE: 0x30, SET: 0x31, TIME: 0x18, FIRST: 0xa0 };
+const OIDS = {
+  signedData: "2a864886f70d010702", tstInfo: "2a864886f70d0109100104", contentType: "2a864886f70d010903",
+  messageDigest: "2a864886f70d010904", certificateV1: "2a864886f70d010910020c", certificateV2: "2a864886f70d010910022f",
+};
+const STAMP_DIGESTS = { "608648016503040201": "sha256", "608648016503040202": "sha384", "608648016503040203": "sha512" };
+const MAX_STAMP = 65_536;
+
+function damaged(what = "a time stamp is not built as RFC 3161 says") {
+  throw new Damaged(what);
+}
+
+/** A value of DER: its tag, its bytes, and all of it. */
+function derAt(data, start) {
+  if (data.length - start < 2 || (data[start] & 0x1f) === 0x1f) damaged("a time stamp is no DER");
+  let [size, begin] = [data[start + 1], start + 2];
+  if (size >= 0x80) {
+    const count = size & 0x7f;
+    if (count === 0 || count > 4 || data.length - begin < count) damaged("a time stamp is no DER");
+    size = data.readUIntBE(begin, count);
+    if (data[begin] === 0 || size < 0x80) damaged("a time stamp is no DER");
+    begin += count;
+  }
+  if (data.length - begin < size) damaged("a time stamp was cut");
+  return { tag: data[start], content: data.subarray(begin, begin + size), raw: data.subarray(start, begin + size) };
+}
+
+function derWhole(data) {
+  const found = derAt(data, 0);
+  return found.raw.length === data.length ? found : damaged("something follows the time stamp");
+}
+
+function derParts(value, tag = value?.tag) {
+  if (value === undefined || value.tag !== tag) damaged();
+  const found = [];
+  for (let start = 0; start < value.content.length; start += found.at(-1).raw.length) found.push(derAt(value.content, start));
+  return found;
+}
+
+function derTwo(value) {
+  const parts = derParts(value, DER.SEQUENCE);
+  return parts.length === 2 ? parts : damaged();
+}
+
+function derNumber(value) {
+  if (value === undefined || value.tag !== DER.INTEGER || !value.content.length) damaged("a time stamp has no number where RFC 3161 has one");
+  return BigInt.asIntN(8 * value.content.length, BigInt(`0x${value.content.toString("hex")}`));
+}
+
+const hexOf = (value) => value?.content.toString("hex");
+
+/** { imprint, time, info, signer, certificates } of an answer that has a stamp in it. */
+function readStamp(data) {
+  if (data.length > MAX_STAMP) damaged(`a time stamp has at most ${MAX_STAMP} bytes`);
+  const parts = derParts(derWhole(data), DER.SEQUENCE);
+  const status = parts.length ? derParts(parts[0], DER.SEQUENCE) : [];
+  const granted = status.length ? derNumber(status[0]) : null;
+  if ((granted !== 0n && granted !== 1n) || parts.length !== 2) damaged(`the authority gave no time stamp (status ${granted})`);
+  const [kind, content] = derTwo(parts[1]);
+  if (hexOf(kind) !== OIDS.signedData || content.tag !== DER.FIRST) damaged("a time stamp is signed data, and this is something else");
+  const signed = derParts(derWhole(content.content), DER.SEQUENCE);
+  if (signed.length < 4) damaged();
+  const [innerKind, wrapped] = derTwo(signed[2]);
+  const signers = derParts(signed.at(-1), DER.SET);
+  if (hexOf(innerKind) !== OIDS.tstInfo || wrapped.tag !== DER.FIRST || signers.length !== 1) damaged("a time stamp has one signature over what RFC 3161 calls TSTInfo");
+  const info = derWhole(wrapped.content);
+  if (info.tag !== DER.OCTETS) damaged();
+  const bag = signed.slice(3, -1).find(({ tag }) => tag === DER.FIRST);
+  const certificates = bag === undefined ? [] : derParts(bag).map(({ raw }) => readCertificate(raw)).filter((each) => each !== null);
+  return { ...readStampInfo(info.content), info: info.content, signer: signers[0], certificates };
+}
+
+/** null for one that nobody can read: it vouches for nothing. */
+function readCertificate(raw) {
+  try {
+    const [tbs] = derParts(derWhole(raw), DER.SEQUENCE);
+    const [serial, , issuer] = derParts(tbs, DER.SEQUENCE).filter(({ tag }) => tag !== DER.FIRST);
+    return { raw, issuer: issuer.raw, serial: derNumber(serial), key: new X509Certificate(raw).publicKey };
+  } catch {
+    return null;
+  }
+}
+
+function readStampInfo(raw) {
+  const parts = derParts(derWhole(raw), DER.SEQUENCE);
+  if (parts.length < 5 || parts[4].tag !== DER.TIME) damaged();
+  const [algorithm, imprint] = derTwo(parts[2]);
+  const [named] = derParts(algorithm, DER.SEQUENCE);
+  if (named !== undefined && STAMP_DIGESTS[hexOf(named)] !== "sha256") damaged("the time stamp is over another digest than SHA-256");
+  const nonce = parts.slice(5).find(({ tag }) => tag === DER.INTEGER);
+  if (nonce !== undefined) derNumber(nonce);
+  const spelled = parts[4].content.toString("latin1");
+  const [, year, month, day, hour, minute, second] = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)Z$/.exec(spelled.slice(0, 14) + spelled.slice(-1)) ?? [];
+  const time = `${year}-${month}-${day}T${hour}:${minute}:${second}Z`;
+  const read = new Date(time);
+  if (/[^\x00-\x7f]/.test(spelled) || year === "0000" || Number.isNaN(read.getTime()) || read.toISOString() !== time.replace("Z", ".000Z")) damaged("the time of the time stamp cannot be read");
+  return { imprint: imprint.content, time };
+}
+
+/** Why it is no stamp over `text` by the certificate that it names; null where it is. */
+function stampProblem(stamp, text) {
+  if (!stamp.imprint.equals(sha256().update(text).digest())) return "the time stamp is over something else";
+  try {
+    return stampSignatureProblem(stamp);
+  } catch (error) {
+    return error instanceof Damaged ? error.message : "a certificate of the time stamp cannot be read";
+  }
+}
+
+function stampSignatureProblem({ signer, certificates, info }) {
+  const parts = derParts(signer, DER.SEQUENCE);
+  const [issuer, number] = derTwo(parts[1]);
+  const certificate = certificates.find((each) => each.issuer.equals(issuer.raw) && each.serial === derNumber(number));
+  if (certificate === undefined) return "the certificate of the authority did not come with the time stamp";
+  if (parts.length < 6 || parts[3].tag !== DER.FIRST) return "the time stamp has no signed attributes";
+  const algorithm = STAMP_DIGESTS[hexOf(derParts(parts[2], DER.SEQUENCE)[0])];
+  if (algorithm === undefined) return "the time stamp is signed with a digest that is not read here";
+  const attributes = new Map(derParts(parts[3]).map(derTwo).map(([kind, values]) => [hexOf(kind), derParts(values, DER.SET)]));
+  const isOnly = (kind, said) => attributes.get(kind)?.length === 1 && hexOf(attributes.get(kind)[0]) === said;
+  if (!isOnly(OIDS.contentType, OIDS.tstInfo)) return "the signature is not one of a time stamp";
+  if (!isOnly(OIDS.messageDigest, createHash(algorithm).update(info).digest("hex"))) return "the signature is over another time stamp";
+  if (!namesCertificate(attributes, certificate.raw)) return "the signature names another certificate";
+  const { key } = certificate;
+  if (!["rsa", "ec", "ed25519"].includes(key.asymmetricKeyType)) return "its signature does not fit";
+  const signed = Buffer.concat([Buffer.from([DER.SET]), parts[3].raw.subarray(1)]);
+  const fits = verifySignature(key.asymmetricKeyType === "ed25519" ? null : algorithm, signed, key, parts[5].content);
+  return fits ? null : "its signature does not fit";
+}
+
+/** Whether the signed attribute that binds the certificate is there and binds this one (RFC 5035, RFC 5816). */
+function namesCertificate(attributes, raw) {
+  for (const [kind, usual] of [[OIDS.certificateV2, "sha256"], [OIDS.certificateV1, "sha1"]]) {
+    for (const value of attributes.get(kind) ?? []) {
+      let first = derParts(derParts(derParts(value, DER.SEQUENCE)[0], DER.SEQUENCE)[0], DER.SEQUENCE);
+      let used = usual;
+      if (first[0]?.tag === DER.SEQUENCE) {
+        used = STAMP_DIGESTS[hexOf(derParts(first[0])[0])];
+        if (used === undefined) return false;
+        first = first.slice(1);
+      }
+      if (first[0]?.tag === DER.OCTETS && first[0].content.equals(createHash(used).update(raw).digest())) return true;
+    }
+  }
+  return false;
+}
+
 /** Whether somebody outside saw the store's log with this run's seal in it, and still says so. */
 class Anchoring {
   constructor(believed, signed, findings, log) {
@@ -2989,11 +3167,19 @@ class Anchoring {
     const kept = this.keptHeads(proof, leaf, origin);
     const sizes = kept.map(({ size }) => Number(size)).sort((a, b) => a - b);
     if (anchor !== null) {
-      if (this.log.stamp !== null) this.findings.note("a time stamp is there, in seal.tsr: it is not checked here");
+      if (this.log.stamp !== null) this.stamped(this.log.stamp, proof.checkpoint.note.text);
       return { ...anchor, kept: sizes };
     }
     if (!kept.length) return null;
     return this.anchor(kept[0], proof.index, { kept: sizes });
+  }
+
+  /** Who gave the stamp is not asked here; that it is one, over this head, is. */
+  stamped(data, text) {
+    const stamp = readStamp(data);
+    const wrong = stampProblem(stamp, text);
+    if (wrong !== null) this.add("LOG_SIGNATURE", wrong);
+    else this.findings.note(`a time stamp says ${stamp.time}, of an authority that nobody named: none can be named here`);
   }
 
   anchor({ origin, size, root }, index, more) {
@@ -3456,10 +3642,10 @@ function conclude(journal, payloads, signed, findings, anchoring) {
   const signature = signed.signature(journal);
   const anchored = anchoring.judge(journal.seal === null ? null : canonical(journal.seal));
   if (journal.isForeign) findings.note("what another runtime calls a capability is not checked: who may sign it is not known here");
-  if (ring.unknown) findings.note(`no key was there for ${ring.unknown} of the signatures: not checked`);
+  if (ring.unknown > ring.unapproved) findings.note(`no key was there for ${ring.unknown - ring.unapproved} of the signatures: not checked`);
+  if (ring.unapproved) findings.note(`the key of ${ring.unapproved} ${ring.unapproved === 1 ? "capability" : "capabilities"} is not trusted for capabilities`);
   if (payloads.counts.withheld) findings.note(`${payloads.counts.withheld} payloads were left out of the export: not checked`);
   const unsound = findings.broken.has("completeness") || (journal.seal !== null && !journal.sealIsSound);
-  
   return {
     run_id: journal.runId,
     integrity: findings.broken.has("integrity") ? "broken" : "holds",
@@ -3513,9 +3699,51 @@ function placeOf(where) {
   return told.join(", ") || "the evidence as a whole";
 }
 
+const MEANING = {
+  integrity: { holds: "every digest and link recomputes", broken: "the evidence contradicts itself" },
+  completeness: {
+    holds: "the seal's counts and roots are those of the lines",
+    open: "no seal: the tail may have been cut",
+    broken: "something is missing or added",
+  },
+  authenticity: { broken: "a signature is missing, or does not fit its key" },
+  anchoring: { absent: "no outside witness", contradicted: "the log is not what somebody outside saw of it, or was said to be" },
+};
+
+/** What a verdict rests on, in the words of `reenact verify`. */
+function meaning(report, aspect) {
+  const { signature, anchor, findings } = report;
+  const verdict = report[aspect];
+  if (aspect === "integrity" && verdict === "broken" && findings.every(({ code }) => code === "FILE_EXTRA")) return "something lies there that is not part of the evidence";
+  if (aspect === "anchoring" && anchor !== null && verdict !== "contradicted") return anchorInWords(anchor) || MEANING.anchoring.absent;
+  if (aspect === "authenticity" && verdict !== "broken") return signedInWords(signature, verdict);
+  return MEANING[aspect][verdict] ?? "";
+}
+
+function anchorInWords({ witnesses, known, since, kept }) {
+  const parts = [];
+  if (witnesses.length) parts.push(`${witnesses.length} of ${known} witness${known > 1 ? "es" : ""}${since === null ? "" : `, ${since}`}`);
+  if (kept.length) parts.push(`the head of size ${Math.max(...kept)} that you kept`);
+  return parts.length ? `(${parts.join("; ")})` : "";
+}
+
+/** What is signed and by whom, in words of which none stands for another. */
+function signedInWords(signature, verdict) {
+  const { covers, by, kid, unapproved, is_open: isOpen, trusted_as: name } = signature;
+  if (covers === "nothing") return unapproved ? "capabilities only, by a key that is not trusted for capabilities" : "no signature could be checked";
+  if (by === "untrusted_key") return `signed by ${kid}, which is none of the keys that are trusted for it`;
+  const trusted = `signed by ${kid} (${name === null ? "trusted" : `trusted as "${shown(name)}"`})`;
+  const who = by === "own_key" ? `by the ${signature.of}'s own key ${kid}, which nobody vouched for` : trusted;
+  if (covers === "capabilities") return `capabilities only, ${who}; ${isOpen ? "what came of the calls is signed with the seal" : "results are nobody's word"}`;
+  if (verdict === "absent") return unapproved ? `${who}; the capabilities by a key that is not trusted for capabilities` : "not every signature could be checked";
+  return covers === "part" ? `${who}, up to commit ${signature.commits}; the rest waits for the seal` : who;
+}
+
 function human(report) {
   const lines = [`run           ${report.run_id ?? "unknown"}${report.status ? ` (${report.status})` : ""}`];
-  for (const aspect of ["integrity", "completeness", "authenticity", "anchoring"]) lines.push(`${aspect.padEnd(13)} ${report[aspect]}`);
+  for (const aspect of ["integrity", "completeness", "authenticity", "anchoring"]) {
+    lines.push(`${aspect.padEnd(13)} ${report[aspect].padEnd(7)} ${meaning(report, aspect)}`.trimEnd());
+  }
   const { counts } = report;
   lines.push(`read          ${counts.commits} commits, ${counts.traces} traces, ${counts.attempts} attempts, ${counts.present} of ${counts.payloads} payloads`);
   if (report.seal_digest && report.integrity === "holds" && report.completeness === "holds") lines.push(`seal          ${report.seal_digest}`);

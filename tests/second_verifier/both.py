@@ -10,12 +10,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from reenact.cli.commands.log.believing import believed
+from reenact.store.keys.trusted import named_trust
 from reenact.verify import Report, verify_bundle
+from reenact.verify.render import human
 from tests.conftest import ROOT
 
 SCRIPT = ROOT / "contrib" / "verify.mjs"
 TEXTS = ("what", "expected", "got")
 """Words are each verifier's own; codes and places are not."""
+ASPECTS = ("integrity", "completeness", "authenticity", "anchoring")
 
 
 def node() -> str:
@@ -48,6 +52,22 @@ def first(folder: Path, keys: Mapping[str, str] | None = None) -> dict[str, Any]
     report: Report = verify_bundle(folder, keys=keys)
     unsigned = keys is not None and report.authenticity != "holds"
     return {**msgspec.json.decode(msgspec.json.encode(report)), "exit_code": 1 if unsigned else report.exit_code}
+
+
+def told(report: Report) -> dict[str, Any]:
+    """What our own verifier said, as JSON."""
+    said: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(report))
+    return said
+
+
+def spoken(folder: Path, keys: Path | None = None, policy: Path | None = None) -> tuple[list[str], list[str]]:
+    """The verdicts in the words of each."""
+    trust = None if keys is None else named_trust(keys)
+    ours = human(verify_bundle(folder, keys=trust, believed=believed(policy, [], None)))
+    words = [*(["--keys", keys] if keys else []), *(["--witness-policy", policy] if policy else [])]
+    done = subprocess.run([node(), SCRIPT, folder, *words], capture_output=True, text=True, timeout=60, check=False)
+    theirs = done.stdout.splitlines()
+    return [line for line in ours if line.startswith(ASPECTS)], [line for line in theirs if line.startswith(ASPECTS)]
 
 
 def comparable(report: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from base64 import b64encode
 from pathlib import Path
 
@@ -11,14 +12,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from reenact.cli.commands.log.believing import believed
 from reenact.verify import verify_bundle
+from reenact.verify.log.timestamp import write_request
 from reenact.verify.signed.signed_note import COSIGNATURE, VerifierKey, signature_line
-from tests.second_verifier.both import comparable, second
+from tests.second_verifier.both import comparable, second, spoken
 from tests.second_verifier.bundles import Files, real
 from tests.verify.changing import remade, write_folder
+from tests.witness.test_stamping import CURVE, Authority
 
 WITNESS = Ed25519PrivateKey.from_private_bytes(b"w" * 32)
 VKEY = VerifierKey("w.example/1", COSIGNATURE, WITNESS.public_key().public_bytes_raw())
-PROOF = "seal.tlog-proof"
+PROOF, STAMP = "seal.tlog-proof", "seal.tsr"
 TIME = 1_767_225_700
 
 
@@ -126,3 +129,37 @@ def test_changed_proofs_are_judged_alike(bundle: Files, tmp_path: Path) -> None:
         report = verify_bundle(folder, believed=believed(file, [], None))
         assert comparable(msgspec.json.decode(msgspec.json.encode(report))) == comparable(theirs), name
         assert theirs["anchoring"] == ("absent" if name == "extra data" else "contradicted"), name
+
+
+def test_both_say_who_saw_it_and_when(bundle: Files, tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "bundle", remade({**bundle, PROOF: cosigned(bundle[PROOF])}))
+    ours, theirs = spoken(folder, policy=policy(tmp_path))
+    assert ours == theirs
+    assert ours[-1] == "anchoring     holds   (1 of 2 witnesses, 2026-01-01T00:01:40Z)"
+
+
+# -- time stamps ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stamp", [b"", b"garbage", b"\x30\x00", bytes.fromhex("30053003020102"), bytes(1 << 17)])
+def test_what_is_no_time_stamp_is_found(stamp: bytes, bundle: Files, tmp_path: Path) -> None:
+    assert judged({**bundle, STAMP: stamp}, tmp_path) == ("contradicted", ["LOG_PROOF"])
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed: no authority to ask")
+def test_changed_time_stamps_are_judged_alike(bundle: Files, tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "tsa", kind=CURVE)
+    text = head_of(bundle[PROOF]).rpartition(b"\n\n")[0] + b"\n"
+    good = authority.reply(write_request(text, 7))
+    assert judged({**bundle, STAMP: good}, tmp_path / "good") == ("absent", [])
+    other = authority.reply(write_request(b"something else", 7))
+    assert judged({**bundle, STAMP: other}, tmp_path / "other") == ("contradicted", ["LOG_SIGNATURE"])
+    folders = []
+    for place in range(0, len(good), 7):
+        changed = bytearray(good)
+        changed[place] ^= 1 << place % 8
+        folders.append(write_folder(tmp_path / str(place), remade({**bundle, STAMP: bytes(changed)})))
+    for folder, theirs in zip(folders, second(folders), strict=True):
+        theirs.pop("exit_code")
+        report = verify_bundle(folder)
+        assert comparable(msgspec.json.decode(msgspec.json.encode(report))) == comparable(theirs), folder.name

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.errors import UsageError
+from reenact.verify.capability import PURPOSES
 from reenact.verify.signed.signed_note import COSIGNATURE, VerifierKey
-from reenact.verify.signed.trust import PURPOSES, Trust, TrustedKey, read_trust, trusted_line, verifier_key
+from reenact.verify.signed.trust import Trust, TrustedKey, read_trust, trusted_line, verifier_key
 
 STORE, OTHER = "019b76da-a800-7000-8000-000000000001", "019b76da-a800-7000-8000-000000000002"
 RAW = Ed25519PrivateKey.from_private_bytes(bytes(range(32))).public_key().public_bytes_raw()

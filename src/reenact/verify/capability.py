@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
@@ -19,6 +19,10 @@ from reenact.verify.report import Findings, Problem, Where, first_difference, sh
 from reenact.verify.shapes import ActionRequest, Claims, JwsHeader, Run, SupervisorDecision
 
 LIFETIME_S = 300
+ISSUER = "reenact:"
+"""Before a store's id, in the capabilities that it mints."""
+PURPOSES = ("seals", "capabilities", "log")
+"""What a key can be trusted for: results (seals, run checkpoints, votes, erasures), approvals, the store's log."""
 
 
 def from_base64url(text: str) -> bytes | None:
@@ -58,8 +62,10 @@ class KeyRing:
         self._keys: dict[str, Ed25519PublicKey] = {}
         self.verified = self.unknown = self.bound = 0
         """`bound` of those that were verified are of engines that sign seals too."""
-        self.not_for: Mapping[str, frozenset[str]] = {"seals": frozenset(), "capabilities": frozenset()}
-        """By purpose: the kids that are not trusted for it."""
+        self.unapproved = 0
+        """Capabilities whose key is there and not trusted for capabilities; `unknown` counts them too."""
+        self.purposes: Callable[[str, object], frozenset[str]] = lambda kid, store_id: frozenset(PURPOSES)
+        """What a key's word counts for in a store; nothing where it is no key of that store."""
         self.issuers: set[str] = set()
         """What the capabilities name as their issuer."""
         self.successions: Mapping[str, Sequence[Succession]] = {}
@@ -73,9 +79,9 @@ class KeyRing:
             else:
                 self._keys[kid] = Ed25519PublicKey.from_public_bytes(raw)
 
-    def key(self, kid: str) -> Ed25519PublicKey | None:
-        """For what is signed beside the journal."""
-        return None if kid in self.not_for["seals"] else self._keys.get(kid)
+    def key(self, kid: str, store_id: object) -> Ed25519PublicKey | None:
+        """For what is signed beside the journal, in the name of this store."""
+        return self._keys.get(kid) if "seals" in self.purposes(kid, store_id) else None
 
     def kid_at(self, run_id: str | None, kid: str, commit: int | None) -> str:
         """The key that signs in a commit of the run that began with `kid`."""
@@ -92,14 +98,15 @@ class KeyRing:
                 return Problem("KEY_HISTORY", what, taken.head, body.hexdigest())
         return None
 
-    def check(self, kid: str, signed: bytes, signature: bytes, *, is_bound: bool) -> Problem | None:
+    def check(self, kid: str, issuer: str, signed: bytes, signature: bytes, *, is_bound: bool) -> Problem | None:
         """Of a capability; one that `is_bound` says that its engine signs seals."""
-        fits = self.has_signed(kid, signed, signature)
+        purposes = self.purposes(kid, issuer.removeprefix(ISSUER))
+        fits = self.has_signed(kid, signed, signature) if purposes else None
         if fits is False:
             return Problem("CAPABILITY_SIGNATURE", f"the signature does not fit key {kid}")
         self.bound += fits is True and is_bound
-        if kid in self.not_for["capabilities"]:
-            fits = None
+        if fits and "capabilities" not in purposes:
+            self.unapproved, fits = self.unapproved + 1, None
         self.verified += fits is True
         self.unknown += fits is None
         return None
@@ -199,6 +206,6 @@ def check_capability(
     if difference is not None:
         yield difference
     is_bound = "$bounds" in claims.constraints.arg_constraints
-    unsigned = ring.check(token.header.kid, token.signed, token.signature, is_bound=is_bound)
+    unsigned = ring.check(token.header.kid, claims.iss, token.signed, token.signature, is_bound=is_bound)
     if unsigned is not None:
         yield unsigned

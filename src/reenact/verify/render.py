@@ -63,6 +63,8 @@ def anchor_in_words(anchor: Anchor) -> str:
 
 def _signed(signature: Signature, verdict: str) -> str:
     """What is signed and by whom, in words of which none stands for another."""
+    if signature.covers == "nothing" and signature.unapproved:
+        return "capabilities only, by a key that is not trusted for capabilities"
     if signature.covers == "nothing":
         return "no signature could be checked"
     if signature.by == "untrusted_key":
@@ -70,6 +72,8 @@ def _signed(signature: Signature, verdict: str) -> str:
     if signature.covers == "capabilities":
         later = "what came of the calls is signed with the seal" if signature.is_open else "results are nobody's word"
         return f"capabilities only, {_who(signature)}; {later}"
+    if verdict == "absent" and signature.unapproved:
+        return f"{_who(signature)}; the capabilities by a key that is not trusted for capabilities"
     if verdict == "absent":
         return "not every signature could be checked"
     if signature.covers == "part":

@@ -178,6 +178,8 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
     is_open: bool = False
     """There is no seal yet: what is not signed may still be."""
     of: Literal["folder", "store"] = "folder"
+    unapproved: int = 0
+    """How many capabilities are signed by a key that is there, and not trusted for capabilities."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

@@ -367,8 +367,11 @@ def _conclude(check: JournalCheck, findings: Findings, signed: Signed, log: LogS
         anchoring = "contradicted"
     if check.run is not None and check.run.kind == "trace":
         findings.note("what another runtime calls a capability is not checked: who may sign it is not known here")
-    if ring.unknown:
-        findings.note(f"no key was there for {ring.unknown} of the signatures: not checked")
+    if ring.unknown > ring.unapproved:
+        findings.note(f"no key was there for {ring.unknown - ring.unapproved} of the signatures: not checked")
+    if ring.unapproved:
+        many = "capability is" if ring.unapproved == 1 else "capabilities is"
+        findings.note(f"the key of {ring.unapproved} {many} not trusted for capabilities")
     if payloads.withheld:
         findings.note(f"{payloads.withheld} payloads were left out of the export: not checked")
     return Report(

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec.structs import replace
 
 from reenact.errors import DamagedRecord
-from reenact.verify.capability import KeyRing
+from reenact.verify.capability import ISSUER, PURPOSES, KeyRing
 from reenact.verify.payloads import check_erasures
 from reenact.verify.report import Covers, Findings, Problem, Signature, Where
 from reenact.verify.signed.erasures import SignedErasures
 from reenact.verify.signed.keys import KeyHistory
 from reenact.verify.signed.notes import RUN_CHECKPOINT, SEAL, VOTE, NoteRow, NoteSource, note_text, signs
 from reenact.verify.signed.signed_note import NoteSignature, read_note, write_note
-from reenact.verify.signed.trust import PURPOSES, Trust, verifier_key
+from reenact.verify.signed.trust import Trust, TrustedKey, verifier_key
 
 if TYPE_CHECKING:
     from reenact.verify.journal import JournalCheck
@@ -41,19 +41,32 @@ class Signed:
         self._findings = findings
         self._of_bundle = store_id is None
         self._only = trust.only
+        self._erased_by: set[object] = set()
+        self._said: set[object] = set()
+        """The stores in whose name the notes are signed that count."""
         self.history = KeyHistory(findings, store_id)
         if notes is not None:
             self.history.read(notes)
-        self._trusted = self.history.trusted(trust.of_store(self.history.store_id))
-        believed = {kid: key.public_key for kid, key in self._trusted.items()}
-        self._believed = believed if trust.only else {**believed, **self.keys}
-        self.ring = KeyRing(self._believed, findings)
+        self._lines = trust.of_any()
+        self._here = self.history.trusted(trust.of_store(self.history.store_id))
+        named = {kid: keys[0].public_key for kid, keys in self._lines.items()}
+        named |= {kid: key.public_key for kid, key in self._here.items()}
+        self._named = named if trust.only else {**named, **self.keys}
+        self.ring = KeyRing(self._named, findings)
         self.ring.successions = self.history.successions
-        if trust.only:
-            self.ring.not_for = {purpose: self._not_for(purpose) for purpose in PURPOSES}
+        self.ring.purposes = self._purposes
 
-    def _not_for(self, purpose: str) -> frozenset[str]:
-        return frozenset(kid for kid, key in self._trusted.items() if purpose not in key.purposes)
+    def _trusted(self, kid: str, store_id: object) -> TrustedKey | None:
+        """As whom the reader trusts this key in what it signs for the store, which every signature names."""
+        if store_id == self.history.store_id:
+            return self._here.get(kid)
+        return next((key for key in self._lines.get(kid, ()) if key.store_id in (None, store_id)), None)
+
+    def _purposes(self, kid: str, store_id: object) -> frozenset[str]:
+        if kid in self.keys and not self._only:
+            return frozenset(PURPOSES)
+        trusted = self._trusted(kid, store_id)
+        return frozenset() if trusted is None else trusted.purposes
 
     def erasures(self, lines: Iterable[bytes], *, whole: bool) -> dict[str, str]:
         """What `check_erasures` gives, and who signed it."""
@@ -62,6 +75,7 @@ class Signed:
         check = SignedErasures(self._notes, self.history, self.ring, self._findings)
         check.check(seen, whole=whole)
         self.ring.unknown += check.unsigned
+        self._erased_by = check.stores
         return erased
 
     def end(self, check: JournalCheck) -> None:
@@ -72,25 +86,30 @@ class Signed:
             if check.commits < taken.commits:
                 what = f"the run's key was replaced at commit {taken.commits}, and the run ends before it"
                 self._findings.add(Problem("KEY_HISTORY", what), Where(file=check.file, commit=check.commits or None))
-            if self.ring.key(taken.new_kid) is None:
+            if self.ring.key(taken.new_kid, self.history.store_id) is None:
                 self.ring.unknown += 1
-        said = {f"reenact:{self.history.store_id}"}
-        if self._of_bundle and self.history.beginning is not None and not self.ring.issuers <= said:
-            problem = Problem("KEY_HISTORY", "the notes are of another store than the run", None, min(said))
+        said = self._erased_by if self.history.beginning is None else {self.history.store_id}
+        others = {f"{ISSUER}{each}" for each in said}
+        if self._of_bundle and any({each} != others for each in self.ring.issuers if others):
+            problem = Problem("KEY_HISTORY", "the notes are of another store than the run", None, min(others))
             self._findings.add(problem, Where(file=NOTES))
 
     @property
     def log_keys(self) -> dict[str, str]:
         """Whose heads of the store's log are believed."""
-        not_for = self._not_for("log") if self._only else frozenset()
-        return {kid: key for kid, key in self._believed.items() if kid not in not_for}
+        return {kid: key for kid, key in self._named.items() if "log" in self._purposes(kid, self.store_id)}
 
     @property
     def store_id(self) -> object:
         """What the store calls itself, as far as that is known: of a bundle by its notes or its capabilities."""
-        issuers = sorted(self.ring.issuers)
-        named = issuers[0].removeprefix("reenact:") if len(issuers) == 1 else None
-        return named if self.history.store_id is None else self.history.store_id
+        if self.history.store_id is not None:
+            return self.history.store_id
+        named = self._issuers or self._said
+        return next(iter(named)) if len(named) == 1 else None
+
+    @property
+    def _issuers(self) -> set[object]:
+        return {issuer.removeprefix(ISSUER) for issuer in self.ring.issuers}
 
     # -- the word on authenticity ----------------------------------------------------------------------------------
 
@@ -113,7 +132,8 @@ class Signed:
         kid, told = self._kid(check, check.commits), self._findings.total
         if self._note_of(SEAL, check.seal.seal_digest, kid) is not None:
             return replace(self._by("run", kid), commits=check.commits)
-        is_due = self._notes is not None and self.ring.bound and self.ring.key(kid) is not None
+        signs_here = any(self.ring.key(kid, store_id) is not None for store_id in self._issuers)
+        is_due = self._notes is not None and self.ring.bound and signs_here
         if is_due and self._findings.total == told:
             what = f"key {kid} has not signed the seal: it was changed, or the note about it was taken away"
             self._findings.add(Problem("SEAL_NOT_SIGNED", what), Where(file=NOTES, commit=check.commits))
@@ -153,7 +173,8 @@ class Signed:
         for row in () if self._notes is None else self._notes.about(digest):
             if row.schema != schema or kid not in (None, row.kid) or not self._is_ours(row):
                 continue
-            key = self.ring.key(str(row.kid))
+            self._said.add(row.store_id)
+            key = self.ring.key(str(row.kid), row.store_id)
             if key is None:
                 found = bool(found)
             elif signs(row, key):
@@ -165,19 +186,19 @@ class Signed:
 
     def _is_ours(self, row: NoteRow) -> bool:
         """What was signed for another store says nothing here."""
-        stores = self.ring.issuers or {f"reenact:{self.history.store_id or row.store_id}"}
-        return stores == {f"reenact:{row.store_id}"}
+        return (self._issuers or {self.history.store_id or row.store_id}) == {row.store_id}
 
     def _by(self, covers: Covers, kid: str) -> Signature:
         of: Literal["folder", "store"] = "folder" if self._of_bundle else "store"
+        nobody = Signature(covers=covers, of=of, unapproved=self.ring.unapproved)
         if covers == "nothing":
-            return Signature(of=of)
+            return nobody
         purpose = "capabilities" if covers == "capabilities" else "seals"
-        trusted = self._trusted.get(kid)
+        trusted = self._trusted(kid, self.store_id)
         if trusted is not None and purpose in trusted.purposes:
-            return Signature(covers=covers, by="trusted_key", kid=kid, trusted_as=trusted.name, of=of)
-        is_known = not self._only and self.ring.key(kid) is not None
-        return Signature(covers=covers, by="own_key" if is_known else "untrusted_key", kid=kid, of=of)
+            return replace(nobody, by="trusted_key", kid=kid, trusted_as=trusted.name)
+        is_own = not self._only and kid in self.keys and self.ring.key(kid, self.store_id) is not None
+        return replace(nobody, by="own_key" if is_own else "untrusted_key", kid=kid)
 
 
 def seal_note(source: NoteSource, seal_digest: str, keys: Mapping[str, str]) -> bytes | None:

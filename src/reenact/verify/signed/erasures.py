@@ -18,6 +18,8 @@ class SignedErasures:
         self._findings = findings
         self.unsigned = 0
         """Records of a bundle about which no note came with it."""
+        self.stores: set[object] = set()
+        """In whose name the others are signed."""
 
     def check(self, records: list[tuple[str, Where]], *, whole: bool) -> None:
         """(digest, place) of each record. `whole` says that they are a store's complete chain."""
@@ -42,14 +44,17 @@ class SignedErasures:
                 self._findings.add(Problem("ERASURE_SIGNATURE", "an erasure that nobody signed"), where)
             return
         for row in rows:
-            key = self._history.keys.get(str(row.kid)) or (None if whole else self._ring.key(str(row.kid)))
+            self.stores.add(row.store_id)
+            key = self._history.keys.get(str(row.kid)) or (
+                None if whole else self._ring.key(str(row.kid), row.store_id)
+            )
             same_store = self._history.store_id in (None, row.store_id)
             if key is None and not whole:
                 self._ring.unknown += 1
             elif not same_store or not signs(row, key):
                 what = f"the signature of an erasure does not fit key {row.kid}"
                 self._findings.add(Problem("ERASURE_SIGNATURE", what), where)
-            elif self._ring.key(str(row.kid)) is None:
+            elif self._ring.key(str(row.kid), row.store_id) is None:
                 self._ring.unknown += 1
             else:
                 self._ring.verified += 1

@@ -9,11 +9,9 @@ from hashlib import sha256
 from typing import Final
 
 from reenact.errors import UsageError
-from reenact.verify.capability import from_base64url
+from reenact.verify.capability import PURPOSES, from_base64url
 from reenact.verify.signed.signed_note import ED25519, VerifierKey, read_vkey
 
-PURPOSES: Final = ("seals", "capabilities", "log")
-"""What a key can be trusted for: results (seals, run checkpoints, votes, erasures), approvals, the store's log."""
 KEY_NAME: Final = "reenact/"
 """Before a store's id: the name under which its keys sign notes, and the origin of its log."""
 MAX_BYTES: Final = 1 << 20
@@ -59,6 +57,13 @@ class Trust:
         for key in self.keys:
             if key.store_id in (None, store_id):
                 found.setdefault(key.kid, key)
+        return found
+
+    def of_any(self) -> dict[str, list[TrustedKey]]:
+        """By kid: those that may sign for some store, first those that `of_store` takes first."""
+        found = {kid: [TrustedKey(key)] for kid, key in self.by_kid.items()}
+        for key in self.keys:
+            found.setdefault(key.kid, []).append(key)
         return found
 
 

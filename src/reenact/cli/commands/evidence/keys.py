@@ -106,7 +106,8 @@ def trust(text: str | None, name: str, purposes: str, file: Path | None, *, as_j
     from reenact.cli.screens.printing import print_json
     from reenact.errors import UsageError
     from reenact.store.keys.trusted import add_trusted, trust_file
-    from reenact.verify.signed.trust import PURPOSES, read_public, read_purposes, refuse_name
+    from reenact.verify.capability import PURPOSES
+    from reenact.verify.signed.trust import read_public, read_purposes, refuse_name
 
     if text is None or not name:
         raise UsageError("say which key, and whose it is: `reenact keys trust KEY --name 'acme billing'`")
