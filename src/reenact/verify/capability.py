@@ -64,7 +64,7 @@ class KeyRing:
         """`bound` of those that were verified are of engines that sign seals too."""
         self.unapproved = 0
         """Capabilities whose key is there and not trusted for capabilities; `unknown` counts them too."""
-        self.purposes: Callable[[str, object], frozenset[str]] = lambda kid, store_id: frozenset(PURPOSES)
+        self.purposes: Callable[[str, object], frozenset[str]] = lambda _kid, _store_id: frozenset(PURPOSES)
         """What a key's word counts for in a store; nothing where it is no key of that store."""
         self.issuers: set[str] = set()
         """What the capabilities name as their issuer."""
