@@ -5,7 +5,6 @@ Both are made of the spec and the sealed journal alone, so that whoever checks a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -20,7 +19,6 @@ from reenact.replay.compare.counterfactual import shown
 
 MOST_SHOWN: Final = 20
 MARK: Final = "<!-- reenact eval wrote all above this line from the run; what stands below is its author's -->"
-MARKED: Final = re.compile(rf"^{re.escape(MARK)}\r?$\n?", re.MULTILINE)
 
 
 def as_json(spec: Spec, results: Results) -> bytes:
@@ -48,8 +46,9 @@ def as_markdown(spec: Spec, results: Results, report: Path) -> str:
 
 def own_words(report: str) -> str:
     """What stands below the mark of a report: nothing where it has none."""
-    found = MARKED.search(report)
-    return "" if found is None else report[found.end() :]
+    lines = report.split("\n")
+    marks = (place for place, line in enumerate(lines) if line.removesuffix("\r") == MARK)
+    return "\n".join(lines[next(marks, len(lines)) + 1 :])
 
 
 def lines_of(spec: Spec, results: Results, report: Path) -> Iterator[str]:
