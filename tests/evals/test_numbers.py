@@ -133,6 +133,18 @@ def test_a_sidecar_that_disowns_the_run_beside_it_is_found(reenact: Command) -> 
     assert (done.code, "run: differs: the sidecar names no run, and capitals.bundle lies" in done.out) == (1, True)
 
 
+def test_a_sidecar_that_tells_of_another_beginning_or_other_seeds_is_found(reenact: Command) -> None:
+    sidecar = reenact.folder / "capitals.replay.json"
+    document = json.loads(sidecar.read_bytes())
+    document["invoked_at"] = "2020-01-01T00:00:00.000Z"
+    document["argv"].append("--jobs")
+    document["sampling"]["seeds"][1] = 7
+    sidecar.write_text(json.dumps(document), encoding="utf-8")
+    done = reenact("verify-replay", "capitals.md")
+    for name in ("invoked_at", "argv", "seeds"):
+        assert f"FAIL  sidecar: differs: {name} is not what the run says" in done.out
+
+
 def test_samples_that_the_run_was_not_scored_by_are_found(reenact: Command) -> None:
     """The hashes in a sidecar are anybody's to write; the digest of spec and data stands in the journal."""
     rows, sidecar = reenact.folder / "rows.jsonl", reenact.folder / "capitals.replay.json"

@@ -5,7 +5,7 @@ The samples are the inputs that the sidecar names; that the run was scored by th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from itertools import zip_longest
 from pathlib import Path
@@ -15,12 +15,13 @@ import msgspec
 
 from reenact.errors import EvalSpecError, ReenactError
 from reenact.evals.results import Results, read_results
-from reenact.evals.running import BEGIN, BEGIN_SKILL
+from reenact.evals.running import BEGAN, BEGIN, BEGIN_SKILL
 from reenact.evals.spec import Spec, read_spec
 from reenact.evals.written import as_json, as_markdown, own_words
 from reenact.provenance.safe_paths import FileRefused, Refusal
 from reenact.provenance.sidecar.block import BlockError, parse_block
 from reenact.provenance.sidecar.paths import results_path
+from reenact.provenance.sidecar.sidecar import AnySidecar, ReenactSidecar
 from reenact.provenance.verify.model import Check, Status
 from reenact.provenance.verify.verify import MAX_MARKDOWN_BYTES, Subject
 from reenact.record.bundle import fill
@@ -96,7 +97,24 @@ def made_again(files: Files, run_id: str, subject: Subject, where: str) -> list[
         results = read_results(RunResult(run_id, store.find_run(run_id).status, store), spec)
     if results.began.get("digest") != spec.digest:
         return [Check(RESULTS, Status.DIFFERS, "the run is one of another spec, or of other data")]
-    return [check_results(spec, results, subject, where), check_report(spec, results, subject)]
+    checks = [check_results(spec, results, subject, where), check_report(spec, results, subject)]
+    return [
+        *checks,
+        *(
+            Check("sidecar", Status.DIFFERS, f"{name} is not what the run says")
+            for name in unlike(subject.sidecar, spec, results)
+        ),
+    ]
+
+
+def unlike(sidecar: AnySidecar, spec: Spec, results: Results) -> Iterator[str]:
+    """The fields of a sidecar in which it says something else than the run does of its beginning, or other seeds."""
+    assert isinstance(sidecar, ReenactSidecar), "it names a run"
+    shown = {**msgspec.to_builtins(sidecar), "argv": list(sidecar.argv)}
+    yield from (name for name in BEGAN if name in results.began and results.began[name] != shown.get(name))
+    named = [(seed, own) for seed, own in zip(sidecar.sampling.seeds, spec.seeds, strict=False) if seed is not None]
+    if len(sidecar.sampling.seeds) > spec.n or any(seed != own for seed, own in named):
+        yield "seeds"
 
 
 def spec_of(subject: Subject) -> Spec:

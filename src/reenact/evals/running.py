@@ -23,6 +23,8 @@ from reenact.runtime.session.session import Session
 AGENT: Final = "eval"
 BEGIN: Final = "begin"
 BEGIN_SKILL: Final = "eval_begin"
+BEGAN: Final = ("commit", "dirty", "invoked_at", "argv")
+"""What the first call records of how it was begun, by the names that a sidecar has for it."""
 NO_MONEY: Final = "ERR_BUDGET_EXCEEDED"
 MOST_JOBS: Final = 64
 Progress = Callable[[int, int, str], None]
