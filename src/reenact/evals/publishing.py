@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,24 +17,21 @@ import msgspec
 
 from reenact.contracts.records import ENDED
 from reenact.errors import StoreUnavailable, UnsealedRecording, UsageError
-from reenact.evals.results import Answer, Results, place_of, read_results
+from reenact.evals.results import Results, place_of, read_results
 from reenact.evals.running import AGENT, Progress, run_eval, session_id
 from reenact.evals.spec import Spec, read_spec
-from reenact.policy.cost import dollars
+from reenact.evals.written import as_json, as_markdown, own_words
 from reenact.provenance.capture.capture import ReplayBlock
 from reenact.provenance.capture.environment import manifests_of
 from reenact.provenance.capture.recording import Recording
 from reenact.provenance.root import find_root
 from reenact.provenance.sidecar.atomic import write_atomically
-from reenact.provenance.sidecar.paths import bundle_path
+from reenact.provenance.sidecar.paths import bundle_path, results_path
 from reenact.provenance.sidecar.sidecar import Conditions, ReenactModel, ReenactSampling, ReenactSidecar
 from reenact.record.export import export_evidence
-from reenact.replay.compare.counterfactual import shown
 from reenact.replay.runtime import Runtime
 from reenact.runtime.effects.coroutines import run_sync
 from reenact.values.canonical import parse_json
-
-MOST_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -137,14 +134,22 @@ def captured(spec: Spec, report: Path, argv: Sequence[str] | None, root: str | o
 def publish(spec: Spec, results: Results, block: ReplayBlock, report: Path) -> Published:
     """Write all of it. The report comes last but for its block: what it points to is there."""
     bundle = write_bundle(results, report)
-    results_file = report.with_name(report.name.removesuffix(".md") + ".results.json")
+    results_file = Path(results_path(str(report)))
     try:
         write_atomically(results_file, as_json(spec, results))
-        write_atomically(report, "\n".join(markdown(spec, results, results_file, bundle)).encode())
+        write_atomically(report, as_markdown(spec, results, report).encode() + words_below(report))
     except OSError as error:
         raise StoreUnavailable(f"{report}: cannot be written: {error.strerror}") from None
     sidecar = tied(spec, results, block).write(report)
     return Published(report, sidecar, results_file, bundle, results)
+
+
+def words_below(report: Path) -> bytes:
+    """What somebody wrote below the mark of a report that is there: it stays."""
+    try:
+        return own_words(report.read_bytes().decode()).encode()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return b""
 
 
 def write_bundle(results: Results, report: Path) -> Path:
@@ -174,69 +179,3 @@ def tied(spec: Spec, results: Results, block: ReplayBlock) -> ReplayBlock:
     recording = Recording(block, sidecar.sampling, models)
     recording.tie_to(results.result, partial(place_of, spec))
     return recording.result()
-
-
-def as_json(spec: Spec, results: Results) -> bytes:
-    document = {
-        "schema": "reenact.eval_results.v1",
-        "name": spec.file.name,
-        "run_id": results.result.run_id,
-        "status": results.result.status,
-        "n": spec.n,
-        "seeds": spec.seeds,
-        "score": msgspec.to_builtins(spec.file.score),
-        "cells": results.total,
-        "out_of_budget": results.out_of_money,
-        "cost_exact": str(results.cost_exact),
-        "rows": results.rows,
-        "answers": results.answers,
-    }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
-
-
-def markdown(spec: Spec, results: Results, results_file: Path, bundle: Path) -> Iterator[str]:
-    """The report as people read it; what models said stands in the JSON beside it."""
-    file, result = spec.file, results.result
-    yield f"# {shown(file.title or file.name)}"
-    yield ""
-    asked = len(results.answers)
-    yield (
-        f"{spec.n} samples × {len(spec.models)} models × {len(spec.conditions)} conditions: {asked} of {results.total} "
-        f"calls made, {results.failed} failed, {dollars(results.cost_exact)}."
-    )
-    if results.out_of_money:
-        yield f"It stopped when its budget of {file.budget_cents} cents was used up: the samples are not all there."
-    yield ""
-    yield "| model | condition | samples | failed | score | ± | cost |"
-    yield "|---|---|---|---|---|---|---|"
-    for row in results.rows:
-        mean, error = ("" if number is None else f"{number:.3f}" for number in (row.mean, row.error))
-        cells = [shown(row.model), shown(row.condition), str(row.asked), str(row.failed), mean, error]
-        yield f"| {' | '.join([*cells, dollars(int(row.cost_exact))])} |"
-    yield ""
-    yield (
-        f"Score: {how_scored(spec)}, the mean over the samples with its standard error. Every answer with its seed "
-        f"and request id stands in `{results_file.name}`; the run is {result.run_id}, and its evidence lies in "
-        f"`{bundle.name}`."
-    )
-    yield from failures([each for each in results.answers if each.message is not None])
-    yield ""
-
-
-def how_scored(spec: Spec) -> str:
-    score = spec.file.score
-    said = shown(str(getattr(score, score.how)))
-    return f"{score.how} `{said}`{', whatever the case' if score.ignore_case else ''}"
-
-
-def failures(failed: list[Answer]) -> Iterator[str]:
-    if not failed:
-        return
-    yield ""
-    yield "## What failed"
-    yield ""
-    for each in failed[:MOST_SHOWN]:
-        words = shown(f"{each.code}: {(each.message or '')[:200]}")
-        yield f"- {shown(each.model)}, {shown(each.condition)}, sample {each.sample}: {words}"
-    if len(failed) > MOST_SHOWN:
-        yield f"- and {len(failed) - MOST_SHOWN} more"

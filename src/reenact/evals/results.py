@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from reenact.errors import EvidenceError
 from reenact.evals.patterns import Pattern, quoted
 from reenact.evals.running import BEGIN, NO_MONEY
 from reenact.evals.spec import Cell, Spec
@@ -85,10 +86,14 @@ def read_results(result: RunResult, spec: Spec) -> Results:
     called: dict[Cell, RecordedStep] = {}
     judged: dict[Cell, RecordedStep] = {}
     for step in RunReader(result.store, result.run_id).steps():
+        if step.is_foreign or not step.finished:
+            continue
         if step.step_id == BEGIN:
             output = step.outcome().output
             began = output if isinstance(output, dict) else {}
         elif (cell := cell_of(step.step_id)) is not None:
+            if cell.sample >= spec.n or cell.model >= len(spec.models) or cell.condition >= len(spec.conditions):
+                raise EvidenceError(f"run {result.run_id}: step {step.step_id} is of no sample of the spec")
             (called if step.step_id.endswith(":1") else judged)[cell] = step
     providers: dict[str, str] = {}
     answers = []

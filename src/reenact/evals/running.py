@@ -22,6 +22,9 @@ from reenact.runtime.session.session import Session
 
 AGENT: Final = "eval"
 BEGIN: Final = "begin"
+BEGIN_SKILL: Final = "eval_begin"
+BEGAN: Final = ("commit", "dirty", "invoked_at", "argv")
+"""What the first call records of how it was begun, by the names that a sidecar has for it."""
 NO_MONEY: Final = "ERR_BUDGET_EXCEEDED"
 MOST_JOBS: Final = 64
 Progress = Callable[[int, int, str], None]
@@ -74,7 +77,7 @@ async def begin(session: Session, spec: Spec, began: Mapping[str, object]) -> No
         msgspec.to_builtins(spec.file),
         spec.digest,
         step_id=BEGIN,
-        skill_id="eval_begin",
+        skill_id=BEGIN_SKILL,
         version="1.0.0",
         tool_class="read",
     )

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
@@ -27,6 +27,8 @@ PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]{0,63})\}")
 NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}\Z")
 WAYS: Final = ("exact", "contains", "regex", "skill")
 Fields = dict[str, Any]
+Reader = Callable[[str, Path], bytes]
+"""What an input holds, by its name in a sidecar and its place; OSError where it cannot be read."""
 Count = Annotated[int, Meta(ge=1, le=MOST_SAMPLES)]
 
 
@@ -167,22 +169,26 @@ def fill(text: str, row: Mapping[str, Any], where: str, quote: Any = str) -> str
     return PLACEHOLDER.sub(put, text)
 
 
-def read_spec(path: Path) -> Spec:
+def from_disk(_: str, place: Path) -> bytes:
+    return read_file(place)
+
+
+def read_spec(path: Path, read: Reader = from_disk) -> Spec:
     """The spec in a file, whole and checked; EvalSpecError says what is wrong with it, and where."""
-    document = _read_json(path)
+    document = _read_json(path, read)
     try:
         file = msgspec.convert(document, SpecFile)
     except msgspec.ValidationError as error:
         raise EvalSpecError(f"{path}: {error}") from None
     models = [{"id": each} if isinstance(each, str) else each for each in file.models]
     inputs = {"spec": path}
-    rows = _read_rows(path, file.data) if file.data is not None else []
+    rows = _read_rows(path, file.data, read) if file.data is not None else []
     if file.data is not None:
         inputs["data"] = path.parent / file.data
     texts: dict[str, str] = {}
     for number, name in enumerate(sorted(_files(document)), start=1):
-        texts[name] = _read_text(path, name)
         inputs[f"file_{number}"] = path.parent / name
+        texts[name] = _read_text(path, name, f"file_{number}", read)
     spec = Spec(path, file, models, rows, _seeds(path, file, rows), inputs, texts)
     _check(spec)
     return spec
@@ -233,18 +239,18 @@ def _try_out(spec: Spec, sample: int) -> None:
         spec.expected(sample, str(getattr(score, score.how)))
 
 
-def _read_json(path: Path) -> Any:
+def _read_json(path: Path, read: Reader) -> Any:
     try:
-        return parse_json(read_file(path), what=str(path))
+        return parse_json(read("spec", path), what=str(path))
     except OSError as error:
         raise EvalSpecError(f"{path}: {error.strerror or 'cannot be read'}") from None
 
 
-def _read_rows(path: Path, name: str) -> list[Fields]:
+def _read_rows(path: Path, name: str, read: Reader) -> list[Fields]:
     """A JSON list of objects, or a file with one object a line."""
     place = path.parent / name
     try:
-        data = read_file(place)
+        data = read("data", place)
     except OSError as error:
         raise EvalSpecError(f"{place}: {error.strerror or 'cannot be read'}; data names it") from None
     if name.endswith(".jsonl"):
@@ -274,10 +280,10 @@ def _files(value: object) -> set[str]:
     return set().union(*map(_files, value)) if isinstance(value, list) else set()
 
 
-def _read_text(path: Path, name: str) -> str:
+def _read_text(path: Path, name: str, input_name: str, read: Reader) -> str:
     place = path.parent / name
     try:
-        return read_file(place).decode()
+        return read(input_name, place).decode()
     except OSError as error:
         raise EvalSpecError(f"{place}: {error.strerror or 'cannot be read'}; $file names it") from None
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""The paths of what lies beside a report: its sidecar, and the bundle of its run."""
+"""The paths of what lies beside a report: its sidecar, the bundle of its run, its results."""
 
 from __future__ import annotations
 
@@ -11,3 +11,8 @@ def sidecar_path(report: str) -> str:
 def bundle_path(report: str) -> str:
     """The same with `.bundle`: the folder that holds the evidence of the run behind it."""
     return report.removesuffix(".md") + ".bundle"
+
+
+def results_path(report: str) -> str:
+    """The same with `.results.json`: what an evaluation came to, answer by answer."""
+    return report.removesuffix(".md") + ".results.json"

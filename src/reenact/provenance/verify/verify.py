@@ -29,8 +29,22 @@ from reenact.provenance.verify.targets import Target, expand, target_of
 MAX_SIDECAR_BYTES = 16 << 20
 MAX_MARKDOWN_BYTES = 16 << 20
 _MAX_WARNINGS = 10
-RunChecker = Callable[[AnySidecar, str], list[Check]]
-"""What is to be said of the run that a sidecar names, given the path of the report."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """A report whose run is looked at, with the ways to read what belongs to it."""
+
+    sidecar: AnySidecar
+    report: str
+    near: Callable[[str, int], bytes]
+    """A file beside the report, of at most so many bytes; FileRefused where it cannot or may not be read."""
+    held: Callable[[str], bytes | None]
+    """An input by its name, where it holds."""
+
+
+RunChecker = Callable[[Subject], list[Check]]
+"""What is to be said of the run behind a report."""
 
 
 def verify_reports(
@@ -101,10 +115,16 @@ class Verifier:
         except Unusable as unusable:
             return Report(target.report, target.sidecar, problem=unusable.problem)
         checks = _ignored(sidecar.warnings)
-        checks += self._check_inputs(sidecar, root)
+        inputs = self._check_inputs(sidecar, root)
+        checks += inputs
         checks += self._check_history(sidecar, root)
         if self._runs is not None:
-            checks += self._runs(sidecar, target.report)
+
+            def near(path: str, limit: int) -> bytes:
+                return read_near(Path(path), root, limit)
+
+            held = self._held(inputs, sidecar, root)
+            checks += self._runs(Subject(sidecar, target.report, near, held))
         checks.append(check_markdown(target, root, sidecar))
         return Report(target.report, target.sidecar, _facts(sidecar), tuple(checks))
 
@@ -138,6 +158,19 @@ class Verifier:
     def _check_inputs(self, sidecar: AnySidecar, root: Path) -> list[Check]:
         check = self._input_at_commit if self._at_commit else self._input_in_work_tree
         return [check(recorded, sidecar, root) for recorded in sidecar.verifiable_inputs]
+
+    def _held(self, checks: list[Check], sidecar: AnySidecar, root: Path) -> Callable[[str], bytes | None]:
+        source = self._commit_tree(root, sidecar.commit) if self._at_commit else self._work_tree(root)
+        places = {check.field: check.found for check in checks if check.level == "ok"}
+
+        def held(name: str) -> bytes | None:
+            found = places.get(name)
+            try:
+                return None if found is None or source is None else source.read(tuple(found.split("/")))
+            except FileRefused:
+                return None
+
+        return held
 
     def _input_in_work_tree(self, recorded: VerifiableInput, sidecar: AnySidecar, root: Path) -> Check:
         check = check_input(recorded, self._work_tree(root), root, self.hashes)
