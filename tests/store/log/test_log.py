@@ -193,7 +193,7 @@ def change(folder: Path, *statements: str) -> None:
     [
         (["DELETE FROM seals WHERE id = 3"], "a head was signed for 3 seals, and 2 are there"),
         (["UPDATE log_checkpoints SET root = zeroblob(32)"], "another head than the one that was signed"),
-        (["UPDATE log_nodes SET hash = zeroblob(32) WHERE id = 0", "DELETE FROM log_nodes WHERE id > 0"], "its log has"),
+        (["UPDATE log_nodes SET hash = zeroblob(32) WHERE id = 0", "DELETE FROM log_nodes WHERE id > 0"], "log has"),
     ],
 )
 def test_nothing_more_is_signed_where_what_was_signed_is_contradicted(

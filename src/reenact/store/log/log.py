@@ -107,8 +107,8 @@ class ReadLog:
             leaf, _ = leaf_of(row, index + 1, before)
             if self.rows.nodes([(0, index)])[0, index] != leaf_hash(leaf):
                 raise NotAuthentic(
-                    f"seal {index + 1} of the store, of run {row.run_id}, is not the one that its log has: one of them was "
-                    f"changed since; nothing more is signed. See `reenact verify {row.run_id}`"
+                    f"seal {index + 1} of the store, of run {row.run_id}, is not the one that its log has: one of them "
+                    f"was changed since; nothing more is signed. See `reenact verify {row.run_id}`"
                 )
 
     # -- from the seals alone --------------------------------------------------------------------------------------
