@@ -80,7 +80,7 @@ class Pattern:
         return found
 
     def _reached(self, states: frozenset[int], before: str, after: str) -> set[int]:
-        seen, todo = set(states), list(states)
+        seen, todo = set(states), sorted(states)
         while todo:
             for what, to in self._states[todo.pop()].edges:
                 if to not in seen and (not what or _holds(what, before, after)):
