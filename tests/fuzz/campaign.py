@@ -52,8 +52,10 @@ class Counted:
 
 
 def limit_memory() -> None:
+    """Beside what the process has before it reads anything: its code, and what the targets are made of."""
+    there = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
-        resource.setrlimit(kind, (MEMORY, MEMORY))
+        resource.setrlimit(kind, (there + MEMORY, there + MEMORY))
 
 
 @contextmanager

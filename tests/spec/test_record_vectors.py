@@ -71,7 +71,7 @@ def test_broken_erasure_chains_are_found_at_their_record(case: dict[str, Any], w
 
 def attempt_chain(case: dict[str, Any]) -> tuple[AttemptChain, tuple[int, str] | None]:
     records = case["records"]
-    chain = AttemptChain(records[0]["trace_id"] if records else "", case["tool_call_digest"])
+    chain = AttemptChain(case["tool_call_digest"])
     for number, record in enumerate(records, start=1):
         problem = chain.append(msgspec.convert(record, shapes.Attempt), record)
         if problem is not None:

@@ -212,6 +212,9 @@ def warm_up(box: Box) -> None:
         for number, descriptor in zip((1, 2), kept, strict=True):
             os.dup2(descriptor, number)
             os.close(descriptor)
+    for thread in threading.enumerate():
+        if thread.name == "reenact-log":
+            thread.join()
     others = {thread.name for thread in threading.enumerate()} - {"MainThread", "reenact-skill"}
     assert not others, "a fork would lose them; those that wait for a skill are forgotten by it"
     gc.collect()

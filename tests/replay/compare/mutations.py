@@ -298,7 +298,7 @@ of_call = budget.of_call
 
 
 @in_code("spent", "budget_stop", "reenact.runtime.call.dispatch.out_of_money", kind="policy")
-def a_retry_asks_nobody_for_money(_: Call) -> None:
+async def a_retry_asks_nobody_for_money(_: Call) -> None:
     return None
 
 

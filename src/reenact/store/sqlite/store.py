@@ -69,6 +69,7 @@ class SqliteStore(SqliteReader):
             self._prepare_key()
         if lease is None:
             self.authenticate(unit.run_id)
+        self.watch()
         for tries in count(1):
             try:
                 with self._writer:
