@@ -262,6 +262,14 @@ def open_beside(path: str) -> sqlite3.Connection:
 
 def opened(path: str, name: str, prepare: Callable[[sqlite3.Connection, str], None]) -> sqlite3.Connection:
     try:
+        return opened_once(path, name, prepare)
+    except TooManyFiles:
+        gc.collect()  # what nobody has any more may be enough
+        return opened_once(path, name, prepare)
+
+
+def opened_once(path: str, name: str, prepare: Callable[[sqlite3.Connection, str], None]) -> sqlite3.Connection:
+    try:
         db = sqlite3.connect(
             name, timeout=LOOK_S, isolation_level=None, check_same_thread=False, cached_statements=64,
             uri=name != path,
