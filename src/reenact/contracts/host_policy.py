@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from reenact.contracts.plan_rules import PlanPart, PriceList
 from reenact.errors import PolicyError
-from reenact.values.struct_types import build
+from reenact.values.threads import build
 
 Names = list[str]
 Amount = Annotated[int, Meta(ge=0, le=9_007_199_254_740_991)]

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from reenact.contracts.tool_results import ToolResult, result_messages, result_text
-from reenact.values.struct_types import build
+from reenact.values.threads import build
 
 OutcomeStatus = Literal["success", "failure", "partial", "skipped"]
 

@@ -24,7 +24,7 @@ from reenact.contracts.whole_plan import refuse_absent
 from reenact.errors import PlanError
 from reenact.values.canonical import canonicalize, parse_json
 from reenact.values.digest import sha256_hex
-from reenact.values.struct_types import build
+from reenact.values.threads import build
 
 Cents = Annotated[int, Meta(ge=0, le=9_007_199_254_740_991)]
 Name128 = Annotated[str, Meta(min_length=1, max_length=128)]

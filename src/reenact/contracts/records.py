@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from reenact.contracts.artifacts import Record
 from reenact.contracts.facts import Facts
-from reenact.values.struct_types import build
+from reenact.values.threads import build
 
 RunKind = Literal["plan", "session", "trace"]
 """`trace`: one that another runtime writes through the log's own interface."""

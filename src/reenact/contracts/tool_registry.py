@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from reenact.errors import PlanError
-from reenact.values.struct_types import build
+from reenact.values.threads import build
 
 Pointer = Annotated[str, Meta(pattern=r"^/")]
 

@@ -19,7 +19,7 @@ from reenact.evals.patterns import Pattern, quoted
 from reenact.values.bounds import read_file
 from reenact.values.canonical import canonicalize, parse_json
 from reenact.values.digest import digest
-from reenact.values.struct_types import build
+from reenact.values.threads import build
 
 MOST_SAMPLES: Final = 100_000
 MOST_CALLS: Final = 1_000_000

@@ -14,7 +14,6 @@ import stat
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -32,6 +31,7 @@ from reenact.store.location import POLICY_VARIABLE as VARIABLE
 from reenact.store.location import config_directory
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import sha256_hex
+from reenact.values.threads import once
 
 DEFAULT: Final = "the careful default; nobody has set a policy"
 NOTHING_SAID: Final = Policy()
@@ -59,7 +59,7 @@ class HostPolicy:
     def is_stated(self) -> bool:
         return self.said != NOTHING_SAID
 
-    @cached_property
+    @once
     def digest(self) -> str | None:
         """By which a run tells under which policy it was pinned; None where nobody has set one."""
         return sha256_hex(canonicalize(msgspec.to_builtins(self.said))) if self.is_stated else None
@@ -71,7 +71,7 @@ class HostPolicy:
             return replace(ceiling, supervisors=None)
         return ceiling
 
-    @cached_property
+    @once
     def for_sessions(self) -> Ceiling:
         """What a policy says holds for sessions too; what it leaves unset, their own program says.
 

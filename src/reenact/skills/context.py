@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from msgspec import Struct
 from reenact.errors import SkillError, UsageError
 from reenact.skills.plain import to_plain
 from reenact.values.clock import Clock, KeyedRandom, SystemClock, keyed_random
+from reenact.values.threads import once
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
@@ -80,22 +80,22 @@ class SkillContext:
 
     # Most skills never look at these three, so they are made for those that do.
 
-    @cached_property
+    @once
     def random(self) -> KeyedRandom:
         """Draws that come out the same in every replay of this attempt."""
         return keyed_random(self._original_run_id, self.step_id, self.attempt)
 
-    @cached_property
+    @once
     def context(self) -> Mapping[str, Any]:
         """The plan's context, without its pins."""
         return MappingProxyType(dict(self._lent[0]))
 
-    @cached_property
+    @once
     def services(self) -> Mapping[str, Any]:
         """What the runtime lends to skills, by name."""
         return MappingProxyType(dict(self._lent[1]))
 
-    @cached_property
+    @once
     def _forbidden(self) -> frozenset[str]:
         profile = self._lent[0].get("profile")
         return frozenset(profile.get("disallowed_side_effects", ()) if isinstance(profile, Mapping) else ())

@@ -15,7 +15,7 @@ import msgspec
 from reenact.contracts.references import is_encrypted, is_secret
 from reenact.errors import SkillDeclarationError, SkillError
 from reenact.skills.plain import to_plain
-from reenact.values.struct_types import build
+from reenact.values.threads import build
 
 CONTEXT_PARAMETER = "ctx"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

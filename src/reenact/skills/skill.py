@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import string
 from collections.abc import Awaitable, Callable, Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,6 +17,7 @@ from reenact.skills.context import CURRENT
 from reenact.skills.estimate import price_of_tokens
 from reenact.skills.plain import to_plain
 from reenact.skills.schema import SchemaCheck, Signature
+from reenact.values.threads import once
 
 if TYPE_CHECKING:
     from reenact.skills.context import SkillContext
@@ -59,7 +59,7 @@ class Skill:
         self._class = None if metadata.read_when else metadata.class_of({})
         self._risk = None if metadata.read_when else metadata.risk_of({})
 
-    @cached_property
+    @once
     def _whole_digest(self) -> str:
         return whole_digest(self.metadata)
 

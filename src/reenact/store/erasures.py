@@ -10,7 +10,7 @@ from reenact.contracts.records import Erasure, Removal
 from reenact.journal.chain import with_digest
 from reenact.store.base import Archiving, Erasing
 from reenact.values.digest import ZERO_DIGEST
-from reenact.values.struct_types import build
+from reenact.values.threads import build
 
 LONGEST_NAME = 255
 LONGEST_REASON = 1000

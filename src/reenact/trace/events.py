@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from reenact.trace.hashing import canonical
-from reenact.values.struct_types import build
+from reenact.values.threads import build
 
 REPLAY_VERSION: Final = 1
 MOST_ITERATIONS: Final = 255

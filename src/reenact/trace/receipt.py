@@ -15,7 +15,7 @@ from reenact.trace.hashing import canonical, wide_integer
 from reenact.trace.large_receipt import CALLS, members
 from reenact.values.bounds import TooLarge, read_file
 from reenact.values.parse import read
-from reenact.values.struct_types import build
+from reenact.values.threads import build
 
 MOST_HELD: Final = 4 << 20
 """Larger receipts are read anew each time."""

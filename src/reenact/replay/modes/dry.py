@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 from reenact.contracts.records import RunStatus
 from reenact.policy.cost import cents
@@ -26,6 +25,7 @@ from reenact.runtime.plans.plan_run import run_plan
 from reenact.skills.registry import Registry
 from reenact.store.base import Store
 from reenact.values.clock import Clock, SystemClock
+from reenact.values.threads import once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class DryRun:
     store: Store
     source: DrySource
 
-    @cached_property
+    @once
     def steps(self) -> dict[str, RecordedStep]:
         return steps_of(self.store, self.run_id)
 

@@ -14,7 +14,7 @@ from reenact.errors import NotAuthentic
 from reenact.journal.chain import encode
 from reenact.journal.fold import TraceFold
 from reenact.store.signing import SigningKey, has_signed
-from reenact.values.struct_types import build
+from reenact.values.threads import build
 
 if TYPE_CHECKING:
     from reenact.runtime.call.call import Call

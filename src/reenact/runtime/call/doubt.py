@@ -29,7 +29,7 @@ from reenact.store.base import LateEffect, Store
 from reenact.store.location import store_option, to_resolve
 from reenact.store.signing import is_late_mac, late_mac
 from reenact.values.canonical import canonicalize, parse_canonical
-from reenact.values.struct_types import build
+from reenact.values.threads import build
 
 UNDER_WAY = "its thread still runs in this process, and it is not sent twice at a time"
 MOST_SAID = 20_000

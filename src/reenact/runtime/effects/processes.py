@@ -25,7 +25,7 @@ from reenact.runtime.effects.reports import ChildDied, ChildFailure
 from reenact.skills.context import SkillContext, portable
 from reenact.skills.home import home_of
 from reenact.skills.skill import Skill
-from reenact.values.struct_types import build
+from reenact.values.threads import build
 
 START_LIMIT_S: Final = 60.0
 """Until the skill's module is imported. Its own time counts from then on."""

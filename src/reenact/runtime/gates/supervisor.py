@@ -12,7 +12,6 @@ import inspect
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from reenact.contracts.artifacts import RiskLevel
@@ -23,6 +22,7 @@ from reenact.runtime.effects.coroutines import within
 from reenact.runtime.effects.threads import THREADS
 from reenact.runtime.gates.answer import Approval, GateAnswer, NeedsApproval, Refusal
 from reenact.runtime.parked import Parked
+from reenact.values.threads import once
 
 if TYPE_CHECKING:
     from reenact.runtime.call.call import Call
@@ -70,7 +70,7 @@ class Supervision:
         """Nobody is asked: but for a call that waits for a person, or was voted on, the plan itself approves."""
         self._limit_s = limit_s
 
-    @cached_property
+    @once
     def named(self) -> SupervisorFunction | None:
         """The function that the plan names, loaded when it is first asked: a vote or a cancel does not need it."""
         try:

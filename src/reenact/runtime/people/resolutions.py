@@ -18,7 +18,7 @@ from reenact.runtime.session import history
 from reenact.runtime.writing.redaction import Redactor
 from reenact.store.base import Store
 from reenact.store.keys.ballots import sign_for, waiting_words
-from reenact.values.struct_types import build
+from reenact.values.threads import build
 
 
 class Resolution(Struct, frozen=True, kw_only=True):

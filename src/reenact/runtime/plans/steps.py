@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 
 from msgspec import Struct
 
@@ -19,6 +18,7 @@ from reenact.runtime.plans.accepted import NOTHING_ACCEPTED, Accepted
 from reenact.skills.registry import Registry
 from reenact.skills.skill import Skill
 from reenact.values.ids import project_uuid7
+from reenact.values.threads import once
 
 DEFAULT_TIMEOUT_MS = 30_000
 
@@ -159,7 +159,7 @@ class RunPlan:
     def __len__(self) -> int:
         return len(self.plan.steps)
 
-    @cached_property
+    @once
     def prices(self) -> PriceTable:
         """Of the models that the plan may ask."""
         return PriceTable.of(self.pins.prices)

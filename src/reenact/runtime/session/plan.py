@@ -26,7 +26,7 @@ from reenact.skills.registry import Registry
 from reenact.skills.skill import Skill
 from reenact.values.clock import Clock
 from reenact.values.ids import uuid7_ms
-from reenact.values.struct_types import build
+from reenact.values.threads import build
 
 Document = dict[str, object]
 

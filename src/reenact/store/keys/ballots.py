@@ -14,7 +14,7 @@ from reenact.store.keys.notes import note_text
 from reenact.store.signing import KeyOf, SigningKey, has_signed
 from reenact.values.canonical import canonicalize, parse_canonical
 from reenact.values.digest import digest
-from reenact.values.struct_types import build
+from reenact.values.threads import build
 
 
 class Ballot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

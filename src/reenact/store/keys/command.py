@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import subprocess
 from base64 import urlsafe_b64encode
-from functools import cached_property, partial
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from reenact.errors import KeyUnavailable, StoreUnavailable
 from reenact.store.private_file import make_private_file, read_private_file
 from reenact.store.signing import MAC_INFO, BegunMac, SignFirst, SigningKey, derived
+from reenact.values.threads import once
 
 LONGEST_S = 30
 MOST_TRIES, MOST_INSIDE, MOST_KEPT = 20, 20, 100
@@ -87,8 +88,8 @@ class CommandKey(SigningKey):
             raise StoreUnavailable(f"{self.command} {verb}: {size} bytes were expected, not {len(done.stdout)}")
         return done.stdout
 
-    @cached_property
-    def mac(self) -> BegunMac:  # type: ignore[override]
+    @once
+    def mac(self) -> BegunMac:
         """Of a file of its own, since the command gives nothing of its key away."""
         try:
             seed = read_private_file(self.mac_file, MAC_WHAT).strip()

@@ -17,7 +17,7 @@ import msgspec
 from reenact.contracts.artifacts import Record
 from reenact.errors import NotAuthentic
 from reenact.store.keys.notes import Note, is_signed_note
-from reenact.values.struct_types import build
+from reenact.values.threads import build
 
 SEE = "see `reenact verify`"
 

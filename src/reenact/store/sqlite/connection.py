@@ -21,6 +21,7 @@ from reenact.store.damage import NO_SUCH, TELLS_MORE
 from reenact.store.deltas import put_together
 from reenact.store.sqlite.migrations import migrate, refuse_foreign
 from reenact.store.sqlite.trouble.database_errors import DATABASE_ERRORS, is_busy, translate
+from reenact.store.sqlite.trouble.forks import FORKS
 from reenact.store.sqlite.trouble.waiting import LONGEST_PAUSE_S, LOOK_S, SHORTEST_PAUSE_S, Patience
 
 try:
@@ -68,6 +69,7 @@ class Connection:
         self._turnstile = Turnstile(path)
         self._patience, self._reading = Patience(path), Patience(path)
         OPEN.add(self)
+        FORKS.users.add(self)
 
     def transaction(self) -> Connection:
         """BEGIN IMMEDIATE … COMMIT, as the context that a connection is; StoreGone where its file is not there."""
@@ -120,6 +122,12 @@ class Connection:
         with self.lock:  # not in the middle of somebody's transaction
             self.db.close()
             self._turnstile.close()
+
+    def __del__(self) -> None:
+        """Nobody has it any more: closed as whoever closes it would, where a fork waits for it."""
+        if getattr(self, "_pid", None) == os.getpid():
+            with FORKS.inside():
+                self.db.close()
 
     def leave_to_the_parent(self) -> None:
         """In a forked child."""
@@ -260,6 +268,7 @@ def open_beside(path: str) -> sqlite3.Connection:
     return opened(path, f"{Path(path).absolute().as_uri()}?mode=rw", set_up_to_read)
 
 
+@FORKS.inside()
 def opened(path: str, name: str, prepare: Callable[[sqlite3.Connection, str], None]) -> sqlite3.Connection:
     try:
         return opened_once(path, name, prepare)

@@ -31,6 +31,7 @@ from reenact.store.sqlite.migrations import (
 )
 from reenact.store.sqlite.schema import Alteration, alterations
 from reenact.store.sqlite.trouble.database_errors import DATABASE_ERRORS, translate
+from reenact.store.sqlite.trouble.forks import FORKS
 from reenact.store.sqlite.trouble.waiting import LOOK_S, Patience
 
 LARGEST_IN_MEMORY = 64_000_000
@@ -51,6 +52,7 @@ class StillConnection(Connection):
         return rows
 
 
+@FORKS.inside()
 def open_to_read(path: str) -> Connection:
     """A connection that may or may not be able to write; what tries to write with it says so."""
     try:
@@ -70,6 +72,7 @@ def open_to_read(path: str) -> Connection:
     return StillConnection(path, db) if is_still else Connection(path, db)
 
 
+@FORKS.inside()
 def open_untouched(path: str) -> tuple[Connection, tuple[Alteration, ...]]:
     """A connection with which nothing can be written, whoever may; and what is not as reenact made it.
 

@@ -25,7 +25,7 @@ from reenact.store.sqlite.signed.key_history import begun_with
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import Clock
 from reenact.values.digest import sha256_hex
-from reenact.values.struct_types import build
+from reenact.values.threads import build
 
 MARKER: Final = "reenact.heads.v1"
 NEVER: Final = 1 << 62

@@ -1,0 +1,78 @@
+"""A fork waits until no other thread is inside SQLite.
+
+SQLite has locks of the whole process. A child that is forked while another thread holds one has the lock, and not the
+thread that gives it back: it would wait for ever with the first thing that it opens. What takes too long is not waited
+for, so a fork is late by two seconds at most.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, Protocol
+from weakref import WeakSet
+
+PATIENCE_S: Final = 2.0
+
+
+class UsesSqlite(Protocol):
+    """Whatever enters SQLite under a lock of its own."""
+
+    @property
+    def lock(self) -> Any: ...
+
+
+class Forks:
+    """Whom a fork waits for: `users`, each by its lock, and who is `inside` for once."""
+
+    def __init__(self) -> None:
+        self.users: WeakSet[UsesSqlite] = WeakSet()
+        self._begin_again()
+
+    def _begin_again(self) -> None:
+        self._gate = threading.RLock()  # what is collected while it is held may want to enter too
+        self._inside: set[threading.Lock] = set()
+        self._held: list[Any] = []
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Around what opens or closes a database, when there is nothing that others use."""
+        busy = threading.Lock()
+        with self._gate:
+            self._inside.add(busy)
+            busy.acquire()  # at once: nobody else knows it yet
+        try:
+            yield
+        finally:
+            self._inside.discard(busy)
+            busy.release()
+
+    def wait(self) -> None:
+        """Before a fork: nobody enters from here on, and one thread forks at a time."""
+        until = time.monotonic() + PATIENCE_S
+        held = taken([self._gate], until)
+        held += taken(self._inside.copy(), until)
+        held += taken([user.lock for user in self.users], until)
+        self._held = held
+
+    def go_on(self) -> None:
+        """After it, in the parent."""
+        held, self._held = self._held, []
+        for lock in reversed(held):
+            lock.release()
+
+    def begin_again(self) -> None:
+        """After it, in the child, which has no other threads."""
+        self.go_on()
+        self._begin_again()
+
+
+def taken(locks: Iterable[Any], until: float) -> list[Any]:
+    return [lock for lock in locks if lock.acquire(timeout=max(0.0, until - time.monotonic()))]
+
+
+FORKS = Forks()
+os.register_at_fork(before=FORKS.wait, after_in_parent=FORKS.go_on, after_in_child=FORKS.begin_again)

@@ -1,0 +1,135 @@
+"""A forked child finds SQLite free, whatever the threads of its parent were doing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from reenact import Runtime, skill
+from reenact.store.open import open_store
+from reenact.store.sqlite.store import SqliteStore
+from reenact.store.sqlite.trouble import forks
+from reenact.store.sqlite.trouble.forks import FORKS
+from reenact.values.threads import once
+
+FORKED = 40
+LONG_S = 20.0
+
+
+@skill("t.note", version="1.0.0", tool_class="read")
+def note(x: int) -> int:
+    return x
+
+
+def run(path: Path) -> None:
+    """A runtime that nobody closes, as programs have it."""
+    with Runtime(f"sqlite:///{path}", skills=[note]).session() as session:
+        assert session.call("t.note", {"x": 1}).output == 1
+
+
+def ends_well(work: Callable[[], object]) -> bool:
+    """Whether a forked child comes to its end with it."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    until = time.monotonic() + LONG_S
+    while time.monotonic() < until:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status) == 0
+        time.sleep(0.01)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return False
+
+
+def test_children_that_are_forked_amid_the_work_of_threads_do_theirs(tmp_path: Path) -> None:
+    stop = threading.Event()
+
+    def churn(name: str) -> None:
+        while not stop.is_set():
+            run(tmp_path / name)
+
+    threads = [threading.Thread(target=churn, args=(f"{number}.db",)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        ended = [ends_well(lambda number=number: run(tmp_path / f"child{number}.db")) for number in range(FORKED)]
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert ended == [True] * FORKED
+
+
+def left_before_the_fork(work: AbstractContextManager[object]) -> bool:
+    """Whether a fork comes after another thread has left `work`, which it does a moment later."""
+    within, leave, left = threading.Event(), threading.Event(), threading.Event()
+
+    def other() -> None:
+        with work:
+            within.set()
+            leave.wait()
+            left.set()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    within.wait()
+    threading.Timer(0.05, leave.set).start()
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if left.is_set() else 1)
+    was_left = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    leave.set()
+    thread.join()
+    return was_left
+
+
+def test_a_fork_waits_for_who_opens_a_store_and_for_a_transaction(tmp_path: Path) -> None:
+    assert left_before_the_fork(FORKS.inside())
+    store = open_store(tmp_path / "store.db")
+    assert isinstance(store, SqliteStore)
+    assert left_before_the_fork(store._writer)
+    assert left_before_the_fork(store._writer.lock)
+    store.close()
+
+
+def test_what_takes_long_is_not_waited_for_and_the_next_fork_waits_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(forks, "PATIENCE_S", 0.01)
+        assert not left_before_the_fork(FORKS.inside())
+    assert left_before_the_fork(FORKS.inside())
+
+
+def test_a_value_that_a_thread_computes_is_not_waited_for_in_a_child() -> None:
+    asked, answer = threading.Event(), threading.Event()
+
+    class Slow:
+        def __init__(self, *, is_slow: bool) -> None:
+            self.is_slow = is_slow
+
+        @once
+        def value(self) -> int:
+            if self.is_slow:
+                asked.set()
+                answer.wait()
+            return 1
+
+    thread = threading.Thread(target=lambda: Slow(is_slow=True).value)
+    thread.start()
+    asked.wait()
+    assert ends_well(lambda: Slow(is_slow=False).value)
+    answer.set()
+    thread.join()
