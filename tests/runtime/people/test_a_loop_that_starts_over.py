@@ -53,7 +53,7 @@ def lines(folder: Path, name: str) -> list[str]:
 
 def test_what_a_person_says_from_the_command_line_is_carried_out_by_the_next_process(folder: Path) -> None:
     assert [start(folder), start(folder)] == ["waits for main:2"] * 2
-    assert lines(folder, "asked.txt") == ["main:1 5", "main:2 6"], "the question stands; the function is not asked again"
+    assert lines(folder, "asked.txt") == ["main:1 5", "main:2 6"], "the question stands, and is not put again"
     say(folder, "approve")
     assert [start(folder), start(folder)] == ["waits for main:3"] * 2
     assert lines(folder, "asked.txt")[2:] == ["main:2 6", "main:3 7"], "it may still refuse what a person approved"
