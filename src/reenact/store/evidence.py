@@ -6,7 +6,7 @@ derived table is an `object`: whoever can write to the database can put anything
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, Self, TypeVar
 
@@ -305,16 +305,9 @@ def find_run(evidence: Evidence, prefix: str) -> tuple[RunEvidence, str]:
     if not candidates:
         raise RunNotFound(f"no run {prefix!r} in this store; `reenact ls` lists what is there")
     if len(candidates) > 1:
-        raise several_runs(prefix, [run_id for _, run_id in candidates])
+        raise RunNotFound.several(prefix, [run_id for _, run_id in candidates])
     number, run_id = candidates[0]
     return evidence.run(number), run_id
-
-
-def several_runs(name: str, run_ids: Sequence[str]) -> RunNotFound:
-    """The beginning of two ids, or a session's id that more than one agent has."""
-    if not all(run_id.startswith(name) for run_id in run_ids):
-        return RunNotFound(f"several runs have the session id {name!r}: name one by its own, {' or '.join(run_ids)}")
-    return RunNotFound(f"{name!r} names several runs; give more of the run id")
 
 
 def by_commits(evidence: Evidence, prefix: str) -> list[tuple[int, str]]:

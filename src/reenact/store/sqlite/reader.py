@@ -23,7 +23,6 @@ from reenact.store.base import (
     TraceRow,
 )
 from reenact.store.encryption import SUFFIX, KeyFile
-from reenact.store.evidence import several_runs
 from reenact.store.keys.here import KeysHere
 from reenact.store.location import OwnFiles, sqlite_path
 from reenact.store.signing import SigningKey, check_head, checked_frontier
@@ -235,7 +234,7 @@ class SqliteReader:
         if not rows or not prefix:
             raise RunNotFound(f"no run {prefix!r} in {self.url}; `reenact ls` lists what is there")
         if len(rows) > 1:
-            raise several_runs(prefix, [row[0] for row in rows])
+            raise RunNotFound.several(prefix, [row[0] for row in rows])
         return RunRow(*rows[0])
 
     def find_session(self, agent_id: str, session: str) -> RunRow | None:
