@@ -71,6 +71,7 @@ class Talk:
 def measure(turns: int = 200, calls: int = 640) -> list[Figure]:
     with workplace() as folder:
         plain = stored_ratio(folder, "plain", turns)
+        whole, evidence = file_and_evidence(folder / "plain.db")
         crowded = stored_ratio(folder, "crowded", turns, clock=True, answers=ANSWERS)
         few, _ = closing(folder / "few.db", calls // 4)
         many, added = closing(folder / "many.db", calls)
@@ -80,6 +81,13 @@ def measure(turns: int = 200, calls: int = 640) -> list[Figure]:
             value=plain,
             most=MOST_STORED,
             note=f"beside its last request: {turns} turns of about {TURN_BYTES} bytes, answers and outcomes counted in",
+        ),
+        Figure(name="the whole file of it", value=whole / 1000, unit="kB", note="a page or more for each table"),
+        Figure(
+            name="of that the journal, a turn",
+            value=evidence / turns,
+            unit="bytes",
+            note="digests, ids, signatures, heads: as large for a long message as for a short one",
         ),
         Figure(
             name="the same, a clock in front and tools between",
@@ -117,6 +125,15 @@ def stored_values(path: Path, talk: Talk, turns: int, answers: int) -> tuple[int
     ((stored,),) = db.execute("SELECT sum(length(body)) FROM payloads").fetchall()
     db.close()
     return int(stored), sizes[-1]
+
+
+def file_and_evidence(path: Path) -> tuple[int, int]:
+    """(bytes of the whole file, bytes of its journal), which are apart from the values."""
+    db = sqlite3.connect(path)
+    ((pages,),) = db.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").fetchall()
+    ((journal,),) = db.execute("SELECT sum(length(body) + length(digest) + length(mac)) FROM commits").fetchall()
+    db.close()
+    return int(pages), int(journal)
 
 
 def exchanges(session: Any, talk: Talk, turns: int) -> Iterator[int]:

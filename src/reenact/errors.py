@@ -61,7 +61,8 @@ from __future__ import annotations
 
 import errno
 import re
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, Self
 
 _CODE = re.compile(r"[A-Z0-9_]{1,64}")
 
@@ -154,6 +155,13 @@ class SkillNotFound(UsageError):
 
 class RunNotFound(UsageError):
     code = "RUN_NOT_FOUND"
+
+    @classmethod
+    def several(cls, name: str, run_ids: Sequence[str]) -> Self:
+        """The beginning of two ids, or a session's id that more than one agent has."""
+        if not all(run_id.startswith(name) for run_id in run_ids):
+            return cls(f"several runs have the session id {name!r}: name one by its own, {' or '.join(run_ids)}")
+        return cls(f"{name!r} names several runs; give more of the run id")
 
 
 class RunEnded(UsageError):

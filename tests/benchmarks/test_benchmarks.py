@@ -53,7 +53,9 @@ def test_a_step_is_measured_by_the_file_that_it_leaves() -> None:
 
 
 def test_a_conversation_is_measured_by_its_values_and_by_the_end_of_its_session() -> None:
-    stored, crowded, closing, memory = conversation.measure(turns=25, calls=60)
+    stored, whole, evidence, crowded, closing, memory = conversation.measure(turns=25, calls=60)
+    assert (whole.guard, evidence.guard) == ("", ""), "shown, and apart from what is held"
+    assert whole.value * 1000 > evidence.value * 25 > 0
     assert (stored.most, crowded.most, closing.most, memory.most) == (3, 3, 5, 100)
     assert 0 < stored.value < 6
     assert crowded.holds

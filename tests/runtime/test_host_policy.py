@@ -10,7 +10,7 @@ import pytest
 
 from reenact import Policy, Runtime, skill
 from reenact.contracts.plan import plan_hash
-from reenact.errors import BeyondPolicy, PlanError, PolicyError, WaitingForPerson
+from reenact.errors import BeyondPolicy, PlanError, PolicyError, UsageError, WaitingForPerson
 from reenact.record.outcomes import said
 from reenact.record.reader import RunReader
 from reenact.runtime.host_policy import find_policy
@@ -99,6 +99,12 @@ def test_a_session_is_held_to_what_the_policy_says_and_to_nothing_else(tmp_path:
             assert session.call("write", {"text": "x"}).ok
             assert session.call("file_read", {"path": "etc/hostname"}).code == "ERR_PERMISSION_DENIED"
     bench.check(session.run_id)
+
+
+def test_a_mistake_in_the_context_of_a_session_is_told_under_a_policy_too(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, write, policy={"skills": ["write"]})
+    with pytest.raises(UsageError, match="max_retries"), bench.runtime.session(context={"retry": {"max_retries": "3"}}):
+        pass
 
 
 def test_a_session_that_is_started_again_obeys_the_policy_of_today(tmp_path: Path) -> None:

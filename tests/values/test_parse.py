@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import re
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reenact.errors import JsonSyntaxError, UsageError
+from reenact.values import canonical
 from reenact.values.canonical import MAX_DEPTH, canonicalize, parse_canonical, parse_json
 from reenact.values.parse import _Reader
 from tests.values.documents import random_document
@@ -77,6 +79,42 @@ def test_bytes_that_are_not_canonical_are_refused_where_they_leave_it(data: byte
     with pytest.raises(JsonSyntaxError) as caught:
         parse_canonical(data)
     assert (caught.value.line, caught.value.column) == (1, column)
+
+
+def carefully(data: bytes) -> object:
+    """What `parse_canonical` gives without its short way."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(canonical, "_LONG_NUMBER", re.compile(b""))
+        return told(data)
+
+
+def told(data: bytes) -> object:
+    try:
+        return repr(parse_canonical(data))
+    except JsonSyntaxError as error:
+        return str(error)
+
+
+AWKWARD = [
+    b'{"a":1,"a":1}', b'{"a":1,"a":2}', b"1e21", b"1e+21", b"1E5", b"-0", b"0.0", b"1e-7", b"1e400", b"NaN", b"01",
+    b'"\\ud800"', b'"\\ud83d\\udd10"', b'"\xed\xa0\x80"', b'"\xff"', b"\xef\xbb\xbf1", b"", b" 1", b"1 ", b"1,2",
+    b"[1,]", b'"' + b"\x01" + b'"', b"[" * 256 + b"]" * 256, b"[" * 257 + b"]" * 257, b"[" * 500_000,
+    b"123456789012345", b"9007199254740993", b"1234567890123456.5", b'"1234567890123456"', b"9" * 400,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("data", AWKWARD, ids=lambda data: repr(data[:24]))
+def test_what_is_read_by_the_short_way_is_what_the_careful_one_reads(data: bytes) -> None:
+    assert told(data) == carefully(data)
+
+
+def test_so_it_is_with_any_document() -> None:
+    source = random.Random(8785)
+    for _ in range(2000):
+        data = canonicalize(json.loads(json.dumps(random_document(source))))
+        assert told(data) == carefully(data)
+        cut = data[: source.randrange(len(data) + 1)] + data[source.randrange(len(data) + 1) :]
+        assert told(cut) == carefully(cut)
 
 
 def test_many_brackets_that_are_not_deep_are_fine() -> None:

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from reenact.contracts.host_policy import Policy, read_policy
-from reenact.contracts.plan import Context, Plan
+from reenact.contracts.plan import Context, Plan, plan_from_document
 from reenact.contracts.references import secret_mistakes, secret_names
 from reenact.errors import BeyondPolicy, PolicyError
 from reenact.policy.ceiling import OPEN, Beyond, Ceiling, careful, ceiling_of, first_beyond, names, narrow
@@ -125,7 +125,8 @@ class HostPolicy:
         """What a session is opened with, within what the policy says."""
         if not self.is_stated:
             return context
-        before = msgspec.convert(context, Context)
+        empty = {"plan_id": "session", "agent_id": agent_id, "steps": [], "context": context}
+        before = plan_from_document(empty, source="session")[0].context
         try:
             refuse_agent(agent_id, self.for_sessions)
             after = narrow(before, self.for_sessions, here)

@@ -305,7 +305,7 @@ def find_run(evidence: Evidence, prefix: str) -> tuple[RunEvidence, str]:
     if not candidates:
         raise RunNotFound(f"no run {prefix!r} in this store; `reenact ls` lists what is there")
     if len(candidates) > 1:
-        raise RunNotFound(f"{prefix!r} names several runs; give more of the run id")
+        raise RunNotFound.several(prefix, [run_id for _, run_id in candidates])
     number, run_id = candidates[0]
     return evidence.run(number), run_id
 

@@ -73,6 +73,13 @@ def parse_canonical(data: bytes, *, what: str = "canonical JSON") -> object:
     Reads back all that `canonicalize` writes. `parse_json` does not quite: canonical JSON prints a float of 2^53 up
     to 1e21 as plain digits, which a strict reader must take for an integer too large to be exact.
     """
+    if _LONG_NUMBER.search(data) is None:
+        try:
+            quickly = _decode(data)
+            if canonicalize(quickly) == data:
+                return quickly
+        except (ValueError, RecursionError, CanonicalizationError):
+            pass  # the careful reader says what is wrong, and where
     value = read(data, what, _printed_integer)
     again = canonicalize(value)
     if again != data:

@@ -41,6 +41,24 @@ if __name__ == "__main__":
             sys.stdin.read()
 """
 NAME = "order 42/ä"
+COMMANDS = (
+    ["show", NAME],
+    ["verify", NAME],
+    ["export", NAME, "--to", "bundle"],
+    ["replay", NAME],
+    ["resume", NAME],
+    ["play", NAME],
+    ["fork", NAME, "--at", "main:2"],
+    ["diff", NAME, NAME],
+    ["shadow", NAME, "--set", "context.budget_cents=9"],
+    ["log", "prove", NAME],
+)
+OF_OPEN_RUNS = (
+    ["approve", NAME, "main:2", "--reason", "x"],
+    ["deny", NAME, "main:2", "--reason", "x"],
+    ["resolve", NAME, "main:2", "--failed", "--reason", "x"],
+    ["cancel", NAME, "--reason", "x"],
+)
 
 
 @pytest.fixture
@@ -76,16 +94,31 @@ def test_every_command_takes_the_id_for_the_run(reenact: Command, program: Path)
     assert start(reenact, program).stdout == "7\n"
     listed = reenact("ls")
     assert f"session {NAME} of anna" in listed.out
-    for command in (["show"], ["verify"], ["export", "--to", "bundle"], ["replay"], ["resume"]):
-        done = reenact(command[0], NAME, *command[1:])
+    for command in COMMANDS:
+        done = reenact(*command)
         assert done.code == 0, (command, done.err)
+    for command in OF_OPEN_RUNS:
+        done = reenact(*command)
+        assert done.code == 2, command
+        assert "has ended (completed)" in done.err, (command, done.err)
     assert NAME in reenact("show", NAME).out
     run_id = reenact("show", NAME, "--json").json["run_id"]
     assert reenact("show", run_id, "--json").json["session"] == NAME
-    assert reenact("erase", NAME, "--reason", "asked to", "--yes").code in (0, 2)
+    assert reenact("erase", NAME, "--reason", "asked to", "--yes").code == 0
     missing = reenact("show", "order 43")
     assert missing.code == 2
     assert "no run 'order 43'" in missing.err
+
+
+def test_an_id_that_two_agents_have_names_their_runs(reenact: Command, program: Path) -> None:
+    assert start(reenact, program).returncode == 0
+    program.write_text(PROGRAM.replace('agent_id="anna"', 'agent_id="ben"'), encoding="utf-8")
+    assert start(reenact, program).returncode == 0
+    runs = [row["run_id"] for row in reenact("ls", "--json").json]
+    for command in ("show", "verify"):
+        unclear = reenact(command, NAME)
+        assert unclear.code == 2
+        assert all(run_id in unclear.err for run_id in runs), unclear.err
 
 
 def test_two_processes_with_one_id_one_works(reenact: Command, program: Path) -> None:

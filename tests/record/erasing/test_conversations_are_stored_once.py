@@ -45,8 +45,17 @@ def test_two_hundred_turns_of_two_kilobytes_take_less_than_three_megabytes(tmp_p
     assert verify_run(str(path), session.run_id).exit_code == 0
 
 
-def test_what_a_conversation_stores_is_bounded_by_its_last_request_whatever_comes_between() -> None:
-    """The benchmark's own measure with fewer turns: there each one counts for more."""
+def test_the_values_of_two_hundred_turns_are_less_than_three_times_the_last_request() -> None:
+    """What grows with a conversation. The evidence of its calls is apart from that."""
     with workplace() as folder:
-        assert conversation.stored_ratio(folder, "plain", 120) < 3.5
+        assert conversation.stored_ratio(folder, "plain", TURNS) < conversation.MOST_STORED
         assert conversation.stored_ratio(folder, "crowded", 40, clock=True, answers=5) < 2
+
+
+def test_the_evidence_of_a_call_is_as_large_for_a_long_conversation_as_for_a_short_one() -> None:
+    with workplace() as folder:
+        evidence = []
+        for name, length in (("short", 430), ("long", 8_600)):
+            conversation.stored_values(folder / f"{name}.db", conversation.Talk(length), 20, 0)
+            evidence.append(conversation.file_and_evidence(folder / f"{name}.db")[1])
+    assert evidence[1] / evidence[0] < 1.02, evidence

@@ -365,6 +365,27 @@ def test_a_program_that_is_started_again_gets_what_it_got(bench: Bench, bank: Ba
     assert bench.runtime.replay(run_id).matches
 
 
+def test_a_program_that_had_nothing_more_to_ask_gets_what_came_of_it_from_then_on(bench: Bench, bank: Bank) -> None:
+    def program() -> StructuredOutcome:
+        with bench.runtime.session(id="order-42") as session:
+            outcome: StructuredOutcome = session.call("hold", {"url": bank.url, "how": "cut"})
+            return outcome
+
+    told = program()
+    assert shown(told) == IN_DOUBT
+    assert program() == told, "nobody has looked yet"
+    run_id = bench.store.find_run("order-42").run_id
+    resolve(bench, run_id, step_id="main:1")
+    known = program()
+    assert (known.code, known.output) == ("OK", {"seen": True})
+    assert status(bench, run_id) == "completed"
+    for _ in range(3):
+        assert program() == known
+    assert len(bank.paid) == 1
+    bench.check(run_id)
+    assert bench.runtime.replay(run_id).matches
+
+
 @pytest.mark.parametrize("skill_id", ["hold", "asks"])
 def test_a_call_in_which_its_process_died_is_told_as_lost_once(tmp_path: Path, bank: Bank, skill_id: str) -> None:
     bank.knows = False

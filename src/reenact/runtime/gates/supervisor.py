@@ -91,12 +91,11 @@ class Supervision:
             return served
         fold, trace_id = run.journal.fold, call.trace.trace_id
         vote = fold.votes.get(trace_id)
-        if vote is None and self.host is None:
-            if trace_id in fold.parked:
-                # Whoever asked may not be here; the question stands until it is answered.
-                return NeedsApproval(f"a person was asked about step {call.step.step_id} and has not answered")
-            if self.mode == "auto":
-                return Approval("auto")
+        if vote is None and trace_id in fold.parked:
+            # Whoever asked may not be here, and is not asked twice: the question stands until a person answers it.
+            return NeedsApproval(f"a person was asked about step {call.step.step_id} and has not answered")
+        if vote is None and self.host is None and self.mode == "auto":
+            return Approval("auto")
         named = None if vote is not None else self.named
         if named is not None or self.host is not None:
             await run.journal.flush()  # a callable may take its time: what is known so far is durable first

@@ -234,7 +234,7 @@ class SqliteReader:
         if not rows or not prefix:
             raise RunNotFound(f"no run {prefix!r} in {self.url}; `reenact ls` lists what is there")
         if len(rows) > 1:
-            raise RunNotFound(f"{prefix!r} names several runs; give more of the run id")
+            raise RunNotFound.several(prefix, [row[0] for row in rows])
         return RunRow(*rows[0])
 
     def find_session(self, agent_id: str, session: str) -> RunRow | None:
