@@ -390,6 +390,7 @@ const LINES = {
     side_effects: list(record({ type: text(1, 64), target: text(0, 1024), attempt: count })),
     request_id: nullable(text(0, 255)), retry_after_ms: nullable(count), backoff_ms: nullable(count),
     response: nullable(hex64), started_at: nullable(time), ended_at: nullable(time), fence: count, prev: hex64, digest: hex64,
+    asked_after: optional(count), made_after: optional(count),
   }),
   checkpoint: line("checkpoint", {
     schema_id: oneOf("talos.tga.execution_checkpoint"), schema_version: oneOf("v1"), trace_id: uuid7,

@@ -39,7 +39,7 @@ ROOMS: dict[str, set[str]] = {
     "runtime": {"call", "effects", "gates", "people", "plans", "session", "session/answering", "session/models",
                 "writing"},
     "store": {"checks", "doctor", "keys", "log", "sqlite", "sqlite/doctor", "sqlite/evidence", "sqlite/log",
-              "sqlite/signed", "sqlite/trouble"},
+              "sqlite/opened", "sqlite/signed", "sqlite/trouble"},
     "verify": {"calls", "files", "log", "signed"},
 }  # fmt: skip
 """Sub-packages. A new one is decided here, and says in its docstring what it is for."""

@@ -22,6 +22,7 @@ from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedClock
 from tests.crash.harness import MANY_DEATHS
 from tests.simulation.loop import EXECUTOR, SimulatedLoop
+from tests.store.apart import another_process
 
 EPOCH_MS = 1_735_689_600_000
 
@@ -126,7 +127,8 @@ class Executor:
         self.context = copy_context()
         self.context.run(EXECUTOR.set, number)
         self.clock = SimulatedClock(loop, f"{draw.random()}", wrong_by_s)
-        self.store = SqliteStore(str(path), clock=self.clock)
+        with another_process():
+            self.store = SqliteStore(str(path), clock=self.clock)
         self.runtime = Runtime(self.store, skills=skills, max_redispatches=MANY_DEATHS, clock=self.clock)
         self.runtime.owner = f"machine-{number}|{number}|1|{draw.random()}"
         self.runtime.heartbeat = SimulatedHeartbeat(self.store, loop)  # type: ignore[assignment]

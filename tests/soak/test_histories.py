@@ -20,3 +20,8 @@ def test_every_way_to_end_replays(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("number", [20266690, 20266766, 20270430])
 def test_those_that_once_did_not(number: int) -> None:
     assert campaign(1, number).wrong == []
+
+
+def test_one_that_did_not_every_other_time() -> None:
+    """Two of its calls asked for money in one millisecond."""
+    assert [wrong for _ in range(12) for wrong in campaign(1, 20266167).wrong] == []

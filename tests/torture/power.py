@@ -114,11 +114,7 @@ class Disk:
         renamed(self.names, path, before, number)
 
     def _rename(self, op: Op) -> None:
-        before = op.path if op.kind == "N" else None
-        moved = [name for name in self.names if name.startswith(f"{op.path}/")] if before else []
-        self._name(op.other, self.names[op.path], before)
-        for name in moved:
-            self._name(op.other + name.removeprefix(op.path), self.names[name], name)
+        self._name(op.other, self.names[op.path], op.path if op.kind == "N" else None)
 
     def _sync(self, path: str) -> None:
         if path == str(self.home) or self.names.get(path) == 0:
@@ -151,8 +147,11 @@ class Disk:
 
 
 def renamed(names: dict[str, int], path: str, before: str | None, number: int) -> None:
+    """A folder takes what is in it along, at once."""
     if before is not None:
         names.pop(before, None)
+        for name in [name for name in names if name.startswith(f"{before}/")]:
+            names[path + name.removeprefix(before)] = names.pop(name)
     if number < 0:
         names.pop(path, None)
     else:

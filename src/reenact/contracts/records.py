@@ -60,6 +60,8 @@ class SideEffect(Record, frozen=True, kw_only=True):
 
 
 class Attempt(Record, frozen=True, kw_only=True):
+    asked_after: int | UnsetType = UNSET
+    """Of a retry: how many moments (`RunFold.moments`) the run had had when money for it was asked for."""
     attempt: int
     backoff_ms: int | None
     code: str | None
@@ -69,6 +71,8 @@ class Attempt(Record, frozen=True, kw_only=True):
     facts: Facts | None
     fence: int
     kind: AttemptKind
+    made_after: int | UnsetType = UNSET
+    """How many it had had when this record was made; absent where its trace's effect was made with it."""
     ordinal: int
     prev: str
     request_id: str | None

@@ -5,15 +5,21 @@ The frontier is a derived value: it is believed only as far as the run checkpoin
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from reenact.contracts.records import RunRecord, Vote
 from reenact.journal.chain import MerkleTree
 from reenact.journal.run_fold import RunFold
 
+UNCOUNTED: Final = -(1 << 60)
+"""In a frontier of before moments were counted: whatever is added, it stays below 0."""
+
 
 class Frontier(msgspec.Struct, frozen=True, kw_only=True):
     record: RunRecord
+    moments: int = UNCOUNTED
     requested: int
     done: int
     approved_writes: int
@@ -44,6 +50,7 @@ def pack(fold: RunFold, kept: bytes = b"") -> bytes:
     return ENCODE(
         Frontier(
             record=fold.record,
+            moments=fold.moments,
             requested=fold.requested,
             done=fold.done,
             approved_writes=fold.approved_writes,
@@ -79,6 +86,7 @@ def unpack(run_id: str, data: bytes) -> tuple[RunFold, list[str]]:
     kept = DECODE(data)
     fold = RunFold(run_id)
     fold.record = kept.record
+    fold.moments = kept.moments
     fold.requested, fold.done = kept.requested, kept.done
     fold.approved_writes, fold.approved_reads = kept.approved_writes, kept.approved_reads
     fold.not_completed = kept.not_completed

@@ -47,6 +47,8 @@ class RunFold:
         self.commits = 0
         self.head = ZERO_DIGEST
         self.open: dict[str, TraceFold] = {}
+        self.moments = 0
+        """Decisions, attempt records and effects by now: each changes what is left of a budget."""
         self.requested = 0
         self.done = 0
         self.approved_writes = 0
@@ -170,7 +172,11 @@ class RunFold:
         if trace.sequence == 1:
             self.open[trace.trace_id] = trace
             self.requested += 1
-        elif trace.state == "AUTHORIZED":
+            return
+        if trace.state == "EXECUTING":
+            return
+        self.moments += 1
+        if trace.state == "AUTHORIZED":
             assert trace.request is not None
             if trace.decided_by_key:
                 return  # answered: it reaches nobody
@@ -201,6 +207,7 @@ class RunFold:
     def apply_attempt(self, attempt: Attempt, *, recompute: bool = True) -> TraceFold:
         trace = self.trace(attempt.trace_id)
         trace.add_attempt(attempt, recompute=recompute)
+        self.moments += 1
         self.attempts_tree.append(attempt_leaf(attempt))
         return trace
 
@@ -212,6 +219,7 @@ class RunFold:
         trace = self.open.get(attempt.trace_id) or TraceFold(attempt.trace_id)
         digested, line = digested_attempt(attempt)
         trace.add_attempt(digested, recompute=False)
+        self.moments += 1
         return trace, line, attempt_leaf(digested)
 
     def apply_event(self, event: Event) -> None:

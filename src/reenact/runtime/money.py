@@ -10,6 +10,8 @@ import asyncio
 from collections import Counter
 from typing import cast
 
+from msgspec import UNSET, UnsetType
+
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import NOTHING, Spent, budget_policy
 from reenact.policy.cost import PICODOLLARS_PER_CENT
@@ -68,6 +70,16 @@ class Money:
         kept = self._kept.pop(trace_id, None)
         if kept is not None and not kept[1].done():
             kept[1].set_result(None)
+
+    def place(self) -> int | UnsetType:
+        """How many moments the run has had, where calls side by side share a limit; else nothing.
+
+        What one is granted depends on what others have spent and reserved by then; a replay grants it in that order.
+        """
+        fold = self._fold
+        if self.has_no_limit or fold.record is None or fold.record.kind != "session" or fold.moments < 0:
+            return UNSET
+        return fold.moments
 
     # -- the agent's other runs ------------------------------------------------------------------------------------
 

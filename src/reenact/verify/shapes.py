@@ -280,6 +280,8 @@ class Attempt(Shape):
     fence: Count
     prev: Hex64
     digest: Hex64
+    asked_after: Count | UnsetType = UNSET
+    made_after: Count | UnsetType = UNSET
 
 
 class CheckpointState(Shape):

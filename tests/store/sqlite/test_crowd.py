@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from reenact.errors import StoreBusy
-from reenact.store.sqlite import connection
-from reenact.store.sqlite.connection import Turnstile
+from reenact.store.sqlite.opened import files
+from reenact.store.sqlite.opened.turnstile import Turnstile
 from reenact.store.sqlite.store import SqliteStore
 from reenact.store.sqlite.trouble import waiting
 from tests.store.sqlite.crowd import check, gather
@@ -63,7 +63,7 @@ def test_who_is_told_at_once_that_others_are_making_the_store_begins_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SQLite does so where two would wait for each other, now and then when twenty open a new file together."""
-    path, tries, set_up = str(tmp_path / "store.db"), [], connection.set_up
+    path, tries, set_up = str(tmp_path / "store.db"), [], files.set_up
 
     def busy_at_first(db: sqlite3.Connection, of: str) -> None:
         tries.append(of)
@@ -76,6 +76,6 @@ def test_who_is_told_at_once_that_others_are_making_the_store_begins_again(
                 other.close()
         set_up(db, of)
 
-    monkeypatch.setattr(connection, "set_up", busy_at_first)
+    monkeypatch.setattr(files, "set_up", busy_at_first)
     SqliteStore(path).close()
     assert len(tries) == 3

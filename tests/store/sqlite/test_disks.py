@@ -15,6 +15,7 @@ from reenact.errors import ReenactError, StoreError, StoreUnavailable, StoreVers
 from reenact.store.doctor.examine import examine
 from reenact.store.sqlite.store import SqliteStore
 from reenact.store.sqlite.trouble.database_errors import translate
+from reenact.store.sqlite.trouble.waiting import Patience
 from reenact.values.clock import SystemClock
 from tests.crash.harness import Stage, check_survived, in_child, look, recover
 from tests.store.sqlite.powerless import give_up_powers, reopen, shut
@@ -191,3 +192,18 @@ def test_a_schema_that_is_no_text_any_more_is_damage_told_in_one_line(word: byte
         SqliteStore(str(path), to_read=True)
     looked = examine(str(path), SystemClock())
     assert any("it is damaged" in finding.says for finding in looked)
+
+
+def test_a_log_whose_locks_sqlite_gave_up_on_is_waited_for_as_any_other(tmp_path: Path) -> None:
+    """`locking protocol`: a process that stands still has the lock under which a log is opened."""
+    tries = []
+
+    def opened() -> str:
+        tries.append(None)
+        if len(tries) < 3:
+            given_up = sqlite3.OperationalError("locking protocol")
+            given_up.sqlite_errorname = "SQLITE_PROTOCOL"
+            raise given_up
+        return "open"
+
+    assert Patience(str(tmp_path / "store.db")).wait_for(opened) == "open"

@@ -17,10 +17,13 @@ from typing import Any
 import pytest
 
 from reenact import Runtime, skill
-from reenact.errors import StoreUnavailable, TooManyFiles
+from reenact.errors import StoreError, StoreGone, StoreUnavailable, TooManyFiles
 from reenact.store.sqlite import pool
-from reenact.store.sqlite.connection import OPEN, Connection
+from reenact.store.sqlite.connection import Connection
+from reenact.store.sqlite.opened.shared import OPEN, OpenFile
+from reenact.store.sqlite.opened.turnstile import Turnstile
 from reenact.store.sqlite.store import SqliteStore
+from reenact.values.clock import FixedClock
 from tests.crash.harness import in_child
 
 
@@ -35,7 +38,7 @@ def store(tmp_path: Path) -> SqliteStore:
     return SqliteStore(str(tmp_path / "store.db"))
 
 
-def open_on(store: SqliteStore) -> list[Connection]:
+def open_on(store: SqliteStore) -> list[OpenFile]:
     gc.collect()
     return [each for each in OPEN if each.path == store.path]
 
@@ -89,7 +92,7 @@ def test_a_thread_alone_opens_one_more(store: SqliteStore) -> None:
 def test_a_connection_that_an_interrupt_took_away_is_replaced(store: SqliteStore) -> None:
     for _ in range(2 * pool.READERS):
         store.runs()
-        store._readers._free.get()  # as Ctrl-C leaves it between two instructions
+        store._readers._open.free.get()  # as Ctrl-C leaves it between two instructions
     assert store.runs() == []
     assert len(open_on(store)) <= pool.READERS + 1
     store.close()
@@ -252,3 +255,151 @@ def test_runtimes_that_nobody_closes_do_not_use_up_the_descriptors(tmp_path: Pat
                 assert session.call("echo", {"text": str(number)}).ok
 
     with_few_descriptors(200, act)
+
+
+def connections_in(folder: Path) -> int:
+    for thread in threading.enumerate():
+        if thread.name == "reenact-log":  # it has its store until it is done
+            thread.join()
+    gc.collect()
+    return len([each for each in OPEN if each.path.startswith(str(folder))])
+
+
+def works(runtime: Runtime, name: str) -> None:
+    with runtime.session(goal="g") as session:
+        assert session.call("echo", {"text": name}).ok
+    assert runtime.store.runs(limit=1)
+
+
+def test_fifty_runtimes_on_one_file_have_four_connections_at_most(tmp_path: Path) -> None:
+    path, most, done = tmp_path / "store.db", [], threading.Event()
+    runtimes = [Runtime(path, skills=[echo], clock=FixedClock(seed=number)) for number in range(50)]
+
+    def look() -> None:
+        while not done.wait(0.01):
+            most.append(len([each for each in OPEN if each.path == str(path)]))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    workers = [threading.Thread(target=works, args=(runtime, "a")) for runtime in runtimes for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    done.set()
+    looking.join()
+    assert max(most) <= pool.READERS + 1
+    assert [row.status for row in runtimes[0].store.runs()] == ["completed"] * 100
+    for runtime in runtimes[1:]:
+        runtime.close()
+    works(runtimes[0], "the last one that has it open")
+    runtimes[0].close()
+    assert connections_in(tmp_path) == 0
+    assert not Path(f"{path}-wal").exists()
+
+
+def test_each_runtime_has_its_own_clock_on_the_connection_that_they_share(tmp_path: Path) -> None:
+    clocks = [FixedClock(), FixedClock()]
+    clocks[1].advance(86_400)
+    runtimes = [Runtime(tmp_path / "store.db", skills=[echo], clock=clock) for clock in clocks]
+    for runtime in runtimes:
+        works(runtime, "a")
+    days = [row.started_at[:10] for row in reversed(runtimes[0].store.runs())]
+    assert days == [clock.timestamp()[:10] for clock in clocks]
+    assert days[0] < days[1]
+    for runtime in runtimes:
+        runtime.close()
+
+
+def test_what_was_dropped_is_closed_with_the_last_that_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    left = SqliteStore(str(path))
+    for _ in range(30):
+        works(Runtime(path, skills=[echo]), "a")
+    assert connections_in(tmp_path) <= pool.READERS + 1
+    left.close()
+    assert connections_in(tmp_path) == 0
+
+
+def test_what_one_closed_is_closed_to_it_alone(tmp_path: Path) -> None:
+    ours, others = (SqliteStore(str(tmp_path / "store.db")) for _ in range(2))
+    ours.close()
+    for act in (ours.runs, lambda: ours._writer.query("SELECT 1"), lambda: ours.request_cancel("r", "n")):
+        with pytest.raises(StoreError, match=r"was closed here|closed database"):
+            act()
+    ours.close()
+    assert others.runs() == []
+    others.request_cancel("r", "n")
+    others.close()
+    assert connections_in(tmp_path) == 0
+
+
+def test_a_file_is_the_same_by_whatever_link_it_is_opened(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "data")
+    (tmp_path / "link.db").symlink_to(tmp_path / "link" / "store.db")
+    stores = [SqliteStore(str(tmp_path / place)) for place in ("data/store.db", "link/store.db", "link.db")]
+    for store in stores:
+        assert store.runs() == []
+    assert connections_in(tmp_path) == 2
+    (tmp_path / "link").unlink()
+    with pytest.raises(StoreGone, match=r"link/store\.db was moved"):
+        stores[1].request_cancel("r", "n")
+    for store in (stores[0], stores[2]):
+        store.request_cancel("r", "n")
+    (tmp_path / "data" / "store.db-wal").unlink()
+    for store in stores:
+        with pytest.raises(StoreGone):
+            store.request_cancel("r", "n")
+        store.close()
+
+
+@pytest.mark.parametrize("ends", [("",), ("-wal",), ("", "-wal", "-shm")])
+def test_what_came_in_the_place_of_a_file_is_another(ends: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    gone = SqliteStore(str(path))
+    for end in ends:
+        (tmp_path / f"store.db{end}").rename(tmp_path / f"away{end}")
+    with pytest.raises(StoreGone):
+        gone.request_cancel("r", "n")
+    with suppress(StoreUnavailable):  # a log, or an index, without its file is refused
+        again = SqliteStore(str(path))
+        assert again._writer.file is not gone._writer.file
+        again.close()
+    gone.close()
+
+
+def test_stores_in_memory_and_those_that_are_only_read_stay_apart(tmp_path: Path) -> None:
+    path = str(tmp_path / "store.db")
+    ours, reading = SqliteStore(path), SqliteStore(path, to_read=True)
+    assert ours._writer.file is not reading._writer.file
+    assert ours._writer.file.readers is not reading._readers._open
+    assert SqliteStore(":memory:").store_id != SqliteStore(":memory:").store_id
+    ours.close()
+    assert reading.runs() == []
+    reading.close()
+
+
+def test_many_threads_that_open_a_new_store_at_once_make_one(tmp_path: Path) -> None:
+    path = str(tmp_path / "store.db")
+    stores: list[Any] = in_threads(lambda: SqliteStore(path), 20)
+    assert len({store.store_id for store in stores}) == 1
+    assert len({id(store._writer.file) for store in stores}) == 1
+    for store in stores:
+        store.close()
+
+
+def test_an_interrupt_between_the_lock_and_its_transaction_leaves_neither(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    through = Turnstile.through
+
+    def interrupted(self: Turnstile, begin: Callable[[], object]) -> None:
+        through(self, begin)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Turnstile, "through", interrupted)
+        store.request_cancel("r", "n")
+    assert in_threads(lambda: store.request_cancel("r", "n"), 1) == [None]
+    store.close()

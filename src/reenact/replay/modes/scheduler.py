@@ -6,8 +6,11 @@ What one call decides may depend on what others have reserved or spent by then, 
 from __future__ import annotations
 
 import asyncio
-from operator import itemgetter
+from collections import deque
+from operator import attrgetter
 from typing import Literal, NamedTuple
+
+from msgspec import UNSET, UnsetType
 
 from reenact.contracts.artifacts import LogEntry
 from reenact.contracts.outcome import StructuredOutcome
@@ -34,6 +37,17 @@ class Moment(NamedTuple):
     kind: Literal["begins", "decided", "result", "again", "ended"]
     made: str = ""
     """The id of what records it, or as much of one as the time gives: ids of a process grow."""
+    place: int = 0
+    """How many moments of the run that are records came before it."""
+
+
+class Made(NamedTuple):
+    """A decision, an attempt, or an effect with the attempt that it was made with."""
+
+    key: str
+    moments: list[Moment]
+    records: int = 1
+    after: int | UnsetType = UNSET
 
 
 def moments_of(recording: Recording) -> list[Moment]:
@@ -49,51 +63,88 @@ class Moments:
 
     def __init__(self) -> None:
         self.all: list[Moment] = []
+        self._count = 0
+        """Decisions, attempts and effects so far."""
         self._names: dict[str, str] = {}
         self._before: dict[str, str] = {}
         """The kind of a call's last record but `lost`, which decides nothing."""
 
     def read(self, body: bytes, where: str) -> None:
         begun: list[Moment] = []
-        then: list[Moment] = []
-        last: dict[str, int] = {}
+        made: list[Made] = []
+        retries: list[Attempt] = []
+        last: str | None = None
+        """The trace of which an attempt stands in the line before."""
         for raw in split_body(body, where=where):
-            line = decode_line(raw, where=where)
+            line, before, last = decode_line(raw, where=where), last, None
             if line.entry is not None and line.entry.sequence_number == 1:
                 request = decode_artifact(line, where=where)
                 meta = request.meta if isinstance(request.meta, dict) else {}
                 name = self._names[line.entry.trace_id] = str(meta.get("step_id"))
                 begun.append(Moment(name, "begins", line.entry.artifact_id))
-            elif line.entry is not None:
-                self._entry(line.entry, then, last)
-            elif line.attempt is not None and line.attempt.kind != "lost":
-                self._attempt(line.attempt, then, last)
-        self.all += [*begun, *as_made(then)]
+            elif line.entry is not None and line.entry.artifact_type != "tool_call":
+                is_with_it = before == line.entry.trace_id and made[-1].key and made[-1].after is UNSET
+                made.append(self._entry(line.entry, made.pop() if is_with_it else None))
+            elif line.attempt is not None:
+                if self._is_retry(line.attempt):
+                    retries.append(line.attempt)
+                last = line.attempt.trace_id
+                made.append(self._attempt(line.attempt))
+        for retry in retries:
+            if isinstance(retry.asked_after, UnsetType):
+                insert_by_time(self.all, Moment(self._names[retry.trace_id], "again", begin_of_ids(retry.started_at)))
+        self.all += [*begun, *self._in_order(made)]
+        for retry in retries:
+            if isinstance(retry.asked_after, int):
+                insert_by_place(self.all, Moment(self._names[retry.trace_id], "again", "", retry.asked_after))
 
-    def _entry(self, entry: LogEntry, then: list[Moment], last: dict[str, int]) -> None:
-        name = self._names[entry.trace_id]
-        if entry.artifact_type == "supervisor_decision":
-            then.append(Moment(name, "decided", entry.artifact_id))
-        elif entry.trace_id in last:
-            at = last[entry.trace_id]  # a result that ended its call: as the effect was made
-            then[at] = then[at]._replace(made=entry.artifact_id)
-        if entry.artifact_type == "tool_effect":
-            then.append(Moment(name, "ended", entry.artifact_id))
+    def _entry(self, entry: LogEntry, attempt: Made | None) -> Made:
+        """A decision, or an effect with what was recorded right before it."""
+        kind: Literal["decided", "ended"] = "decided" if entry.artifact_type == "supervisor_decision" else "ended"
+        moment = Moment(self._names[entry.trace_id], kind, entry.artifact_id)
+        with_it = [] if attempt is None else [each._replace(made=entry.artifact_id) for each in attempt.moments]
+        return Made(entry.artifact_id, [*with_it, moment], 1 + (attempt is not None))
 
-    def _attempt(self, record: Attempt, then: list[Moment], last: dict[str, int]) -> None:
-        name = self._names[record.trace_id]
-        before, self._before[name] = self._before.get(name), record.kind
+    def _attempt(self, record: Attempt) -> Made:
+        name, when = self._names[record.trace_id], begin_of_ids(record.ended_at)
         if record.kind == "redispatch":
-            then.append(Moment(name, "again"))
-        elif record.kind == "attempt":
-            if before == "attempt":
-                insert_by_time(self.all, Moment(name, "again", begin_of_ids(record.started_at)))
-            last[record.trace_id] = len(then)
-            then.append(Moment(name, "result", begin_of_ids(record.ended_at)))
+            return Made("", [Moment(name, "again")], after=record.made_after)
+        moments = [Moment(name, "result", when)] if record.kind == "attempt" else []
+        return Made(when, moments, after=record.made_after)
+
+    def _is_retry(self, record: Attempt) -> bool:
+        """Whether money for it was asked for after its call had come back without an end."""
+        if record.kind == "lost":
+            return False
+        before, self._before[record.trace_id] = self._before.get(record.trace_id), record.kind
+        return record.kind == before == "attempt"
+
+    def _in_order(self, made: list[Made]) -> list[Moment]:
+        """The lines of a commit stand trace by trace, whatever was first; what a call decides depends on what was.
+
+        Ids grow, and what has none tells its place, or as much as its time tells.
+        """
+        placed = deque(sorted((each for each in made if each.after is not UNSET), key=attrgetter("after")))
+        others = deque(as_made([each for each in made if each.after is UNSET]))
+        found: list[Moment] = []
+        while placed or others:
+            is_next = placed and (not others or int(placed[0].after or 0) <= self._count)
+            each = placed.popleft() if is_next else others.popleft()
+            found += [moment._replace(place=self._count) for moment in each.moments]
+            self._count += each.records
+        return found
+
+
+def insert_by_place(moments: list[Moment], again: Moment) -> None:
+    """That there was money for a retry is recorded with its result, which tells when it was asked."""
+    at = len(moments)
+    while at and (moments[at - 1].kind == "begins" or moments[at - 1].place >= again.place):
+        at -= 1
+    moments.insert(at, again)
 
 
 def insert_by_time(moments: list[Moment], again: Moment) -> None:
-    """That there was money for a retry is recorded with its result alone: when it was asked, the clock tells."""
+    """Records of before tell by the clock when it was asked, to the millisecond."""
     at = len(moments)
     while at and moments[at - 1].step_id != again.step_id and moments[at - 1].made[: len(again.made)] > again.made:
         at -= 1
@@ -106,9 +157,9 @@ def begin_of_ids(ts: str | None) -> str:
     return f"{digits[:8]}-{digits[8:]}"
 
 
-def as_made(moments: list[Moment]) -> list[Moment]:
-    """The lines of a commit stand trace by trace, whatever was first; what a call decides depends on what was."""
-    return sorted(moments, key=itemgetter(2))
+def as_made(lines: list[Made]) -> list[Made]:
+    """In the order of their ids, or times."""
+    return sorted(lines, key=attrgetter("key"))
 
 
 class Scheduler:

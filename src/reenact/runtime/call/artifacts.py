@@ -11,6 +11,7 @@ from hmac import digest as hmac
 from typing import cast
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from reenact.contracts.artifacts import (
     ActionRequest,
@@ -225,6 +226,7 @@ def attempt(
     kind: AttemptKind,
     number: int,
     *,
+    asked_after: int | UnsetType = UNSET,
     cost: int = 0,
     code: str | None = None,
     facts: Facts | None = None,
@@ -238,7 +240,9 @@ def attempt(
 ) -> Attempt:
     """The next record of a trace between its tool_call and its effect."""
     trace, lease = call.trace, call.run.journal.lease
+    ends = kind == "served" or (kind == "attempt" and backoff_ms is None)  # its effect is made with it
     return Attempt(
+        asked_after=asked_after,
         attempt=number,
         backoff_ms=backoff_ms,
         code=code,
@@ -247,6 +251,7 @@ def attempt(
         facts=facts,
         fence=1 if lease is None else lease.token,
         kind=kind,
+        made_after=UNSET if ends else call.run.money.place(),
         ordinal=len(trace.attempts),
         prev=trace.attempts_head,
         request_id=request_id,

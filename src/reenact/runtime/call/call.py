@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from reenact.contracts.artifacts import ToolClass
 from reenact.contracts.outcome import StructuredOutcome
@@ -40,6 +40,8 @@ class Call(Struct, eq=False):
     """That of the call's own turn: the run may have come to the next one before the call ends."""
     claim: Claim | None = None
     tariff: Tariff | None = None
+    asked_after: int | UnsetType = UNSET
+    """When the money for its last retry was asked for: `Money.place`."""
     approved: Struct | str | None = None
     """What its approval is bound to: as it was minted here, or the digest in one that was read and verified."""
 

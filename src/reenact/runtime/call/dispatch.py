@@ -149,6 +149,7 @@ def record(call: Call, result: AttemptResult, code: str, number: int, wait: int 
             call,
             "attempt",
             number,
+            asked_after=call.asked_after,
             backoff_ms=wait,
             code=code,
             cost=cost,
@@ -173,10 +174,11 @@ def record(call: Call, result: AttemptResult, code: str, number: int, wait: int 
 
 async def out_of_money(call: Call) -> Refusal | None:
     """Why nothing more may be dispatched; the first dispatch was the gate's business."""
-    if not call.trace.attempts:
+    if not call.trace.attempts or call.trace.attempts[-1].kind == "redispatch":  # that is recorded where it is asked
         return None
     if not call.is_live:
         await call.run.source.in_turn_again(call.trace, in_doubt=False)
+    call.asked_after = call.run.money.place()
     return None if doubt.ends_by_word(call) else budget.no_money_for_attempt(call)
 
 

@@ -7,16 +7,15 @@ four connections at most.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from contextlib import suppress
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import Any, TypeVar
-from weakref import WeakSet
 
 from reenact.errors import StoreError, StoreGone, StoreUnavailable
-from reenact.store.compression import Codec
-from reenact.store.sqlite.connection import Connection, open_beside
+from reenact.store.sqlite.connection import Connection
+from reenact.store.sqlite.opened.files import open_beside
+from reenact.store.sqlite.opened.shared import OpenReaders
 
 T = TypeVar("T")
 
@@ -26,28 +25,25 @@ LOOK_S = 0.1
 
 
 class Readers:
-    """Connections that read the file that `writer` has open, opened as they are needed.
+    """How one store reads the file that `writer` has open: through connections that are opened as they are needed.
 
-    `connect` opens one of a store that is only read.
+    They are those of all who have the file open in this process. `connect` opens one of a store that is only read,
+    which has its own.
     """
 
     def __init__(self, writer: Connection, connect: Callable[[str], Connection] | None = None) -> None:
         self._writer = writer
         self._connect = connect
         self._process = os.getpid()
-        self._free: SimpleQueue[Connection] = SimpleQueue()
-        self._all: WeakSet[Connection] = WeakSet()
-        """Weak: one that an interrupt took from its reader is closed, and another may be opened in its place."""
-        self._opening = threading.Lock()
-        self._codec, self._unpacking = Codec(), threading.Lock()
+        self._open = writer.file.readers if connect is None else OpenReaders()
         self._is_closed = False
 
     def query(self, sql: str, parameters: tuple[object, ...] = ()) -> list[Any]:
         return self._lend(lambda reader: reader.query(sql, parameters))
 
     def unpack(self, stored: bytes) -> bytes:
-        with self._unpacking:
-            return self._codec.unpack(stored)
+        with self._open.unpacking:
+            return self._open.codec.unpack(stored)
 
     def envelope(self, stored: bytes) -> bytes:
         return self._lend(lambda reader: reader.envelope(stored))
@@ -55,29 +51,36 @@ class Readers:
     def _lend(self, act: Callable[[Connection], T]) -> T:
         if self._process != os.getpid():
             self._writer.check_process()
+        if self._is_closed:
+            raise self._closed()
+        free = self._open.free
         try:
-            reader = self._free.get_nowait()
+            reader = free.get_nowait()
         except Empty:
             reader = self._another()
         try:
             return act(reader)
         finally:
-            self._free.put(reader)
+            free.put(reader)
+
+    def _closed(self) -> StoreUnavailable:
+        return StoreUnavailable(f"{self._writer.path} was closed here; open it again")
 
     def _another(self) -> Connection:
         """A new one while there are few; else the first that is given back."""
+        shared = self._open
         while True:
-            with self._opening:
-                if self._is_closed:
-                    raise StoreUnavailable(f"{self._writer.path} was closed here; open it again")
-                if len(self._all) < READERS:
+            with shared.opening:
+                if self._is_closed or shared.is_closed:
+                    raise self._closed()
+                if len(shared.all) < READERS:
                     try:
                         return self._opened()
                     except StoreError:
-                        if not self._all:  # else those that there are will do
+                        if not shared.all:  # else those that there are will do
                             raise
             with suppress(Empty):
-                return self._free.get(timeout=LOOK_S)
+                return shared.free.get(timeout=LOOK_S)
 
     def _opened(self) -> Connection:
         path, writer = self._writer.path, self._writer
@@ -89,13 +92,12 @@ class Readers:
             if not reader.files.are_those_of(writer.files):
                 reader.close()
                 raise StoreGone(writer.files.lost(""))
-        self._all.add(reader)
+        self._open.all.add(reader)
         return reader
 
     def close(self) -> None:
         if self._process != os.getpid():
             return
-        with self._opening:
-            self._is_closed = True
-            for reader in list(self._all):
-                reader.close()
+        self._is_closed = True
+        if self._connect is not None:
+            self._open.close()

@@ -14,13 +14,7 @@ from typing import Any
 
 from reenact.errors import ChecksumMismatch, StoreUnavailable, StoreVersionError
 from reenact.store.naming import part, read_lines
-from reenact.store.sqlite.connection import (
-    Connection,
-    refuse_folder,
-    refuse_lone_log,
-    refuse_taken_log,
-    size_of,
-)
+from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.migrations import (
     apply_scripts,
     latest,
@@ -29,6 +23,7 @@ from reenact.store.sqlite.migrations import (
     refuse_other_tables,
     version_of,
 )
+from reenact.store.sqlite.opened.files import refuse_folder, refuse_lone_log, refuse_taken_log, size_of
 from reenact.store.sqlite.schema import Alteration, alterations
 from reenact.store.sqlite.trouble.database_errors import DATABASE_ERRORS, translate
 from reenact.store.sqlite.trouble.forks import FORKS

@@ -74,7 +74,7 @@ class SqliteReader:
         self.in_memory = path == ":memory:"
         self.clock: Clock = clock or SystemClock()
         self._to_read = to_read
-        self._writer = open_to_read(path) if to_read else Connection(path)
+        self._writer = open_to_read(path) if to_read else Connection(path, shared=not self.in_memory)
         self._readers = Readers(self._writer, open_to_read if to_read else None)
         self.store_id, self.key_secret = self._identify()
         here = KeysHere(None if self.in_memory else Path(path))

@@ -14,12 +14,13 @@ from reenact.store.doctor.examination import LatestTimes
 from reenact.store.doctor.findings import Finding, flat
 from reenact.store.evidence import DamagedCells
 from reenact.store.keys.here import KeysHere
-from reenact.store.sqlite.connection import Connection, checked_row, refuse_lone_log
+from reenact.store.sqlite.connection import Connection, checked_row
 from reenact.store.sqlite.doctor.schema import look_at_schema
 from reenact.store.sqlite.doctor.surroundings import LOG, MEGABYTE, log_was_taken, look_around, size_of
 from reenact.store.sqlite.evidence.run_evidence import SqliteRunEvidence
 from reenact.store.sqlite.leases import OPEN_RUN
 from reenact.store.sqlite.migrations import latest, refuse_ancient, refuse_foreign, version_of
+from reenact.store.sqlite.opened.files import refuse_lone_log
 from reenact.store.sqlite.read_only import open_read_only
 from reenact.store.sqlite.reader import ENCRYPTED_WITH, IDENTITY
 from reenact.store.sqlite.signed.key_history import KeyTable

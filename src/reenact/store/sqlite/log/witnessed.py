@@ -11,7 +11,7 @@ from typing import Any
 
 from reenact.errors import DamagedRecord, StoreUnavailable
 from reenact.store.log.witnessed import Seen
-from reenact.store.sqlite.connection import make_private, prepare_folder
+from reenact.store.sqlite.opened.files import make_private, prepare_folder
 from reenact.store.sqlite.trouble.database_errors import DATABASE_ERRORS, translate
 
 APPLICATION_ID = 0x52656577

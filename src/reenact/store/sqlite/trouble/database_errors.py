@@ -13,6 +13,7 @@ from reenact.store.damage import NO_SUCH, TELLS_MORE
 
 DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError, OverflowError)
 """What a damaged schema says of itself may be no text, and a number in a cell may lead to one that no cell can hold."""
+WAITED_FOR = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")
 LEAST_ROOM = 65536
 """The index of a log takes half of this."""
 ADVICE = {
@@ -80,4 +81,5 @@ def translate(error: Exception, path: str) -> StoreError | DamagedRecord:
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    return (getattr(error, "sqlite_errorname", None) or "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+    """Also where SQLite gave up waiting for the locks of a log: `locking protocol`, after ten seconds."""
+    return (getattr(error, "sqlite_errorname", None) or "").startswith(WAITED_FOR)
