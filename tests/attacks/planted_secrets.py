@@ -45,7 +45,7 @@ from reenact.store.checks.verification import verify_run
 from reenact.store.sqlite.connection import Connection
 from reenact.telemetry.metrics import RuntimeMetrics
 from reenact.telemetry.spans import Spans
-from tests.attacks.encodings import ENCODINGS
+from tests.attacks.encodings import ENCODINGS, folded, in_base64
 from tests.builtin.servers import Request, Server
 from tests.builtin.test_email_send import Inbox, serving
 from tests.cli.harness import Command
@@ -83,6 +83,16 @@ def disguised(text: str) -> dict[str, str]:
     return {name: encode(text) for name, encode in ENCODINGS.items()}
 
 
+def spelt(text: str) -> dict[str, Any]:
+    """What a list says item by item."""
+    return {
+        "hex": [f"{byte:02x}" for byte in text.encode()],
+        "octal": [f"0o{byte:o}" for byte in text.encode()],
+        "by place": {str(at): byte for at, byte in enumerate(text.encode())},
+        "lines": folded(in_base64(text), 16, "|").split("|"),
+    }
+
+
 def core_of(secret: str) -> str:
     return CORES.get(secret, secret)
 
@@ -104,7 +114,12 @@ def leak(ctx: SkillContext, door: str, secret: str) -> Any:
         case "output":
             return said
         case "lists":
-            return {"bytes": list(secret.encode()), "characters": list(secret), "deep": [[list(core.encode())]]}
+            return {
+                "bytes": list(secret.encode()),
+                "characters": list(secret),
+                "deep": [[list(core.encode())]],
+                **spelt(core),
+            }
         case "names":
             return {text: name for name, text in said.items()}
         case "text":
