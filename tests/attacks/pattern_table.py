@@ -64,6 +64,7 @@ USED: dict[str, dict[str, str]] = {
         "ESCAPES#6": "sub finditer",
         "ESCAPES#7": "sub finditer",
         "FOLD": "sub finditer",
+        "MARGINS": "sub finditer",
         "ODD": "search",
         "READABLE": "findall",
     },

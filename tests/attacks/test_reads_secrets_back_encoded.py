@@ -19,7 +19,7 @@ from tests.attacks.encodings import ENCODINGS, folded, in_base64
 from tests.runtime.running import Bench, outcome_of, step
 
 SECRETS = ["tok-4f9a-very-secret", 'p<a>ss/"w\\rd&+ü=%41 x', "s3cr3t/+value=ü!", "AbCdEf12", "q&x=3d ab/?"]
-AROUND = [("", ""), ("the key is ", ", ok"), ("x", "y"), ("a=", "&b=1")]
+AROUND = [("", ""), ("before ", " after"), ("the key is ", ", ok"), ("x", "y"), ("a=", "&b=1")]
 
 
 def test_there_are_twenty_and_more() -> None:
@@ -39,6 +39,16 @@ def test_a_known_secret_is_found_in(encoding: str) -> None:
             left = str(rules.apply(text, lambda _: REDACTED))
             assert written not in left
             assert REDACTED in left
+
+
+@pytest.mark.parametrize("margin", ["", " ", "\t", "> ", " | ", " * ", "# "])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r", "=\n", "\\n"])
+def test_a_fold_beside_a_space_or_sign_of_its_own_hides_nothing(line_end: str, margin: str) -> None:
+    secret = 'x=K 0>"WD e>|B8*#8 hKo  04Tha7'
+    rules = SecretRules([secret])
+    for width in range(1, len(secret)):
+        text = f"it is {folded(secret, width, line_end + margin)}, ok"
+        assert rules.apply_text(text, lambda _: REDACTED) == f"it is {REDACTED}, ok", (width, text)
 
 
 SPELT = {

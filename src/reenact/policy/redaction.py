@@ -69,8 +69,10 @@ class SecretRules:
         parts = frozenset(part for secret in known for part in parts_of(secret))
         self._whole = parts | {secret for secret in known if len(secret) >= SHORTEST_WHOLE}
         written = {spelling for part in parts for spelling in spellings(part)}
-        known_texts = self._whole.union(*map(cased, parts), *map(forms, written))
-        known_bytes = {text_bytes(text) for text in known_texts}
+        known_texts = {form for text in written for form in forms(text)} | {
+            text for part in parts for text in cased(part)
+        }
+        known_bytes = {text_bytes(text) for text in self._whole | known_texts}
         self._known_bytes = tuple(form for form in sorted(known_bytes) if not is_marked(form))
         """What a quick look has to look for; all else is marked."""
         self._needles = Needles(parts) if parts else None

@@ -126,6 +126,8 @@ FOLD: Final = Escape(
     "", re.compile(r"[\"',+\s](?<=[A-Za-z0-9+/_=-]{16}.)[\"',+\s]{0,99}+(?=[A-Za-z0-9+/_-])", re.DOTALL), nothing
 )
 """Between two words of which the first is a long one: base64 and its like, folded by anything, or a list of lines."""
+MARGINS: Final = Escape("", re.compile(r"(?:[\s>|*#]|=(?=\r?\n))++"), nothing)
+"""Whatever may be a margin, wherever it stands: a fold beside a space or a `>` of the secret's own takes that too."""
 READERS: Final = {"\r": nothing, **{escape.mark: escape.read for escape in ESCAPES}}
 ANY: Final = re.compile("|".join(escape.pattern.pattern for escape in ESCAPES))
 ALL_AT_ONCE: Final = Escape("", ANY, lambda match: READERS[match[0][0]](match))
@@ -141,7 +143,7 @@ WORDS: Final = bytes(
 )
 LONG_WORD: Final = b"a" * 16
 """What base64, base32 and hex look like in bytes that were translated by WORDS."""
-PATTERNS: Final = (*(escape.pattern for escape in ESCAPES), FOLD.pattern, ANY, ODD, READABLE)
+PATTERNS: Final = (*(escape.pattern for escape in ESCAPES), FOLD.pattern, MARGINS.pattern, ANY, ODD, READABLE)
 
 
 def is_marked(content: bytes) -> bool:
@@ -160,6 +162,9 @@ class Needles:
         read = {read for text in self._texts for read in readings(text)}
         self._read = tuple(sorted(read.difference(self._texts)))
         """As they look in a text that all escapes were taken out of."""
+        bare = {bare for text in self._texts if (bare := MARGINS.pattern.sub("", text)) != text}
+        self._bare = tuple(sorted(text for text in bare if len(text) >= SHORTEST))
+        """Without what folding may have taken of them."""
         self._bytes = tuple(sorted({data for text in texts for data in byte_needles(text)}))
         self._shortest = min(map(len, self._bytes), default=0)
 
@@ -169,10 +174,17 @@ class Needles:
 
     def plain(self, text: str, *, read: bool = False) -> Iterator[Span]:
         for known in (*self._texts, *self._read) if read else self._texts:
-            at = text.find(known)
-            while at >= 0:
+            for at in places_of(known, text):
                 yield at, at + len(known)
-                at = text.find(known, at + len(known))
+
+    def folded(self, text: str) -> Iterator[Span]:
+        """Where one stands that has what looks like a margin in it, in a text of several lines."""
+        if self._bare and ("\n" in text or "\r" in text):
+            pause()
+            read = MARGINS.pattern.sub("", text)
+            inside = [(at, at + len(known)) for known in self._bare for at in places_of(known, read)]
+            if inside:
+                yield from traced_back(text, MARGINS, inside)
 
     def is_in(self, data: bytes) -> bool:
         """Whether one stands in bytes as it is, or in UTF-16."""
@@ -215,6 +227,7 @@ class Search:
 
     def spans(self, text: str, deep: int, only: Escape | None = None) -> Iterator[Span]:
         """With `only`, what was written by one kind of escape and then, maybe, by the same one again."""
+        yield from self._needles.folded(text)
         yield from self.runs(text, deep)
         if only is not None:
             yield from self._escaped(text, only, deep, only)
@@ -276,6 +289,13 @@ class Search:
         except UnicodeDecodeError:  # what stood around it was decoded with it
             texts = [found.decode() for found in READABLE.findall(data)]
         return any(True for text in texts for _ in self.spans(text, deep - 1))
+
+
+def places_of(known: str, text: str) -> Iterator[int]:
+    at = text.find(known)
+    while at >= 0:
+        yield at
+        at = text.find(known, at + len(known))
 
 
 def readings(text: str) -> Iterator[str]:
