@@ -126,7 +126,7 @@ FOLD: Final = Escape(
     "", re.compile(r"[\"',+\s](?<=[A-Za-z0-9+/_=-]{16}.)[\"',+\s]{0,99}+(?=[A-Za-z0-9+/_-])", re.DOTALL), nothing
 )
 """Between two words of which the first is a long one: base64 and its like, folded by anything, or a list of lines."""
-MARGINS: Final = Escape("", re.compile(r"(?:[\s>|*#]|=(?=\r?\n))++"), nothing)
+MARGINS: Final = Escape("", re.compile(r"[\s>|*#=]++"), nothing)
 """Whatever may be a margin, wherever it stands: a fold beside a space or a `>` of the secret's own takes that too."""
 READERS: Final = {"\r": nothing, **{escape.mark: escape.read for escape in ESCAPES}}
 ANY: Final = re.compile("|".join(escape.pattern.pattern for escape in ESCAPES))
