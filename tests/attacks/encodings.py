@@ -1,4 +1,4 @@
-"""Twenty encodings of a secret, written without the code that has to find them."""
+"""Sixty encodings of a secret, written without the code that has to find them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ def folded(text: str, width: int, line_end: str = "\n") -> str:
 
 def in_json(text: str) -> str:
     return json.dumps(text)[1:-1]
+
+
+def in_base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
 
 
 def in_units(text: str) -> str:
@@ -66,6 +70,25 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
     "base64, folded, in JSON": lambda text: json.dumps(folded(base64.b64encode(text.encode()).decode(), 5)),
     "base64 of gzip": lambda text: base64.b64encode(gzip.compress(b"found: " + text.encode(), mtime=0)).decode(),
     "base64 of latin-1": lambda text: base64.b64encode(text.encode("latin-1")).decode(),
+    "base64, folded by spaces": lambda text: folded(base64.b64encode(b"x" + text.encode()).decode(), 16, " "),
+    "base64, folded by returns": lambda text: folded(base64.b64encode(text.encode()).decode(), 9, "\r"),
+    "base64, quoted in a letter": lambda text: folded(base64.b64encode(text.encode()).decode(), 8, "\n> "),
+    "base64, far in": lambda text: folded(base64.b64encode(text.encode()).decode(), 12, "\n" + " " * 60),
+    "base64, a list of lines": lambda text: json.dumps(folded(in_base64(text), 16, "|").split("|")),
+    "hex of base64": lambda text: in_base64(text).encode().hex(),
+    "base64 of hex": lambda text: in_base64(text.encode().hex()),
+    "as in a style sheet": lambda text: "".join(f"\\{ord(char):x} " for char in text),
+    "hex, in words": lambda text: folded(text.encode().hex(), 8, " "),
+    "hex, folded at seven by spaces": lambda text: folded(text.encode().hex(), 7, " "),
+    "hex, a list of texts": lambda text: json.dumps([f"{byte:02x}" for byte in text.encode()]),
+    "hex, a list of texts with 0x": lambda text: json.dumps([f"0x{byte:02x}" for byte in text.encode()], indent=2),
+    "octal, as short as can be": lambda text: "".join(f"\\{byte:o}" for byte in text.encode()),
+    "octal, a list": lambda text: f"[{', '.join(f'0o{byte:o}' for byte in text.encode())}]",
+    "octal, side by side": lambda text: " ".join(f"{byte:03o}" for byte in text.encode()),
+    "a list of octal texts": lambda text: json.dumps([f"0o{byte:o}" for byte in text.encode()]),
+    "a list of bytes, one a line": lambda text: "\n".join(map(str, text.encode())),
+    "a list of bytes with signs": lambda text: json.dumps([(byte ^ 128) - 128 for byte in text.encode()]),
+    "bytes by their place": lambda text: json.dumps(dict(enumerate(text.encode())), separators=(",", ":")),
     "base32": lambda text: base64.b32encode(text.encode()).decode(),
     "base32, small, two bytes in": lambda text: base64.b32encode(b"xx" + text.encode()).decode().rstrip("=").lower(),
     "base32, folded": lambda text: folded(base64.b32encode(text.encode()).decode(), 11),

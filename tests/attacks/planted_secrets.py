@@ -1,6 +1,6 @@
 """Campaign: secrets of many kinds come back through every door, in every encoding, and nothing that is left holds one.
 
-    python -m tests.attacks.planted_secrets [SECRETS] [SEED] [DOORS A SECRET]
+    python -m tests.attacks.planted_secrets [SECRETS] [SEED] [DOORS A SECRET]      SHARE=1/4 takes every fourth batch
 
 Each secret is bound by the host, handed to a skill, and given back in all encodings at once: as output, as the name of
 a field, in errors, progress, side effects, by every built-in skill, in plans and in sessions. Then all that is left is
@@ -14,6 +14,7 @@ import asyncio
 import io
 import json
 import logging
+import os
 import random
 import re
 import string
@@ -45,7 +46,7 @@ from reenact.store.checks.verification import verify_run
 from reenact.store.sqlite.connection import Connection
 from reenact.telemetry.metrics import RuntimeMetrics
 from reenact.telemetry.spans import Spans
-from tests.attacks.encodings import ENCODINGS
+from tests.attacks.encodings import ENCODINGS, folded, in_base64
 from tests.builtin.servers import Request, Server
 from tests.builtin.test_email_send import Inbox, serving
 from tests.cli.harness import Command
@@ -83,6 +84,16 @@ def disguised(text: str) -> dict[str, str]:
     return {name: encode(text) for name, encode in ENCODINGS.items()}
 
 
+def spelt(text: str) -> dict[str, Any]:
+    """What a list says item by item."""
+    return {
+        "hex": [f"{byte:02x}" for byte in text.encode()],
+        "octal": [f"0o{byte:o}" for byte in text.encode()],
+        "by place": {str(at): byte for at, byte in enumerate(text.encode())},
+        "lines": folded(in_base64(text), 16, "|").split("|"),
+    }
+
+
 def core_of(secret: str) -> str:
     return CORES.get(secret, secret)
 
@@ -104,7 +115,12 @@ def leak(ctx: SkillContext, door: str, secret: str) -> Any:
         case "output":
             return said
         case "lists":
-            return {"bytes": list(secret.encode()), "characters": list(secret), "deep": [[list(core.encode())]]}
+            return {
+                "bytes": list(secret.encode()),
+                "characters": list(secret),
+                "deep": [[list(core.encode())]],
+                **spelt(core),
+            }
         case "names":
             return {text: name for name, text in said.items()}
         case "text":
@@ -347,13 +363,14 @@ def one_batch(folder: Path, batch: list[Planted], work: list[tuple[Planted, str]
     return [f"{who} ({how}) in {where}" for where, data in unfolded for who, how, piece in looked_for if piece in data]
 
 
-def campaign(secrets: int, seed: int, doors_each: int) -> tuple[list[str], Counter[str]]:
+def campaign(secrets: int, seed: int, doors_each: int, share: str = "1/1") -> tuple[list[str], Counter[str]]:
     chance, counts, found = random.Random(seed), Counter[str](), list[str]()
     planted = [plant(number, chance) for number in range(secrets)]
-    turn = 0
-    for start in range(0, secrets, BATCH):
+    part, parts = map(int, share.split("/"))
+    for start in range((part - 1) * BATCH, secrets, parts * BATCH):
         batch = planted[start : start + BATCH]
-        work = []
+        work: list[tuple[Planted, str]] = []
+        turn = start * min(doors_each, len(DOORS))
         for each in batch:
             for _ in range(min(doors_each, len(DOORS))):
                 work.append((each, DOORS[turn % len(DOORS)]))
@@ -370,7 +387,7 @@ def main() -> int:
     given = [int(text) for text in sys.argv[1:]]
     secrets, seed, doors = (*given, *(200, 20261116, len(DOORS))[len(given) :])
     began = time.monotonic()
-    found, counts = campaign(secrets, seed, doors)
+    found, counts = campaign(secrets, seed, doors, os.environ.get("SHARE", "1/1"))
     for name, count in sorted(counts.items()):
         sys.stdout.write(f"{count:>12,} {name}\n")
     sys.stdout.write(f"seed {seed}, {len(ENCODINGS)} encodings, {time.monotonic() - began:.0f} s, {len(found)} found\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,11 @@ from reenact.policy.redaction import REDACTED, SecretRules
 from reenact.policy.secrets.parts import parts_of
 from reenact.runtime.effects.reports import LONGEST_HEARD, LONGEST_TEXT
 from reenact.values.canonical import canonicalize
-from tests.attacks.encodings import ENCODINGS
+from tests.attacks.encodings import ENCODINGS, folded, in_base64
 from tests.runtime.running import Bench, outcome_of, step
 
 SECRETS = ["tok-4f9a-very-secret", 'p<a>ss/"w\\rd&+ü=%41 x', "s3cr3t/+value=ü!", "AbCdEf12", "q&x=3d ab/?"]
-AROUND = [("", ""), ("the key is ", ", ok"), ("x", "y"), ("a=", "&b=1")]
+AROUND = [("", ""), ("before ", " after"), ("the key is ", ", ok"), ("x", "y"), ("a=", "&b=1")]
 
 
 def test_there_are_twenty_and_more() -> None:
@@ -38,6 +39,47 @@ def test_a_known_secret_is_found_in(encoding: str) -> None:
             left = str(rules.apply(text, lambda _: REDACTED))
             assert written not in left
             assert REDACTED in left
+
+
+@pytest.mark.parametrize("margin", ["", " ", "\t", "> ", " | ", " * ", "# "])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r", "=\n", "\\n"])
+def test_a_fold_beside_a_space_or_sign_of_its_own_hides_nothing(line_end: str, margin: str) -> None:
+    secret = 'x=K 0>"WD e>|B8*#8 hKo  04Tha7'
+    rules = SecretRules([secret])
+    for width in range(1, len(secret)):
+        text = f"it is {folded(secret, width, line_end + margin)}, ok"
+        assert rules.apply_text(text, lambda _: REDACTED) == f"it is {REDACTED}, ok", (width, text)
+
+
+SPELT = {
+    "bytes": lambda text: list(text.encode()),
+    "bytes with signs": lambda text: [byte - 256 if byte > 127 else byte for byte in text.encode()],
+    "bytes by their place": lambda text: {str(at): byte for at, byte in enumerate(text.encode())},
+    "characters": list,
+    "hex": lambda text: [f"{byte:02x}" for byte in text.encode()],
+    "hex with 0x": lambda text: [f"0x{byte:02X}" for byte in text.encode()],
+    "octal": lambda text: [f"0o{byte:o}" for byte in text.encode()],
+    "lines of base64": lambda text: folded(in_base64("xx" + text + text), 20, "|").split("|"),
+}
+
+
+@pytest.mark.parametrize("how", SPELT)
+def test_a_list_that_spells_one_is_found(how: str) -> None:
+    for secret in SECRETS:
+        rules, value = SecretRules([secret]), {"deep": [SPELT[how](secret)]}
+        assert not rules.passes(value, canonicalize(value)), secret
+        assert rules.apply(value, lambda _: REDACTED) == rules.without_known(value) == {"deep": [REDACTED]}
+        assert rules.find(value)
+
+
+@pytest.mark.parametrize("change", [str.upper, str.lower])
+def test_its_case_does_not_hide_it(change: Callable[[str], str]) -> None:
+    """As a host's name comes back, or a header."""
+    value = {"url": f"https://{change('tok-4F9a-very-Secret')}.example.com/"}
+    rules = SecretRules(["tok-4F9a-very-Secret", "Constantinople"])
+    assert not rules.passes(value, canonicalize(value))
+    assert rules.apply(value, lambda _: REDACTED) == {"url": f"https://{REDACTED}.example.com/"}
+    assert rules.apply_text("constantinople", lambda _: REDACTED) == "constantinople"
 
 
 PEM = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
@@ -10,10 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from reenact import Runtime
 from reenact.record.export import export_run
 from tests.store.checks.store_file import run_plan
 
-PLAN = '{"plan_id": "p", "agent_id": "a", "steps": []}'
+PLAN = {
+    "plan_id": "p", "agent_id": "a", "goal": "g",
+    "steps": [
+        {"step_id": "s", "skill_id": "json_transform", "parameters": {"operation": "extract", "data": {}, "path": ""}}
+    ],
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -36,10 +43,7 @@ def test_a_bundle_is_its_owners(tmp_path: Path) -> None:
 
 def test_the_data_directory_its_store_keys_and_log_are_their_owners(tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
-    plan.write_text(
-        '{"plan_id":"p","agent_id":"a","goal":"g","steps":[{"step_id":"s","skill_id":"json_transform",'
-        '"parameters":{"data":{},"operations":[]}}]}'
-    )
+    plan.write_text(json.dumps(PLAN))
     log = tmp_path / "log.jsonl"
     environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path / "data"), "REENACT_LOG": str(log)}
     environment.pop("REENACT_STORE", None)
@@ -55,3 +59,14 @@ def test_a_lock_file_does_not_follow_his_link(tmp_path: Path) -> None:
     (tmp_path / "store.db-turn").symlink_to(victim)
     run_plan(tmp_path / "store.db")
     assert not victim.exists()
+
+
+def test_nor_does_a_replay_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It is locked while it is written, and its name may be known before it is there."""
+    victim = tmp_path / "victim"
+    (tmp_path / "run.jsonl").symlink_to(victim)
+    runtime = Runtime(str(tmp_path / "store.db"), replay_log=tmp_path / "run.jsonl")
+    assert runtime.run(PLAN).status == "completed"
+    runtime.close()
+    assert not victim.exists()
+    assert "symbolic links" in caplog.text

@@ -10,7 +10,9 @@ import pytest
 
 from reenact.errors import DamagedRecord
 from reenact.store.sqlite.connection import COLUMNS, MAY_BE_NULL, Connection
+from tests.attacks.bank import Bank
 from tests.attacks.cells import campaign
+from tests.cli.harness import Command
 
 KINDS = {"TEXT": str, "INTEGER": int, "BLOB": bytes}
 OTHERWISE = {"mac", "frontier", "value", "result", "id"}
@@ -24,6 +26,38 @@ def test_no_cell_stops_a_command_or_another_run(capsys: pytest.CaptureFixture[st
         print(f"\n{counted}")
     assert counted.wrong == []
     assert counted.cells >= 10
+
+
+@pytest.mark.parametrize("commit", [1, 4])
+def test_no_mac_of_a_session_stops_recovery(commit: int, tmp_path: Path) -> None:
+    """It waits for a person, so that nobody goes on with it; what was recovered besides is told all the same."""
+    bank = Bank(tmp_path)
+    forged, approved = bank.session(), bank.approved()
+    with closing(sqlite3.connect(bank.path, isolation_level=None)) as db:
+        (other,) = db.execute("SELECT mac FROM commits ORDER BY id DESC LIMIT 1").fetchone()
+        for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            db.execute(f"DROP TRIGGER {name}")
+        place = "(SELECT run_no << 24 | ? FROM runs WHERE run_id = ?)"
+        assert db.execute(f"UPDATE commits SET mac = ? WHERE id = {place}", (other, commit, forged)).rowcount == 1
+    (tmp_path / "skills.py").write_text(SKILLS)
+    done = Command(tmp_path)("recover", "--json", "--skills", str(tmp_path / "skills.py"))
+    found = {row["run_id"]: row for row in done.json}
+    assert (found[forged]["error_code"], found[approved]["error_code"]) == ("EVIDENCE_NOT_AUTHENTIC", None)
+
+
+SKILLS = """
+from reenact import skill
+
+
+@skill("pay", version="1.0.0", tool_class="write")
+def pay(payee: str, amount: int, rate: int) -> dict[str, str]:
+    return {"paid": payee}
+
+
+@skill("rate", version="1.0.0", tool_class="read", retry={"backoff_base_ms": 1})
+def rate(currency: str) -> dict:
+    return {"rate": 2, "currency": currency}
+"""
 
 
 def test_every_column_is_known(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_an_erasure_record_that_does_not_recompute_hides_nothing(tmp_path: Path)
     records[0]["who"] = "somebody else"
     report = verify_bundle(write_folder(tmp_path, bundle_files(run, erasures=records)))
     assert report.exit_code == 1
-    assert {finding.code for finding in report.findings} == {"ERASURE_CHAIN", "PAYLOAD_LOST"}
+    assert {finding.code for finding in report.findings} == {"ERASURE_CHAIN", "ERASURE_SIGNATURE", "PAYLOAD_LOST"}
 
 
 def test_payloads_that_were_left_out_are_neither_lost_nor_checked(tmp_path: Path) -> None:

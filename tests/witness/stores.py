@@ -111,4 +111,4 @@ def answering(answer: Callable[[str, bytes], Answer | bytes]) -> Iterator[str]:
 
 
 def ask_at(store: SqliteStore, url: str, key: VerifierKey) -> None:
-    store.log.rows.put_peer(Peer(str(key), "witness", url))
+    store.log.ask(Peer(str(key), "witness", url))

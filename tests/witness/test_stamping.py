@@ -74,7 +74,7 @@ def test_a_head_is_stamped_once_and_the_stamp_is_over_its_text(authority: Author
         return Answer(200, authority.reply(body), "application/timestamp-reply")
 
     with a_store(tmp_path) as store, answering(answer) as url:
-        store.log.rows.put_peer(Peer(f"tsa:{url}", "anchor", f"tsa:{url}"))
+        store.log.ask(Peer(f"tsa:{url}", "anchor", f"tsa:{url}"))
         assert [each.state for each in collect(store, FixedClock())] == ["kept"]
         assert [each.state for each in collect(store, FixedClock())] == ["has it"]
         head = store.log.rows.newest()
@@ -92,7 +92,7 @@ def test_an_answer_that_is_no_stamp_over_this_head_is_not_kept(authority: Author
     answers = {"refused": bytes.fromhex("30053003020102"), "garbage": b"\x30\x84\xff\xff\xff\xff"}
     body = answers.get(what) or authority.reply(write_request(b"something else", 7))
     with a_store(tmp_path) as store, answering(lambda *_: Answer(200, body, "application/timestamp-reply")) as url:
-        store.log.rows.put_peer(Peer(f"tsa:{url}", "anchor", f"tsa:{url}"))
+        store.log.ask(Peer(f"tsa:{url}", "anchor", f"tsa:{url}"))
         assert [each.state for each in collect(store, FixedClock())] == ["failed"]
         assert store.log.rows.timestamps(3) == []
 

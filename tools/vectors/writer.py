@@ -247,6 +247,8 @@ def bundle_files(
         files["seal.note"] = signed_note(run.key, *about_it)
     if erased:
         files["erasures.jsonl"] = b"".join(canonicalize(record) + b"\n" for record in erased)
+        signed = (note(run.key, record["schema"], record["digest"]) for record in erased)
+        files["notes.jsonl"] = files.get("notes.jsonl", b"") + b"".join(canonicalize(each) + b"\n" for each in signed)
     if payloads == "full":
         values = {name: data for name, data in run.payloads.items() if name not in gone}
         if packed:

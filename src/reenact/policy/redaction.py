@@ -30,7 +30,7 @@ from reenact.policy.secrets.patterns import (
     search,
     secret_spans,
 )
-from reenact.policy.secrets.runs import forms, spellings
+from reenact.policy.secrets.runs import cased, forms, spellings
 from reenact.values.canonical import canonicalize
 
 REDACTED: Final = "[redacted]"
@@ -69,7 +69,10 @@ class SecretRules:
         parts = frozenset(part for secret in known for part in parts_of(secret))
         self._whole = parts | {secret for secret in known if len(secret) >= SHORTEST_WHOLE}
         written = {spelling for part in parts for spelling in spellings(part)}
-        known_bytes = {text_bytes(text) for text in self._whole | {form for text in written for form in forms(text)}}
+        known_texts = {form for text in written for form in forms(text)} | {
+            text for part in parts for text in cased(part)
+        }
+        known_bytes = {text_bytes(text) for text in self._whole | known_texts}
         self._known_bytes = tuple(form for form in sorted(known_bytes) if not is_marked(form))
         """What a quick look has to look for; all else is marked."""
         self._needles = Needles(parts) if parts else None
@@ -157,6 +160,8 @@ class SecretRules:
         if is_mark(value):
             texts = () if is_encrypted(value) else value.values()
             return value if all(self.apply_text(str(text), as_mark) is text for text in texts) else replace(value)
+        if self._is_spelt_by_place(value):
+            return replace(value)
         pause()
         changed, found = False, {}
         for key, item in value.items():
@@ -180,8 +185,12 @@ class SecretRules:
         return replace(text) if whole and left is not text else left
 
     def _is_spelt(self, items: list[object] | tuple[object, ...]) -> bool:
-        """Whether a list is a secret, byte by byte or character by character."""
+        """Whether a list is a secret, piece by piece."""
         return self._needles is not None and self._needles.are_spelt(items)
+
+    def _is_spelt_by_place(self, value: dict[str, object]) -> bool:
+        """Whether an object is one, as JavaScript writes bytes: `{"0":115,"1":51}`."""
+        return next(iter(value), None) == "0" and all(map(str.isdecimal, value)) and self._is_spelt([*value.values()])
 
     def take_out_known(self, text: str) -> str:
         """The text without the secrets that were handed out, in any of their forms and encodings."""
@@ -205,6 +214,8 @@ class SecretRules:
             return REDACTED if value in self._whole else self.take_out_known(value)
         pause()
         if isinstance(value, dict):
+            if self._is_spelt_by_place(value):
+                return REDACTED
             pairs = {self.take_out_known(key): self.without_known(item) for key, item in value.items()}
             same = all(pairs.get(key, pairs) is item for key, item in value.items())
             return value if same else pairs
@@ -234,6 +245,8 @@ class SecretRules:
     def _find(self, value: object, path: str) -> Iterator[str]:
         if isinstance(value, dict):
             if not is_mark(value):
+                if self._is_spelt_by_place(value):
+                    yield path or "/"
                 yield from self._find_in(value, path)
             elif self.apply(value, as_mark) is not value:
                 yield path or "/"

@@ -231,6 +231,7 @@ def left_alone(engine: Engine, row: RunRow) -> RunResult | None:
         return None
     if engine.supervisor is not None or store.pending_votes(row.run_id) or store.cancel_request(row.run_id) is not None:
         return None
+    store.authenticate(row.run_id)
     try:
         fold = load_fold(store, row.run_id).fold
     except ReenactError:
@@ -239,7 +240,6 @@ def left_alone(engine: Engine, row: RunRow) -> RunResult | None:
     if len(asked) != len(fold.open) or not (asked or row.kind == "session"):
         return None
     engine.mint_for(row.run_id, RunReader(store, row.run_id).record().capability_key)
-    store.authenticate(row.run_id)
     reason = f"{SETTLED}; {row.how_to_go_on}"
     if asked:
         step_id = asked[0].step_id

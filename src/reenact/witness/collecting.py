@@ -64,6 +64,7 @@ class _Round:
         newest = self._rows.newest()
         assert newest is not None
         try:
+            self._log.refuse_unnamed(peer)
             if peer.kind == "witness":
                 done, size = self._witness(peer, read_vkey(peer.name), newest, only_due=only_due)
             else:

@@ -22,7 +22,12 @@ NAMES: Final = frozenset({
     # programs that others start
     "EDITOR", "GIT_ASKPASS", "GIT_EDITOR", "GIT_EXEC_PATH", "GIT_EXTERNAL_DIFF", "GIT_PAGER", "GIT_PROXY_COMMAND",
     "GIT_SEQUENCE_EDITOR", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_TEMPLATE_DIR", "LESSCLOSE", "LESSOPEN", "MANPAGER",
-    "PAGER", "SSH_ASKPASS", "SUDO_ASKPASS", "VISUAL",
+    "PAGER", "SSH_ASKPASS", "SUDO_ASKPASS", "VISUAL", "BROWSER", "CVS_RSH", "RSYNC_RSH", "RUSTC_WRAPPER",
+    "RUSTC_WORKSPACE_WRAPPER",
+    # options that programs take as if they stood on their line
+    "EXINIT", "GNUMAKEFLAGS", "GRADLE_OPTS", "MAKEFLAGS", "MAVEN_OPTS", "TAR_OPTIONS", "VIMINIT",
+    # what toolkits load
+    "GIO_EXTRA_MODULES", "GTK_MODULES", "QT_PLUGIN_PATH",
 })  # fmt: skip
 
 

@@ -21,8 +21,10 @@ from reenact.policy.secrets.runs import (
     NUMBERS_RUN,
     QUOTED_RUN,
     byte_needles,
+    cased,
     hex_readings,
     number_readings,
+    numbered,
     quoted_readings,
     spellings,
     unpacked,
@@ -38,6 +40,9 @@ MOST_UNPACKED: Final = 16 << 20
 DEEP_UNPACKED: Final = 1 << 16
 """Of so much that was unpacked the encodings are looked through as well."""
 SIMPLE: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "0": "\0", "\n": ""}
+LONGEST_NUMBER: Final = 6
+"""Of a byte as it may be written: `0x7f`, `0o177`."""
+READABLE: Final = re.compile(rb"[\t\n\r -~]{12,}+")
 LARGEST_CHARACTER: Final = 0x10FFFF
 
 
@@ -59,7 +64,7 @@ def read_backslashes(match: re.Match[str]) -> str:
         return character(found[2:])
     if kind == "x" and len(found) > 2:
         return read_bytes(bytes.fromhex(found.replace("\\x", "")))
-    if kind in "0123" and len(found) > 2:
+    if kind in "01234567" and len(found) > 2:
         return read_bytes(bytes(int(digits, 8) for digits in found.split("\\")[1:]))
     return SIMPLE.get(kind, kind)
 
@@ -91,12 +96,13 @@ def nothing(_: re.Match[str]) -> str:
     return ""
 
 
+MARGIN: Final = r"[ \t>|*#]{0,200}+"
 ESCAPES: Final = (
     Escape(
         "\\",
         re.compile(
             r"\\(?:u[0-9A-Fa-f]{4}(?:\\u[0-9A-Fa-f]{4})*+|x[0-9A-Fa-f]{2}(?:\\x[0-9A-Fa-f]{2})*+"
-            r"|0?[0-3][0-7]{2}(?:\\0?[0-3][0-7]{2})*+|u\{[0-9A-Fa-f]{1,6}\}(?:\\u\{[0-9A-Fa-f]{1,6}\})*+"
+            r"|0?[0-3]?[0-7]{1,2}(?:\\0?[0-3]?[0-7]{1,2})*+|u\{[0-9A-Fa-f]{1,6}\}(?:\\u\{[0-9A-Fa-f]{1,6}\})*+"
             r"|x\{[0-9A-Fa-f]{1,6}\}(?:\\x\{[0-9A-Fa-f]{1,6}\})*+|U[0-9A-Fa-f]{8}|[^ux])"
         ),
         read_backslashes,
@@ -113,14 +119,22 @@ ESCAPES: Final = (
     ),
     Escape("=", re.compile(r"=(?:[0-9A-Fa-f]{2}(?:=[0-9A-Fa-f]{2})*+|\r?\n)"), read_equals),
     Escape("\0", re.compile(r"\0\0*+"), nothing),
-    Escape("\n", re.compile(r"\n[ \t]{0,32}+|\r\n[ \t]{0,32}+|=\r?\n[ \t]{0,32}+"), nothing),
+    Escape("\n", re.compile(rf"\n{MARGIN}|\r\n{MARGIN}|=\r?\n{MARGIN}"), nothing),
+    Escape("\r", re.compile(rf"\r{MARGIN}"), nothing),
 )
+FOLD: Final = Escape(
+    "", re.compile(r"[\"',+\s](?<=[A-Za-z0-9+/_=-]{16}.)[\"',+\s]{0,99}+(?=[A-Za-z0-9+/_-])", re.DOTALL), nothing
+)
+"""Between two words of which the first is a long one: base64 and its like, folded by anything, or a list of lines."""
+MARGINS: Final = Escape("", re.compile(r"[\s>|*#=]++"), nothing)
+"""Whatever may be a margin, wherever it stands: a fold beside a space or a `>` of the secret's own takes that too."""
 READERS: Final = {"\r": nothing, **{escape.mark: escape.read for escape in ESCAPES}}
 ANY: Final = re.compile("|".join(escape.pattern.pattern for escape in ESCAPES))
 ALL_AT_ONCE: Final = Escape("", ANY, lambda match: READERS[match[0][0]](match))
 ODD: Final = re.compile(
     rb"[%&=:,; \-](?:(?<=[%=])[0-9A-Fa-f]{2}|(?<=&)[#A-Za-z]|(?<=%)[uU]"
-    rb"| ?+(?:[0-9A-FXa-fx]{1,4}+[:,; \-]{1,2}+){4}|(?<=,)(?:\"[^\"\\]{1,4}+\",){4}"
+    rb"|(?<=[0-9A-Fa-f]{5}[:,; \-])[:,; \-]?+[0-9A-Fa-f]{5}| ?+(?:[0-9A-FOXa-fox]{1,5}+[:,; \-]{1,2}+){4}"
+    rb"|(?<=,)(?:\"[0-9]{1,6}+\":-?+[0-9]{1,3}+,){4}|(?<=,)(?:\"[^\"\\]{1,6}+\",){4}"
     rb"|(?<=[,; ])(?:'[^'\\]{1,4}+'[,; ]{1,17}+){4})"
 )
 """An escape, hex with something between its digits, a list of numbers or of single characters: in canonical JSON."""
@@ -129,7 +143,7 @@ WORDS: Final = bytes(
 )
 LONG_WORD: Final = b"a" * 16
 """What base64, base32 and hex look like in bytes that were translated by WORDS."""
-PATTERNS: Final = (*(escape.pattern for escape in ESCAPES), ANY, ODD)
+PATTERNS: Final = (*(escape.pattern for escape in ESCAPES), FOLD.pattern, MARGINS.pattern, ANY, ODD, READABLE)
 
 
 def is_marked(content: bytes) -> bool:
@@ -142,11 +156,15 @@ class Needles:
 
     def __init__(self, texts: frozenset[str]) -> None:
         written = {spelling for text in texts for spelling in spellings(text)}
+        written.update(*map(cased, texts))
         self._texts = tuple(sorted(written | {text.replace(" ", "+") for text in written}, key=len, reverse=True))
         """As they are: in a text, and in one that a single kind of escape was taken out of."""
         read = {read for text in self._texts for read in readings(text)}
         self._read = tuple(sorted(read.difference(self._texts)))
         """As they look in a text that all escapes were taken out of."""
+        bare = {bare for text in self._texts if (bare := MARGINS.pattern.sub("", text)) != text}
+        self._bare = tuple(sorted(text for text in bare if len(text) >= SHORTEST))
+        """Without what folding may have taken of them."""
         self._bytes = tuple(sorted({data for text in texts for data in byte_needles(text)}))
         self._shortest = min(map(len, self._bytes), default=0)
 
@@ -156,10 +174,17 @@ class Needles:
 
     def plain(self, text: str, *, read: bool = False) -> Iterator[Span]:
         for known in (*self._texts, *self._read) if read else self._texts:
-            at = text.find(known)
-            while at >= 0:
+            for at in places_of(known, text):
                 yield at, at + len(known)
-                at = text.find(known, at + len(known))
+
+    def folded(self, text: str) -> Iterator[Span]:
+        """Where one stands that has what looks like a margin in it, in a text of several lines."""
+        if self._bare and ("\n" in text or "\r" in text):
+            pause()
+            read = MARGINS.pattern.sub("", text)
+            inside = [(at, at + len(known)) for known in self._bare for at in places_of(known, read)]
+            if inside:
+                yield from traced_back(text, MARGINS, inside)
 
     def is_in(self, data: bytes) -> bool:
         """Whether one stands in bytes as it is, or in UTF-16."""
@@ -171,14 +196,19 @@ class Needles:
         return bare is not data and any(known in bare for known in self._bytes)
 
     def are_spelt(self, items: list[object] | tuple[object, ...]) -> bool:
-        """Whether a list says one byte by byte, or character by character."""
-        if len(items) < self._shortest:
+        """Whether a list says one byte by byte, character by character, or line by line of base64 and its like."""
+        if len(items) < 2 or (len(items) < self._shortest and not (type(items[0]) is str and len(items[0]) > 1)):
             return False
         first = items[0]
         try:
             if type(first) is int:
-                return self.is_in(bytes(items))  # type: ignore[arg-type]  # what cannot be said so raises
-            return type(first) is str and len(first) == 1 and self.is_in("".join(items).encode())  # type: ignore[arg-type]
+                return self.is_in(numbered(items))  # type: ignore[arg-type]  # what cannot be said so raises
+            if type(first) is not str:
+                return False
+            if len(first) == 1:
+                return self.is_in("".join(items).encode())  # type: ignore[arg-type]
+            between = " " if len(first) <= LONGEST_NUMBER else ""
+            return any(True for _ in Search(self).runs(between.join(items), 1))  # type: ignore[arg-type]
         except (TypeError, ValueError):
             return False
 
@@ -197,11 +227,15 @@ class Search:
 
     def spans(self, text: str, deep: int, only: Escape | None = None) -> Iterator[Span]:
         """With `only`, what was written by one kind of escape and then, maybe, by the same one again."""
-        yield from self._runs(text, deep)
+        yield from self._needles.folded(text)
+        yield from self.runs(text, deep)
         if only is not None:
             yield from self._escaped(text, only, deep, only)
             return
+        yield from self._escaped(text, FOLD, deep, FOLD)
         present = [escape for escape in ESCAPES if escape.mark in text]
+        if len(present) > 1 and present[-1].mark == "\r" and "\n" in text:
+            present.pop()
         if len(present) == 1:
             yield from self._escaped(text, present[0], deep, None)
         elif present:
@@ -219,7 +253,7 @@ class Search:
         if inside:
             yield from traced_back(text, escape, inside)
 
-    def _runs(self, text: str, deep: int) -> Iterator[Span]:
+    def runs(self, text: str, deep: int) -> Iterator[Span]:
         shortest = self._needles.shortest
         for pattern, readings_of, longer in (
             (BASE64_RUN, word_readings, 4 / 3),
@@ -251,10 +285,17 @@ class Search:
         if deep == 1:
             return False
         try:
-            text = data.decode()
-        except UnicodeDecodeError:
-            return False
-        return any(True for _ in self.spans(text, deep - 1))
+            texts = [data.decode()]
+        except UnicodeDecodeError:  # what stood around it was decoded with it
+            texts = [found.decode() for found in READABLE.findall(data)]
+        return any(True for text in texts for _ in self.spans(text, deep - 1))
+
+
+def places_of(known: str, text: str) -> Iterator[int]:
+    at = text.find(known)
+    while at >= 0:
+        yield at
+        at = text.find(known, at + len(known))
 
 
 def readings(text: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ import re
 import unicodedata
 import zlib
 from base64 import b32encode, b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import quote, quote_plus
 
@@ -23,15 +23,19 @@ GZIP: Final = b"\x1f\x8b\x08"
 ZLIB: Final = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 LONGEST_UNPACKED: Final = 1 << 20
 """Of what is compressed, so many bytes are looked at."""
+LONG_WORD: Final = 12
 LONG_ENOUGH: Final = 10
 """Bytes from which on a secret is seen in base32 by the length of the run alone."""
 
 BASE64_RUN: Final = re.compile(r"[A-Za-z0-9+/_-]{8,}+")
 BASE32: Final = re.compile(r"[A-Z2-7]{10,}+|[a-z2-7]{10,}+")
-HEX_RUN: Final = re.compile(r"[0-9A-Fa-f]{2}(?:[: ,;\-]{0,2}+(?:0[xX]|\\x)?+[0-9A-Fa-f]{2}){5,}+")
+HEX_RUN: Final = re.compile(r"[0-9A-Fa-f](?:[\"':,;\s\\\-]{0,24}+(?:0[xX]|\\x)?+[0-9A-Fa-f]){11,}+")
 NO_HEX: Final = re.compile(r"0[xX](?=[0-9A-Fa-f])|\\x|[^0-9A-Fa-f]")
-NUMBERS_RUN: Final = re.compile(r"[0-9]{1,3}+(?:[,; \t]\s{0,16}+[0-9]{1,3}+){5,}+")
-NUMBER: Final = re.compile(r"[0-9]++")
+NUMBERS_RUN: Final = re.compile(
+    r"-?+[0-9]{1,3}+(?:[\"',;\s]{1,24}+(?:[0-9]{1,6}+\":\s{0,4}+)?+(?:0o)?+-?+[0-9]{1,3}+){5,}+"
+)
+"""A list in decimal or octal; of `{"0":115,"1":51}` the keys do not count."""
+NUMBER: Final = re.compile(r"-?+[0-9]++(?!\":)")
 QUOTED: Final = r"[\"'](?:(?:\\u[0-9A-Fa-f]{4}){1,2}+|\\x[0-9A-Fa-f]{2}|\\U[0-9A-Fa-f]{8}|\\?+.)[\"']"
 QUOTED_RUN: Final = re.compile(rf"{QUOTED}(?:[,; \t]\s{{0,16}}+{QUOTED}){{5,}}+")
 QUOTED_ONE: Final = re.compile(QUOTED)
@@ -44,6 +48,11 @@ def spellings(text: str) -> set[str]:
         return {text}
     shown = text.encode("utf-8", "surrogatepass").decode("latin-1")
     return {text, shown, *(unicodedata.normalize(form, text) for form in ("NFC", "NFD"))}
+
+
+def cased(text: str) -> set[str]:
+    """A text in large and in small letters, as names of hosts and headers come back; not of what may be a word."""
+    return {text.lower(), text.upper()} if len(text) >= LONG_WORD and not text.isalpha() else set()
 
 
 def byte_needles(text: str) -> Iterator[bytes]:
@@ -117,8 +126,17 @@ def hex_readings(run: str, _: int) -> Iterator[bytes]:
 
 
 def number_readings(run: str, _: int) -> Iterator[bytes]:
-    numbers = [int(each) for each in NUMBER.findall(run)]
-    yield bytes(each if each < 256 else 0 for each in numbers)
+    numbers = NUMBER.findall(run)
+    yield from (numbered(int(each) for each in numbers), numbered(int(each, 8) for each in numbers if is_octal(each)))
+
+
+def is_octal(digits: str) -> bool:
+    return "8" not in digits and "9" not in digits
+
+
+def numbered(numbers: Iterable[int]) -> bytes:
+    """Bytes by their numbers, with a sign or without."""
+    return bytes(each & 255 if -128 <= each < 256 else 0 for each in numbers)
 
 
 def quoted_readings(run: str, _: int) -> Iterator[bytes]:

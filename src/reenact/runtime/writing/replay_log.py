@@ -197,8 +197,8 @@ def write(file: int, data: bytes) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[int]:
-    """The file, which is made if it is not there, and its owner's alone; OSError where somebody does not let it go."""
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    """The file, made if it is not there, its owner's alone; OSError where it is a link, or somebody keeps it."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         for number in range(LOCK_TRIES):
             try:

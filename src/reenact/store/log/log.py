@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from reenact.errors import DamagedRecord, NotAuthentic, UsageError
-from reenact.store.log.rows import LogRows, SealRow, SignedHead
+from reenact.store.keys.notes import is_signed_note, sign_note
+from reenact.store.log.rows import LogRows, Peer, SealRow, SignedHead
 from reenact.store.naming import part, read_lines
 from reenact.store.signing import SigningKey
 from reenact.values.canonical import canonicalize
-from reenact.values.digest import ZERO_DIGEST
+from reenact.values.digest import ZERO_DIGEST, sha256_hex
 from reenact.verify.capability import from_base64url
 from reenact.verify.log.checkpoint import Head, origin_of
 from reenact.verify.log.merkle import (
@@ -28,6 +29,14 @@ from reenact.verify.signed.signed_note import ED25519, VerifierKey, signature_li
 
 BATCH = 512
 """Seals that become leaves in one transaction."""
+
+
+PEER = "reenact.log_peer.v1"
+
+
+def digest_of(peer: Peer) -> str:
+    """Of what is signed about a witness or an anchor."""
+    return sha256_hex(canonicalize({"schema": PEER, "kind": peer.kind, "name": peer.name, "url": peer.url}))
 
 
 class Growth(NamedTuple):
@@ -128,7 +137,7 @@ class ReadLog:
 
 
 class Log(ReadLog):
-    """`check` raises where nobody vouches for the commit that a seal ends."""
+    """`check` raises where nobody vouches for the commit that a seal ends; `believed` are the keys that may vouch."""
 
     def __init__(
         self,
@@ -137,11 +146,31 @@ class Log(ReadLog):
         keys: Callable[[], dict[str, str]],
         key: Callable[[], SigningKey],
         check: Callable[[SealRow], None],
+        believed: Callable[[], Mapping[str, str]],
     ) -> None:
         super().__init__(rows, store_id, keys)
+        self._store_id = store_id
+        self._believed = believed
         self._key = key
         self._check = check
         self._lock = threading.Lock()
+
+    # -- who is asked ----------------------------------------------------------------------------------------------
+
+    def ask(self, peer: Peer) -> None:
+        """From here on: signed, since whoever asks does what a row says, in a repository of git runs its commands."""
+        self.rows.put_peer(peer, sign_note(self._key(), PEER, self._store_id, digest_of(peer)))
+
+    def refuse_unnamed(self, peer: Peer) -> None:
+        """NotAuthentic where no key of the store has signed that this one is asked."""
+        named = self.rows.notes_about(PEER, digest_of(peer))
+        if not any(note.store_id == self._store_id and is_signed_note(self._believed(), note) for note in named):
+            raise NotAuthentic(
+                f"nobody vouches for {peer.url}, and it is not asked: somebody put it into the database, or an "
+                f"earlier release did; if it is yours, say `reenact log {peer.kind} add` again, else `remove`"
+            )
+
+    # -- heads -----------------------------------------------------------------------------------------------------
 
     def advance(self, told: Callable[[int], object] = lambda _: None) -> SignedHead | None:
         """Every seal a leaf, and the head signed; what there was, where nothing is new. None of a log without leaves.

@@ -48,7 +48,14 @@ class SqliteStore(SqliteReader):
         self._watch = Watch(self.clock)
         self._appender = Appender(self._writer, self.clock, self.store_id, lambda: self.signing_key, self.key_of)
         rows = SqliteLogRows(self._reader(), None if to_read else self._writer)
-        self.log = Log(rows, self.store_id, self.public_keys, lambda: self.signing_key, self._check_sealed)
+        self.log = Log(
+            rows,
+            self.store_id,
+            self.public_keys,
+            lambda: self.signing_key,
+            self._check_sealed,
+            lambda: self.key_table.history().keys,
+        )
         self._follower = Follower(self.log.advance)
 
     def watch(self) -> None:

@@ -40,7 +40,7 @@ def add(store: Store, kind: str, place: str, key: str | None) -> None:
 
     if kind == "anchor":
         where = check_place(place)
-        store.log.rows.put_peer(Peer(where, kind, where))
+        store.log.ask(Peer(where, kind, where))
         say(f"heads of {store.log.origin} go to {where}; `reenact log witness collect` takes them there")
         return
     if key is None:
@@ -48,7 +48,7 @@ def add(store: Store, kind: str, place: str, key: str | None) -> None:
     vkey = read_vkey(key)
     if vkey.kind != COSIGNATURE:
         raise UsageError("this is no key of a witness: a verifier key of kind 4 is, for cosignatures")
-    store.log.rows.put_peer(Peer(str(vkey), kind, check_url(place)))
+    store.log.ask(Peer(str(vkey), kind, check_url(place)))
     say(f"{vkey.name} at {place} is asked from here on; its operator needs the log's key:")
     say(str(store.log.vkey(store.signing_key.kid)))
 

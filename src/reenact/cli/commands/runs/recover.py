@@ -73,6 +73,7 @@ def recover(
             advice,
             stopping=drained(runtime, grace),
         )
+        recovered = [as_far_as_read(result) for result in recovered]
         code = worst(result_code(result, runtime) for result in recovered)
     show(recovered, advice, as_json=as_json)
     raise typer.Exit(code)
@@ -80,6 +81,19 @@ def recover(
 
 def say_how_long(seconds: float) -> None:
     say(f"{seconds:.0f} s until it is known whether other hosts or containers still work", err=True)
+
+
+def as_far_as_read(result: RunResult) -> RunResult:
+    """Its own error where it cannot be read: a run that nobody could go on with was not read from its beginning."""
+    from reenact.errors import ReenactError
+    from reenact.record.result import RunResult
+
+    try:
+        for _ in result:
+            pass
+    except ReenactError as error:
+        return RunResult(result.run_id, result.status, result.store, reason=str(error), error=error)
+    return result
 
 
 def result_code(result: RunResult, runtime: Runtime) -> int:

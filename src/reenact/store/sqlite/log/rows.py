@@ -6,8 +6,10 @@ from collections.abc import Collection, Iterator
 from typing import Any, TypeVar
 
 from reenact.errors import DamagedRecord, StoreUnavailable
+from reenact.store.keys.notes import Note
 from reenact.store.log.rows import Peer, SealRow, SignedHead
 from reenact.store.sqlite.connection import Connection, Reads
+from reenact.store.sqlite.signed import notes
 from reenact.verify.log.merkle import HASH_BYTES, Node
 
 T = TypeVar("T", bytes, str, int)
@@ -139,6 +141,9 @@ class SqliteLogRows:
         rows = self._query(f"{PEER} WHERE name = ?", name)
         return peer_of(rows[0]) if rows else None
 
+    def notes_about(self, schema: str, digest: str) -> list[Note]:
+        return notes.about(self._reader, schema, digest)
+
     # -- what is written -------------------------------------------------------------------------------------------
 
     def _transaction(self) -> Connection:
@@ -178,9 +183,11 @@ class SqliteLogRows:
             if not db.execute("SELECT 1 FROM log_contradictions WHERE note = ?", (note,)).fetchall():
                 db.execute("INSERT INTO log_contradictions (source, note) VALUES (?, ?)", (source, note))
 
-    def put_peer(self, peer: Peer) -> None:
+    def put_peer(self, peer: Peer, note: Note | None = None) -> None:
         with self._transaction() as db:
             db.execute("INSERT OR REPLACE INTO log_peers VALUES (?, ?, ?, ?, ?, ?, ?)", peer)
+            if note is not None:
+                notes.write(db, note)
 
     def drop_peer(self, name: str) -> bool:
         with self._transaction() as db:

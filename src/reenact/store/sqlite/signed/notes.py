@@ -28,3 +28,9 @@ def of_kinds(reader: Reads, schemas: tuple[str, ...]) -> list[Note]:
         f"SELECT {COLUMNS} FROM notes WHERE schema IN ({wanted}) AND record IS NOT NULL ORDER BY id", schemas
     )
     return [Note(*row) for row in rows]
+
+
+def about(reader: Reads, schema: str, digest: str) -> list[Note]:
+    """Those that sign a record of this schema by its digest; a row with a cell that is none says nothing."""
+    rows = reader.query(f"SELECT {COLUMNS} FROM notes WHERE digest = ? AND schema = ? ORDER BY id", (digest, schema))
+    return [Note(*row) for row in rows if isinstance(row[2], str) and isinstance(row[3], str) and type(row[4]) is bytes]
