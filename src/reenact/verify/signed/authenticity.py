@@ -42,7 +42,6 @@ class Signed:
         self._of_bundle = store_id is None
         self._only = trust.only
         self._erased_by: set[object] = set()
-        self._erasures_of_bundle: SignedErasures | None = None
         self._said: set[object] = set()
         """The stores in whose name the notes are signed that count."""
         self.history = KeyHistory(findings, store_id)
@@ -75,9 +74,8 @@ class Signed:
         erased = check_erasures(lines, self._findings, whole=whole, seen_at=seen)
         check = SignedErasures(self._notes, self.history, self.ring, self._findings)
         check.check(seen, whole=whole)
-        self.ring.unknown += len(check.unsigned)
+        self.ring.unknown += check.unsigned
         self._erased_by = check.stores
-        self._erasures_of_bundle = None if whole else check
         return erased
 
     def end(self, check: JournalCheck) -> None:
@@ -90,8 +88,6 @@ class Signed:
                 self._findings.add(Problem("KEY_HISTORY", what), Where(file=check.file, commit=check.commits or None))
             if self.ring.key(taken.new_kid, self.history.store_id) is None:
                 self.ring.unknown += 1
-        if self.ring.bound and self._erasures_of_bundle is not None:
-            self._erasures_of_bundle.refuse_unsigned()
         said = self._erased_by if self.history.beginning is None else {self.history.store_id}
         others = {f"{ISSUER}{each}" for each in said}
         if self._of_bundle and any({each} != others for each in self.ring.issuers if others):

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from reenact.verify.capability import KeyRing
 from reenact.verify.report import Findings, Problem, Where
 from reenact.verify.signed.keys import KeyHistory
 from reenact.verify.signed.notes import ERASURE, REMOVAL, Chain, NoteSource, signs
-
-NOBODY: Final = "an erasure that nobody signed, or a key that is not known"
 
 
 class SignedErasures:
@@ -20,10 +16,8 @@ class SignedErasures:
         self._history = history
         self._ring = ring
         self._findings = findings
-        self.unsigned: list[Where] = []
-        """Records about which there is no note."""
-        self.by_strangers: list[Where] = []
-        """Records of a bundle about which there is none by a key that is known."""
+        self.unsigned = 0
+        """Records of a bundle about which no note came with it."""
         self.stores: set[object] = set()
         """In whose name the others are signed."""
 
@@ -37,7 +31,7 @@ class SignedErasures:
         for digest, where in records[older:]:
             self._check_one(digest, where, whole=whole and self._source is not None)
         if self.unsigned:
-            self._findings.note(f"who erased, when and why is not signed for {len(self.unsigned)} erased values")
+            self._findings.note(f"who erased, when and why is not signed for {self.unsigned} erased values")
         if older and records:
             self._findings.note(f"the store's first {older} erasures were made before they were signed")
 
@@ -45,11 +39,10 @@ class SignedErasures:
         about = () if self._source is None else self._source.about(digest)
         rows = [row for row in about if row.schema in (ERASURE, REMOVAL)]
         if not rows:
-            self.unsigned.append(where)
+            self.unsigned += 1
             if whole and self._history.beginning is not None:  # else it is of before
-                self._findings.add(Problem("ERASURE_SIGNATURE", NOBODY), where)
+                self._findings.add(Problem("ERASURE_SIGNATURE", "an erasure that nobody signed"), where)
             return
-        strangers = 0
         for row in rows:
             self.stores.add(row.store_id)
             key = self._history.keys.get(str(row.kid)) or (
@@ -58,7 +51,6 @@ class SignedErasures:
             same_store = self._history.store_id in (None, row.store_id)
             if key is None and not whole:
                 self._ring.unknown += 1
-                strangers += 1
             elif not same_store or not signs(row, key):
                 what = f"the signature of an erasure does not fit key {row.kid}"
                 self._findings.add(Problem("ERASURE_SIGNATURE", what), where)
@@ -66,15 +58,6 @@ class SignedErasures:
                 self._ring.unknown += 1
             else:
                 self._ring.verified += 1
-        if strangers == len(rows):
-            self.by_strangers.append(where)
-
-    def refuse_unsigned(self) -> None:
-        """Where all erasures have been signed, one about which no key that is known says anything is made up."""
-        beginning = self._history.beginning
-        if self._source is not None and (beginning is None or not beginning.erasures.count):  # else it may be of before
-            for where in (*self.unsigned, *self.by_strangers):
-                self._findings.add(Problem("ERASURE_SIGNATURE", NOBODY), where)
 
     def _counted(self) -> list[tuple[Where, Chain]]:
         """How many there were, as far as that is signed."""
