@@ -321,7 +321,7 @@ const ARTIFACTS = {
     meta: record({
       code, status, retryable: flag, cost_cents: count, cost_exact: exact, retries: count, attempts: count,
       attempts_head: hex64, served_from: nullable(uuid7), side_effects: hex64, step_utility: optional(utility),
-      retries_used_up: optional(oneOf(true)),
+      retries_used_up: optional(oneOf(true)), latency_ms: optional(count),
     }),
   }),
 };
@@ -1665,6 +1665,7 @@ function outcomeProblem(outcome, meta, request) {
     ["the outcome's trace_id", request.trace_id, outcome.observability.trace_id],
     ["the outcome's skill_id", request.meta.skill_id, outcome.metadata.skill_id],
     ["the outcome's side_effects", meta.side_effects, digest(effects)],
+    ["the outcome's latency_ms", meta.latency_ms ?? outcome.latency_ms, outcome.latency_ms],
     ["the outcome leaves out details.output", true, !own(outcome.details ?? {}, "output")],
   ]);
 }
@@ -2491,7 +2492,7 @@ class Journal {
 
 // -- the views: docs/spec/replay_jsonl.md, "What Reenact writes" ------------------------------------------------------
 
-const ERASED = { $erased: true };
+const GONE = { erased: { $erased: true }, archived: { $archived: true } };
 const MOST_ITERATIONS = 255;
 const BY = { late: "late", synthesized: "synthesized", resolve: "person" };
 const hashed = (value) => `sha256:${digest(value)}`;
@@ -2545,6 +2546,7 @@ function cut(whole, most) {
 class Views {
   run = null;
   plan = {};
+  planGone = null;
   context = {};
   open = new Map();
   requested = 0;
@@ -2559,8 +2561,9 @@ class Views {
   made = [];
   hash = sha256();
 
-  constructor(lines, source) {
-    Object.assign(this, { lines, source });
+  /** `archived` are the commitments whose last record says so. */
+  constructor(lines, source, archived) {
+    Object.assign(this, { lines, source, archived });
   }
 
   /** The lines of REPLAY.jsonl, with their newlines. */
@@ -2603,28 +2606,33 @@ class Views {
     return found === null || found.code ? null : found;
   }
 
-  /** [the object behind a commitment, whether it is there]. */
+  /** What became of a value that is not there. */
+  wordFor(commitment) {
+    return this.archived.has(commitment) ? "archived" : "erased";
+  }
+
+  /** [the object behind a commitment, what became of it where it is not there]. */
   objectOf(commitment) {
-    if (commitment === null) return [{}, true];
+    if (commitment === null) return [{}, null];
     const found = this.valueOf(commitment);
-    return found === null ? [{}, false] : [asObject(found.value), true];
+    return found === null ? [{}, this.wordFor(commitment)] : [asObject(found.value), null];
   }
 
   markedOf(commitment) {
     const found = this.valueOf(commitment);
-    return found === null ? ERASED : marked(found.value);
+    return found === null ? GONE[this.wordFor(commitment)] : marked(found.value);
   }
 
   begin(run, commit) {
     if (run.kind === "trace") return [];
     this.run = run;
     const opening = commit.find(({ kind }) => kind === "event")?.event ?? { data: null };
-    const [plan, known] = this.objectOf(run.kind === "plan" ? run.plan : opening.data);
-    this.plan = plan;
+    [this.plan, this.planGone] = this.objectOf(run.kind === "plan" ? run.plan : opening.data);
+    const { plan } = this;
     this.context = asObject(plan.context);
     const session = asObject(plan.session).id ?? null;
     const { started_at: t, agent_id, mode, plan_id } = run;
-    const start = { event: "SessionStart", t, session_id: run.run_id, policy_version: known ? this.policyVersion : "erased", issue_number: this.issueNumber };
+    const start = { event: "SessionStart", t, session_id: run.run_id, policy_version: this.policyVersion, issue_number: this.issueNumber };
     const events = [
       { event: "ReplayHeader", producer: `reenact@${run.reenact_version}`, created_at: t, replay_version: 1 },
       { ...start, agent_id, mode, plan_id, ...(session === null ? {} : { session }) },
@@ -2634,7 +2642,7 @@ class Views {
   }
 
   get policyVersion() {
-    return typeof this.context.policy_version === "string" ? this.context.policy_version : "unversioned";
+    return this.planGone ?? (typeof this.context.policy_version === "string" ? this.context.policy_version : "unversioned");
   }
 
   get issueNumber() {
@@ -2671,13 +2679,13 @@ class Views {
     else if (event.type === "cancel") this.timedOut = event.who === null && own(this.objectOf(event.data)[0], "time_limit_ms");
     else if (event.type === "finish") this.confidence = asNumber(this.objectOf(event.reason)[0].confidence);
     else if (event.type === "verify") {
-      const [found, known] = this.objectOf(event.data);
-      if (!own(found, "schema")) return [this.verification(event.ts, known ? marked(found) : {}, known)];
+      const [found, gone] = this.objectOf(event.data);
+      if (!own(found, "schema")) return [this.verification(event.ts, marked(found), gone)];
     }
     return [];
   }
 
-  verification(t, found, known) {
+  verification(t, found, gone) {
     const commands = asList(found.commands).map((each) => (typeof each === "string" ? each : REDACTED));
     const codes = asList(found.exit_codes).filter(isWholeNumber);
     const delta = isWholeNumber(found.verification_delta) ? found.verification_delta : 0;
@@ -2686,7 +2694,7 @@ class Views {
     this.delta += Number(delta);
     this.passed = codes.filter((each) => Number(each) === 0).length;
     const more = Object.fromEntries(["lane", "outputs"].filter((name) => own(found, name)).map((name) => [name, found[name]]));
-    return { event: "Verification", t, commands, exit_codes: codes, verification_delta: delta, ...(known ? more : { erased: true }) };
+    return { event: "Verification", t, commands, exit_codes: codes, verification_delta: delta, ...(gone === null ? more : { [gone]: true }) };
   }
 
   entry(entry, found) {
@@ -2726,8 +2734,8 @@ class Views {
   }
 
   denied(entry, { meta, ts }) {
-    const [details, known] = this.objectOf(meta.details);
-    const message = known ? marked(details.message ?? null) : ERASED;
+    const [details, gone] = this.objectOf(meta.details);
+    const message = gone === null ? marked(details.message ?? null) : GONE[gone];
     const skipped = meta.code === "DENIED_DUPLICATE";
     const result = { content: null, error: { code: meta.code, message }, success: false };
     const extra = { code: meta.code, decision: "DENY", gate: meta.gate };
@@ -2737,14 +2745,15 @@ class Views {
 
   effect(entry, { meta, ts, document_hashes: [output, told] }) {
     const called = this.open.get(entry.trace_id);
-    const [outcome, known] = this.objectOf(told.hash);
+    const [outcome, gone] = this.objectOf(told.hash);
     const good = meta.status === "success" || meta.status === "partial";
-    const error = good ? null : { code: meta.code, message: known ? marked(outcome.message ?? null) : ERASED };
+    const error = good ? null : { code: meta.code, message: gone === null ? marked(outcome.message ?? null) : GONE[gone] };
     const result = { content: this.markedOf(output.hash), error, success: good };
     const extra = { attempt: Math.max(0, called.made - 1), code: meta.code, cost_exact: meta.cost_exact };
     const by = called.served ? "key" : called.by !== "person" || called.saidAt === called.made ? called.by : null;
     if (by !== null) extra.by = by;
-    const latency = isWholeNumber(outcome.latency_ms) ? outcome.latency_ms : called.took;
+    const took = outcome.latency_ms ?? meta.latency_ms;
+    const latency = isWholeNumber(took) ? took : called.took;
     const utility = meta.step_utility === undefined ? (good ? 0.2 : -0.4) : Number(meta.step_utility);
     const event = this.result(entry, ts, result, utility, latency, extra);
     this.totals.cents += meta.cost_cents;
@@ -2778,7 +2787,7 @@ class Views {
     if (this.run === null) return;
     const { run, seal, totals } = this;
     const ended = seal?.sealed_at ?? null;
-    const said = Object.keys(this.plan).length ? this.policyVersion : "erased";
+    const said = Object.keys(this.plan).length ? this.policyVersion : (this.planGone ?? "erased");
     const failed = this.codes.some((each) => Number(each) !== 0);
     const whole = canonical({
       session_id: run.run_id, started_at: run.started_at, completed_at: ended, ended_at: ended, policy_version: said,
@@ -3278,7 +3287,7 @@ class Bundle {
     this.sealCopy(journal); // step 6
     this.sealNote(signed, journal);
     this.planCopy(journal, payloads);
-    this.views(source);
+    this.views(source, erased);
     this.continues = journal.run?.parent_run ?? null; // step 7
     const continued = this.parents();
     const log = { proof: this.read("seal.tlog-proof"), stamp: this.read("seal.tsr") };
@@ -3455,7 +3464,7 @@ class Bundle {
   }
 
   /** REPLAY.jsonl and RECEIPT.json, made again from a journal that is whole. */
-  views(source) {
+  views(source, erased) {
     const opened = ["REPLAY.jsonl", "RECEIPT.json", "journal.jsonl"].map((name) => this.folder.open(name));
     const [log, receipt, journal] = opened.map((each) => (each === null || each.code ? null : new Stream(each.fd)));
     try {
@@ -3463,7 +3472,8 @@ class Bundle {
       if ([...this.findings.broken].some((aspect) => aspect !== "authenticity")) {
         return void this.findings.note("REPLAY.jsonl and RECEIPT.json were not held against a journal that is broken");
       }
-      const views = new Views(linesOf(chunksOf(journal.fd)), source);
+      const archived = new Set([...erased].filter(([, { bundle }]) => bundle !== null).map(([commitment]) => commitment));
+      const views = new Views(linesOf(chunksOf(journal.fd)), source, archived);
       const expected = views.replay();
       const differs = log === null ? null : replayProblem(expected, log);
       if (differs !== null) this.findings.add(...differs);

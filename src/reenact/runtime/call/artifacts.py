@@ -31,7 +31,7 @@ from reenact.contracts.references import is_secret
 from reenact.journal.chain import encode
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import NO_AMOUNTS
-from reenact.record.outcomes import build_outcome, denied_status
+from reenact.record.outcomes import build_outcome, denied_status, took_ms
 from reenact.runtime.call import capability as capabilities
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.capability import NO_DISPATCH
@@ -294,7 +294,7 @@ def tool_effect(
 def effect_meta(trace: TraceFold, outcome: StructuredOutcome, served_from: str | None) -> Meta:
     """What behaviour is compared by, so that it can be once the payloads are gone."""
     exact = trace.cost_exact
-    return {
+    meta: Meta = {
         "code": outcome.code,
         "status": outcome.status,
         "retryable": outcome.retryable,
@@ -306,6 +306,9 @@ def effect_meta(trace: TraceFold, outcome: StructuredOutcome, served_from: str |
         "served_from": served_from,
         "side_effects": side_effects_digest(trace),
     }
+    if outcome.latency_ms != took_ms(trace):  # else the attempts say it, once its value is gone
+        meta["latency_ms"] = outcome.latency_ms
+    return meta
 
 
 EMPTY_SIDE_EFFECTS = sha256(b"[]").hexdigest()

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from reenact.errors import DamagedRecord
 from reenact.verify.capability import ISSUER, PURPOSES, KeyRing
-from reenact.verify.payloads import check_erasures
+from reenact.verify.payloads import Taken, check_erasures
 from reenact.verify.report import Covers, Findings, Problem, Signature, Where
 from reenact.verify.signed.erasures import SignedErasures
 from reenact.verify.signed.keys import KeyHistory
@@ -68,7 +68,7 @@ class Signed:
         trusted = self._trusted(kid, store_id)
         return frozenset() if trusted is None else trusted.purposes
 
-    def erasures(self, lines: Iterable[bytes], *, whole: bool) -> dict[str, str]:
+    def erasures(self, lines: Iterable[bytes], *, whole: bool) -> Taken:
         """What `check_erasures` gives, and who signed it."""
         seen: list[tuple[str, Where]] = []
         erased = check_erasures(lines, self._findings, whole=whole, seen_at=seen)
