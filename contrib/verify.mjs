@@ -830,7 +830,7 @@ function readErasures(lines, findings) {
       const runId = erased.get(found.commitment)?.runId ?? found.run_id;
       erased.set(found.commitment, { runId, bundle: found.type === "archived" ? found.bundle : null });
     }
-    records.push([recomputed, where]);
+    records.push([recomputed, where, found.schema]);
     seen.add(found.digest);
     followed.add(found.prev);
   }
@@ -880,7 +880,8 @@ class KeyRing {
   unknown = 0;
   issuers = new Set();
   successions = new Map();
-  bound = 0; // capabilities of engines that sign seals too
+  bound = 0; // capabilities of engines that sign seals and erasures too
+  beginsBound = null; // whether the first that was verified is one
   unapproved = 0; // capabilities whose key is there and not trusted for capabilities; `unknown` counts them too
   purposes = () => PURPOSES; // (kid, store id): what a key's word counts for in a store; [] where it is no key of that store
 
@@ -933,6 +934,8 @@ class KeyHistory {
   beginning = null;
   keys = new Map();
   rotations = [];
+  heirs = []; // [key, the one that took over from it, whether it vouched for that one], in order
+  begunBy = null; // the key that signed the beginning
   successions = new Map();
   sealed = [];
 
@@ -969,6 +972,7 @@ class KeyHistory {
     this.beginning = found;
     for (const named of Object.keys(found.keys).sort()) this.add(note, named, found.keys[named]);
     if (!signsNote(this.keys.get(note.kid), note)) this.broken(note, "the beginning of what is signed is not signed by one of its keys");
+    else this.begunBy = note.kid;
     return undefined;
   }
 
@@ -982,6 +986,7 @@ class KeyHistory {
     const key = isRotation ? this.keys.get(found.old_kid) : fresh.key;
     if (note.kid !== signer || !signsNote(key, note)) return this.broken(note, `the ${name} to key ${found.new_kid} is not signed by ${signer}`, signer, note.kid);
     this.add(note, found.new_kid, found.new_key);
+    this.heirs.push([found.old_kid, found.new_kid, isRotation]);
     if (isRotation) return void this.rotations.push(found);
     for (const [runId, commits, head] of found.runs) {
       const taken = this.successions.get(runId) ?? [];
@@ -994,6 +999,17 @@ class KeyHistory {
     const found = decodedKey(spelled);
     if (found === null || found.kid !== named) this.broken(note, "a key is not the one of its kid", named, found?.kid);
     else this.keys.set(named, found.key);
+  }
+
+  /** Who may sign for the store where this key does: itself and whom it vouched for, and who came in the place of one. */
+  signers(kid) {
+    const vouched = new Set([kid, ...(this.begunBy === kid ? Object.keys(this.beginning.keys) : [])]);
+    const others = new Set();
+    for (const [from, to, isVouched] of this.heirs) {
+      if (vouched.has(from) && isVouched) vouched.add(to);
+      else if (vouched.has(from) || others.has(from)) others.add(to);
+    }
+    return { vouched, others: new Set([...others].filter((each) => !vouched.has(each))) };
   }
 
   /** These keys, and those to which one of them was rotated, by kid. */
@@ -1047,6 +1063,8 @@ class Signed {
     this.ring.purposes = (kid, storeId) => (this.isOwn(kid) ? PURPOSES : (this.trusted(kid, storeId)?.purposes ?? []));
     this.said = new Set(); // the stores in whose name the notes are signed that count
     this.erasedBy = new Set();
+    this.seen = []; // erasure records
+    this.unvouched = new Set(); // keys that came in the place of a lost one
   }
 
   isOwn(kid) {
@@ -1081,35 +1099,61 @@ class Signed {
 
   erasures(lines) {
     const { erased, records } = readErasures(lines, this.findings);
+    this.seen = records;
     for (const [note] of this.history.sealed) {
       if (!signsNote(this.history.keys.get(note.kid), note)) {
         this.findings.add(problem("ERASURE_SIGNATURE", `the count of erasures is not signed by key ${note.kid}`), note.where);
       }
     }
-    let unsigned = 0;
-    for (const [about, where] of records) {
-      const rows = this.about(about).filter((note) => ["reenact.erasure.v1", "reenact.erasure.v2"].includes(note.schema));
-      if (!rows.length) unsigned += 1;
-      for (const note of rows) this.erasureNote(note, where);
-    }
-    if (unsigned) this.findings.note(`who erased, when and why is not signed for ${unsigned} erased values`);
-    this.ring.unknown += unsigned;
     return erased;
   }
 
-  erasureNote(note, where) {
+  /** Who signed the erasures, once the journal was read; `began` is the key that its run began with. */
+  signedErasures(began) {
+    const { beginning, keys } = this.history;
+    let older = beginning === null ? Infinity : beginning.erasures.count;
+    let may = beginning === null ? null : new Set(keys.keys());
+    if (this.ring.beginsBound && began !== null) {
+      const { vouched, others } = this.history.signers(began);
+      this.unvouched = others;
+      [older, may] = [0, new Set([...vouched, ...others])];
+    } else if (beginning === null && this.ring.bound) older = 0;
+    let unsigned = 0;
+    let isSigned = false;
+    for (const [about, where, schema] of this.seen) {
+      const rows = this.about(about).filter((note) => ["reenact.erasure.v1", "reenact.erasure.v2"].includes(note.schema));
+      isSigned ||= rows.length > 0;
+      for (const note of rows) this.erasureNote(note, where, may);
+      if (rows.length) continue;
+      if (older === Infinity || (schema === "reenact.erasure.v1" && unsigned < older && !isSigned)) unsigned += 1;
+      else this.findings.add(problem("ERASURE_SIGNATURE", "an erasure that nobody signed, of a store that signs"), where);
+    }
+    if (unsigned) this.findings.note(`who erased, when and why is not signed for ${unsigned} erased values`);
+    this.ring.unknown += unsigned;
+  }
+
+  erasureNote(note, where, may) {
     this.erasedBy.add(note.store_id);
+    if (may !== null && !may.has(note.kid)) {
+      const what = `an erasure is signed by key ${note.kid}, which signs nothing for the store of this run`;
+      return void this.findings.add(problem("ERASURE_SIGNATURE", what), where);
+    }
     const key = this.history.keys.get(note.kid) ?? this.ring.key(note.kid, note.store_id);
     const sameStore = this.history.storeId === null || this.history.storeId === note.store_id;
     if (key === undefined) this.ring.unknown += 1;
     else if (!sameStore || !signsNote(key, note)) {
       this.findings.add(problem("ERASURE_SIGNATURE", `the signature of an erasure does not fit key ${note.kid}`), where);
-    } else if (this.ring.key(note.kid, note.store_id) !== undefined) this.ring.verified += 1;
-    else this.ring.unknown += 1;
+    } else if (this.ring.key(note.kid, note.store_id) === undefined) this.ring.unknown += 1;
+    else if (this.unvouched.has(note.kid) && this.trusted(note.kid, note.store_id) === undefined) {
+      this.findings.note(`erasures are signed by key ${note.kid}, not vouched for by the key that was lost`);
+      this.ring.unknown += 1;
+    } else this.ring.verified += 1;
+    return undefined;
   }
 
   /** What is known once the journal was read: of which store it is, and whose key went on with it. */
   end(journal) {
+    if (this.seen.length) this.signedErasures(journal.run?.capability_key ?? null);
     for (const taken of this.ring.of(journal.runId)) {
       this.findings.note(`key replaced at commit ${taken.commits}, not vouched for by the old key (${taken.oldKid} was lost, ${taken.newKid} signs since)`);
       if (journal.commits < taken.commits) {
@@ -1247,7 +1291,10 @@ function checkCapability(token, scene, request, decision, targets, report) {
   const key = purposes.length ? ring.keys.get(header.kid) : undefined;
   const fits = key === undefined ? null : hasSigned(key, token.signed, token.signature);
   if (fits === false) return report(problem("CAPABILITY_SIGNATURE", `the signature does not fit key ${header.kid}`));
-  if (fits && bounds.$bounds !== undefined) ring.bound += 1;
+  if (fits) {
+    ring.bound += bounds.$bounds === undefined ? 0 : 1;
+    ring.beginsBound ??= bounds.$bounds !== undefined;
+  }
   if (fits && purposes.includes("capabilities")) ring.verified += 1;
   else ring.unknown += 1;
   if (fits && !purposes.includes("capabilities")) ring.unapproved += 1;

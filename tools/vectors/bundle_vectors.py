@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import zlib
 from collections.abc import Callable
@@ -40,7 +41,9 @@ class Envelopes:
 
 def with_views(files: dict[str, bytes], run_id: str) -> dict[str, bytes]:
     """Made by the one function that makes them, and kept as they are: a change of what it gives shows."""
-    views = Views(files["journal.jsonl"].splitlines(keepends=True), Envelopes(files))
+    taken = {each["commitment"]: each.get("type") for each in map(json.loads, files.get("erasures.jsonl", b"").splitlines())}
+    moved = {commitment for commitment, kind in taken.items() if kind == "archived"}
+    views = Views(files["journal.jsonl"].splitlines(keepends=True), Envelopes(files), moved)
     replay = b"".join(views.replay())
     return with_manifest({**files, "REPLAY.jsonl": replay, "RECEIPT.json": b"".join(views.receipt())}, run_id)
 
