@@ -27,6 +27,10 @@ def wait(name: str) -> str:
     return name
 
 
+def spelled(word: str) -> str:
+    return word.upper()
+
+
 def waiting(*names: str) -> dict[str, Any]:
     GATES.update({name: threading.Event() for name in names})
     steps = [{"step_id": name, "skill_id": "wait", "parameters": {"name": name}} for name in names]
@@ -128,12 +132,7 @@ def test_a_tool_that_only_the_session_knows_is_decided_as_it_was(tmp_path: Path)
     beside = Shadow(sets={"context.budget_cents": 3}, on_call=heard.on_call, on_report=heard.on_report)
     runtime = Runtime(tmp_path / "store.db", skills=[price], shadow=beside)
     with runtime.session(agent_id="buyer", context={"budget_cents": 20}) as session:
-
-        @session.step
-        def look_up(word: str) -> str:
-            return word
-
-        look_up("tea")
+        session.step(spelled, "tea")
         session.call("price", {"item": "tea"})
         session.call("price", {"item": "milk"})
     assert beside.wait(30)
