@@ -238,8 +238,9 @@ def signed_again(answer: bytes, certificate: Path, key: Path) -> bytes:
     private = load_pem_private_key(key.read_bytes(), None)
     assert isinstance(private, EllipticCurvePrivateKey)
     algorithm = sequence(write(der.OID, SHA256))
+    named = sequence(made_by.issuer.public_bytes(), der.write_number(made_by.serial_number))
     signer = sequence(
-        der.write_number(1), sequence(made_by.issuer.public_bytes(), der.write_number(made_by.serial_number)), algorithm,
+        der.write_number(1), named, algorithm,
         write(0xA0, attributes), sequence(write(der.OID, bytes.fromhex("2a8648ce3d040302"))),
         write(der.OCTETS, private.sign(write(der.SET, attributes), ECDSA(SHA256Hash()))),
     )  # fmt: skip

@@ -27,7 +27,16 @@ def test_a_zip_says_what_its_folder_says(tmp_path: Path, top: str, method: int) 
 
 def test_both_say_the_same_of_what_else_lies_in_a_zip(tmp_path: Path) -> None:
     made = {}
-    for name in (*LITTER, "more.txt", "a/b", "payloads/x", "payloads/y/z", "parents/q", "parents/r/manifest.json", "b/"):
+    for name in (
+        *LITTER,
+        "more.txt",
+        "a/b",
+        "payloads/x",
+        "payloads/y/z",
+        "parents/q",
+        "parents/r/manifest.json",
+        "b/",
+    ):
         path = zipped(tmp_path / f"{len(made)}.zip", top="evidence/")
         made[added(path, f"evidence/{name}")] = name
     made[added(zipped(tmp_path / "beside.zip", top="evidence/"), "README.txt")] = "beside"
@@ -57,14 +66,12 @@ def test_both_refuse_the_same_zips_in_the_same_words(tmp_path: Path) -> None:
     for number, change in enumerate(changes.values()):
         paths.append(zipped(tmp_path / f"{number}.zip"))
         change(paths[-1])
-    for name, data in (("no zip", b"hello"), ("empty", b""), ("no bundle", None), ("several", None), ("twice", None)):
+    for name, data in (("no zip", b"hello"), ("empty", b"")):
         paths.append(tmp_path / f"{name}.zip")
-        if data is not None:
-            paths[-1].write_bytes(data)
-        elif name == "twice":
-            added(zipped(paths[-1]), "journal.jsonl")
-        else:
-            added(added(paths[-1], "a/manifest.json" if name == "several" else "a/b"), "b/manifest.json" if name == "several" else "c")  # fmt: skip
+        paths[-1].write_bytes(data)
+    paths.append(added(zipped(tmp_path / "twice.zip"), "journal.jsonl"))
+    paths.append(added(tmp_path / "no bundle.zip", "a/b"))
+    paths.append(added(added(tmp_path / "several.zip", "a/manifest.json"), "b/manifest.json"))
     for path, theirs in zip(paths, second(paths), strict=True):
         with pytest.raises(UnusableZip) as refused:
             verify_bundle(path)

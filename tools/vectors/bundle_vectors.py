@@ -43,7 +43,9 @@ class Envelopes:
 
 def with_views(files: dict[str, bytes], run_id: str) -> dict[str, bytes]:
     """Made by the one function that makes them, and kept as they are: a change of what it gives shows."""
-    taken = {each["commitment"]: each.get("type") for each in map(json.loads, files.get("erasures.jsonl", b"").splitlines())}
+    taken = {
+        each["commitment"]: each.get("type") for each in map(json.loads, files.get("erasures.jsonl", b"").splitlines())
+    }
     moved = {commitment for commitment, kind in taken.items() if kind == "archived"}
     views = Views(files["journal.jsonl"].splitlines(keepends=True), Envelopes(files), moved)
     replay = b"".join(views.replay())

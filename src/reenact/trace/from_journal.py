@@ -39,7 +39,6 @@ class Archived(LookupError):
     """The value was moved to a bundle; `reenact archive --restore` brings it back."""
 
 
-
 UNVERSIONED: Final = "unversioned"
 """The policy_version of a run that names none."""
 GOOD: Final = 0.2

@@ -55,14 +55,14 @@ def test_a_log_that_agrees_is_told_with_what_was_looked_at(ill: Command) -> None
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        ("UPDATE log_nodes SET hash = zeroblob(32) WHERE id = 1", "seal 2 of the store is not the one that the log has"),
+        ("UPDATE log_nodes SET hash = zeroblob(32) WHERE id = 1", "seal 2 of the store is not the one that the log"),
         ("UPDATE log_checkpoints SET root = zeroblob(32)", "the head that was signed is not that of the seals"),
         ("UPDATE log_checkpoints SET signature = zeroblob(64)", "has not signed the newest head"),
         ("UPDATE log_checkpoints SET size = 9", "its last seals were taken out"),
         ("DELETE FROM seals WHERE id = 3", "its last seals were taken out"),
         ("UPDATE seals SET seal_digest = '" + "a" * 64 + "' WHERE id = 2", "is not the one that run"),
         ("DELETE FROM log_nodes WHERE id = 1", "log_nodes has no row for node 1 of level 0"),
-        ("INSERT INTO log_contradictions VALUES (1, 'w.example', x'00')", "w.example holds a head that is none of this log"),
+        ("INSERT INTO log_contradictions VALUES (1, 'w.example', x'00')", "w.example holds a head that is none"),
     ],
 )  # fmt: skip
 def test_a_log_that_contradicts_its_seals_is_trouble(statement: str, words: str, ill: Command) -> None:

@@ -124,7 +124,9 @@ def kinds() -> Iterator[Kind]:
 # -- a value that somebody hides, and calls erased ---------------------------------------------------------------------
 
 
-def hidden(*notes: dict[str, Any] | Callable[[str], dict[str, Any]], keeps: Callable[[str], bool], **keys: str) -> Change:
+def hidden(
+    *notes: dict[str, Any] | Callable[[str], dict[str, Any]], keeps: Callable[[str], bool], **keys: str
+) -> Change:
     """One more answer taken away, with a record of its own behind the others; `notes` come with it."""
 
     def changed(files: Files) -> Files:
@@ -177,9 +179,15 @@ def unsigned_ways() -> Iterator[tuple[str, Change]]:
         hidden(by(STRANGER), beginning(STRANGER), rotation(STRANGER, STORE), keeps=but_the_beginning, **mine),
     )
     replaced = (beginning(FIRST_KEY, STORE), replacement(FIRST_KEY, STRANGER))
-    yield "by a key that another one was replaced with", hidden(by(STRANGER), *replaced, keeps=but_the_beginning, **mine)
+    yield (
+        "by a key that another one was replaced with",
+        hidden(by(STRANGER), *replaced, keeps=but_the_beginning, **mine),
+    )
     replaced = (beginning(STORE), replacement(STORE, STRANGER))
-    yield "by a key that the store's was replaced with", hidden(by(STRANGER), *replaced, keeps=but_the_beginning, **mine)
+    yield (
+        "by a key that the store's was replaced with",
+        hidden(by(STRANGER), *replaced, keeps=but_the_beginning, **mine),
+    )
 
 
 def _archived_again(found: Records) -> Records:

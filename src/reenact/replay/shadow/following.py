@@ -32,7 +32,6 @@ from reenact.runtime.session.plan import SessionPlan
 from reenact.runtime.session.reopening import session_document
 from reenact.values.clock import SystemClock
 
-
 LONG: Final = 200
 """Calls of a session beyond which several are decided at once."""
 
@@ -87,7 +86,13 @@ class Following:
         production = Side.of("recorded", recording.run_id, recording.status, recording.document, recording.steps)
         candidate, steps = self._candidate, in_order(self._decided.values())
         side = Side.of(
-            candidate.label, None, self._status, candidate.changes.document, steps, self._source.basis, self._source.asks
+            candidate.label,
+            None,
+            self._status,
+            candidate.changes.document,
+            steps,
+            self._source.basis,
+            self._source.asks,
         )
         return counterfactual("shadow", production, side)
 
@@ -141,11 +146,14 @@ class Following:
         clock = SystemClock()
         engine = throw_away_engine(candidate.registry, clock, recording.store)
         dry = DrySource(plan, clock, recording)
-        self._source = ShadowSource(
-            recording, plan.plan.context.supervisor, outputs=candidate.changes.outputs, dry=dry
-        )
+        self._source = ShadowSource(recording, plan.plan.context.supervisor, outputs=candidate.changes.outputs, dry=dry)
         run = self._run = begin(
-            engine, plan, self._source, mode="dry_run", parent_run=recording.run_id, original_run_id=recording.seed_run_id
+            engine,
+            plan,
+            self._source,
+            mode="dry_run",
+            parent_run=recording.run_id,
+            original_run_id=recording.seed_run_id,
         )
         self._theirs = RunReader(engine.store, run.run_id)
         if plan.plan.context.dedupe:

@@ -23,8 +23,8 @@ from reenact.runtime.gates.answer import Answered, Approval, GateAnswer, GateNam
 from reenact.runtime.parked import Parked
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.runtime.writing.redaction import Redactor
-from reenact.values.canonical import canonicalize
 from reenact.values import clock
+from reenact.values.canonical import canonicalize
 
 
 class NothingRecorded(Exception):

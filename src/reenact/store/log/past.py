@@ -101,8 +101,12 @@ def compare_newest(log: ReadLog, most: int) -> Past:
     except NotAuthentic as error:
         return Past(log, "", edge.size - begin, str(error), f"{size} seals that follow each other", f"{edge.size}")
     if kept is not None:
-        return Past(log, "", edge.size - begin, "a head was signed for more seals", str(log.head(kept)), f"{size} leaves")
-    if newest is not None and not is_signature(log.vkey(newest.kid).public_key, newest.signature, log.head(newest).text()):
+        return Past(
+            log, "", edge.size - begin, "a head was signed for more seals", str(log.head(kept)), f"{size} leaves"
+        )
+    if newest is not None and not is_signature(
+        log.vkey(newest.kid).public_key, newest.signature, log.head(newest).text()
+    ):
         what = f"key {newest.kid} has not signed the newest head"
         return Past(log, "", edge.size - begin, what, "its signature", newest.signature.hex())
     says = f"{seals} seals, the newest {edge.size - begin} of {size} in the log and its head agree"

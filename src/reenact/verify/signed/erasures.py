@@ -10,7 +10,7 @@ from reenact.verify.capability import KeyRing
 from reenact.verify.payloads import Seen
 from reenact.verify.report import Findings, Problem, Where
 from reenact.verify.signed.keys import KeyHistory
-from reenact.verify.signed.notes import ERASURE, REMOVAL, Chain, NoteSource, signs
+from reenact.verify.signed.notes import ERASURE, REMOVAL, Chain, NoteRow, NoteSource, signs
 
 NOBODY = Problem("ERASURE_SIGNATURE", "an erasure that nobody signed, of a store that signs")
 

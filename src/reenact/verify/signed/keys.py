@@ -114,7 +114,10 @@ class KeyHistory:
                 self.findings.add(Problem("KEY_HISTORY", what), Where(file="keys.json", row=f"kid {kid}"))
 
     def signers(self, kid: str) -> tuple[set[str], set[str]]:
-        """Who may sign for the store where this key does: (itself and whom it vouched for, who came in the place of one)."""
+        """Who may sign for the store where this key does.
+
+        (Itself and whom it vouched for; who came in the place of one that was lost).
+        """
         vouched, others = {kid}, set[str]()
         if self.beginning is not None and self.begun_by == kid:
             vouched.update(self.beginning.keys)
