@@ -4181,7 +4181,9 @@ function human(report) {
     lines.push(`${aspect.padEnd(13)} ${report[aspect].padEnd(7)} ${meaning(report, aspect)}`.trimEnd());
   }
   const { counts } = report;
-  lines.push(`read          ${counts.commits} commits, ${counts.traces} traces, ${counts.attempts} attempts, ${counts.present} of ${counts.payloads} payloads`);
+  const kinds = [[counts.erased, "erased"], [counts.archived, "archived"], [counts.lost, "lost"], [counts.withheld, "left out"]];
+  const gone = kinds.filter(([number]) => number).map(([number, name]) => `, ${number} ${name}`).join("");
+  lines.push(`read          ${counts.commits} commits, ${counts.traces} traces, ${counts.attempts} attempts, ${counts.present} of ${counts.payloads} payloads${gone}`);
   if (report.seal_digest && report.integrity === "holds" && report.completeness === "holds") lines.push(`seal          ${report.seal_digest}`);
   for (const note of report.notes) lines.push(`note          ${note}`);
   const found = report.first_break;

@@ -6,12 +6,9 @@ It is driven by whoever hears of the run, in a thread of his own, and reads what
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from reenact.contracts.artifacts import ActionRequest
-from reenact.contracts.plan import plan_from_document
-from reenact.contracts.records import RunStatus, Seal
-from reenact.contracts.whole_plan import whole_plan
+from reenact.contracts.records import RunStatus
 from reenact.errors import UsageError
 from reenact.journal.machine import TERMINAL
 from reenact.record.reader import RecordedStep, RunReader, in_order
@@ -19,6 +16,7 @@ from reenact.record.recording import Recording
 from reenact.replay.compare.counterfactual import CallRow, Counterfactual, Side, counterfactual
 from reenact.replay.modes.throw_away import throw_away_engine
 from reenact.replay.shadow.candidate import Candidate, Wanted, candidate_of
+from reenact.replay.shadow.part import part_of
 from reenact.replay.shadow.source import ShadowSource
 from reenact.replay.sources.dry import DrySource
 from reenact.replay.sources.stand_in import ReplayPlan
@@ -28,20 +26,10 @@ from reenact.runtime.opening import begin
 from reenact.runtime.parked import Parked
 from reenact.runtime.plans.plan_run import aborts, begin_turn, next_call, rebuild_duplicates
 from reenact.runtime.run import Run
-from reenact.runtime.session.plan import SessionPlan
-from reenact.runtime.session.reopening import session_document
 from reenact.values.clock import SystemClock
 
 LONG: Final = 200
 """Calls of a session beyond which several are decided at once."""
-
-
-class PartRecording(Recording):
-    """A run that goes on: its steps so far."""
-
-    @property
-    def status(self) -> RunStatus:
-        return "running"
 
 
 class Following:
@@ -110,29 +98,12 @@ class Following:
 
     def _look(self) -> None:
         """The candidate's plan, from the run's as far as that is known: a session's grows call by call."""
-        document = self._document()
-        if document is None:
+        recording = part_of(self._reader, self._steps, self._registry)
+        if recording is None:
             return
-        plan, document = plan_from_document(document, source="the plan of a live run")
-        nobody = cast("Seal", None)  # it has not ended
-        steps = in_order(self._steps.values()) if self._is_session else self._steps
-        recording = PartRecording(self._engine.store, self._reader.record(), nobody, plan, document, steps)
         self._candidate = candidate_of(recording, self._registry, self._wanted)
         if self._candidate.refused is None:
             self._take(recording, self._candidate)
-
-    def _document(self) -> dict[str, Any] | None:
-        if not self._is_session:
-            recorded = self._reader.recorded_plan()
-            return recorded if isinstance(recorded, dict) else None
-        if not self._steps:
-            return None
-        session = SessionPlan(session_document(self._engine.store, self._reader.run_id), self._registry)
-        for commit, commitment in self._reader.fold.pinned:
-            session.pin_recorded(self._reader.payloads.get(commitment, near=commit))
-        requests = [cast("ActionRequest", step.trace.request) for step in self._steps.values()]
-        document, _ = session.assemble(requests)
-        return whole_plan(document, lambda step_id, named: self._steps[step_id].value(named, "action_request"))
 
     def _take(self, recording: Recording, candidate: Candidate) -> None:
         if self._plan is not None and self._source is not None:

@@ -31,7 +31,7 @@ from reenact.contracts.references import is_secret
 from reenact.journal.chain import encode
 from reenact.journal.fold import TraceFold
 from reenact.policy.budget import NO_AMOUNTS
-from reenact.record.outcomes import build_outcome, denied_status, took_ms
+from reenact.record.outcomes import build_outcome, denied_status
 from reenact.runtime.call import capability as capabilities
 from reenact.runtime.call.call import Call
 from reenact.runtime.call.capability import NO_DISPATCH
@@ -39,7 +39,7 @@ from reenact.runtime.effects.source import AttemptCall
 from reenact.runtime.gates.answer import Answered, Approval, Refusal
 from reenact.runtime.run import Run
 from reenact.values.canonical import canonicalize
-from reenact.values.clock import format_ts
+from reenact.values.clock import elapsed_ms, format_ts
 from reenact.values.digest import hmac_hex
 
 NO_SIDE_EFFECTS: list[SideEffect] = []
@@ -306,7 +306,9 @@ def effect_meta(trace: TraceFold, outcome: StructuredOutcome, served_from: str |
         "served_from": served_from,
         "side_effects": side_effects_digest(trace),
     }
-    if outcome.latency_ms != took_ms(trace):  # else the attempts say it, once its value is gone
+    last = next((attempt for attempt in reversed(trace.attempts) if attempt.kind == "attempt"), None)
+    took = 0 if last is None else elapsed_ms(str(last.started_at), str(last.ended_at))
+    if outcome.latency_ms != took:  # reenact: ignore[RN101] kept where the attempts do not say it; decides nothing
         meta["latency_ms"] = outcome.latency_ms
     return meta
 
