@@ -1,10 +1,10 @@
 #!/usr/bin/env node
 // Checks what `reenact export` wrote, with Node 22 or newer and nothing else. One file, no packages, nothing is sent.
 //
-//   node verify.mjs DIR [--keys FILE] [--require signature|trust|anchor]... [--witness-policy FILE] [--checkpoint FILE]... [--json]
-//   node verify.mjs --batch [--keys FILE]      one folder a line on stdin, one report a line on stdout
+//   node verify.mjs DIR|ZIP [--keys FILE] [--require signature|trust|anchor]... [--witness-policy FILE] [--checkpoint FILE]... [--tsa-ca FILE]... [--json]
+//   node verify.mjs --batch [--keys FILE]      one folder or zip a line on stdin, one report a line on stdout
 //
-// Exit codes: 0 holds, 1 broken or something required is absent, 2 wrong usage, 3 the folder cannot be read,
+// Exit codes: 0 holds, 1 broken or something required is absent, 2 wrong usage, 3 the folder or zip cannot be read,
 // 4 no seal: completeness is open.
 //
 // Follows docs/spec/, and shares no code with Reenact. The steps are those of docs/spec/bundle.md; which check
@@ -321,7 +321,7 @@ const ARTIFACTS = {
     meta: record({
       code, status, retryable: flag, cost_cents: count, cost_exact: exact, retries: count, attempts: count,
       attempts_head: hex64, served_from: nullable(uuid7), side_effects: hex64, step_utility: optional(utility),
-      retries_used_up: optional(oneOf(true)),
+      retries_used_up: optional(oneOf(true)), latency_ms: optional(count),
     }),
   }),
 };
@@ -606,6 +606,40 @@ class Tree {
 
 const { O_RDONLY, O_NOFOLLOW = 0, O_NONBLOCK = 0 } = fs.constants;
 
+/** An open file, read from its first byte to its last; `more(data, start)` fills `data`, and says with how many bytes. */
+class Opened {
+  at = 0;
+
+  constructor(size, more, close = () => {}) {
+    Object.assign(this, { size, more, close });
+  }
+
+  read(size) {
+    const data = Buffer.alloc(size);
+    let got = 0;
+    while (got < size) {
+      const count = this.more(data.subarray(got), this.at);
+      if (count === 0) break;
+      got += count;
+      this.at += count;
+    }
+    return data.subarray(0, got);
+  }
+
+  *chunks() {
+    for (let chunk = this.read(CHUNK); chunk.length; chunk = this.read(CHUNK)) yield chunk;
+  }
+
+  /** Whether the file is made of these pieces, and no more. */
+  equals(pieces) {
+    for (const piece of pieces) {
+      const data = Buffer.from(piece);
+      if (!this.read(data.length).equals(data)) return false;
+    }
+    return this.read(1).length === 0;
+  }
+}
+
 /** Follows no link beneath its top, opens nothing but plain files, bounds every size. */
 class Folder {
   constructor(top) {
@@ -624,7 +658,13 @@ class Folder {
     }
   }
 
-  /** { fd, size } of a plain file, null where nothing is, or a problem. */
+  close() {} // nothing stays open between two files
+
+  beside() {
+    return []; // what lies outside of the folder is nobody's business here
+  }
+
+  /** A plain file, null where nothing is, or a problem. */
   open(name) {
     let fd;
     try {
@@ -634,7 +674,7 @@ class Folder {
       return error.code === "ENOENT" ? null : problem("FILE_KIND", `${name} is not a plain file that can be read`);
     }
     const found = fs.fstatSync(fd);
-    if (found.isFile()) return { fd, size: found.size };
+    if (found.isFile()) return new Opened(found.size, (data, start) => fs.readSync(fd, data, 0, data.length, start), () => fs.closeSync(fd));
     fs.closeSync(fd);
     return problem("FILE_KIND", `${name} is not a plain file`);
   }
@@ -647,15 +687,16 @@ class Folder {
     try {
       if (opened.size > limit) return tooLarge;
       let size = 0;
-      for (const chunk of chunksOf(opened.fd)) {
+      for (const chunk of opened.chunks()) {
         size += chunk.length;
         if (size > limit) return tooLarge;
         take(chunk);
       }
-    } catch {
+    } catch (error) {
+      if (error instanceof CannotRead) throw error;
       return problem("FILE_KIND", `${name} cannot be read`);
     } finally {
-      fs.closeSync(opened.fd);
+      opened.close();
     }
     return true;
   }
@@ -704,15 +745,6 @@ function nameOf(raw) {
   return Buffer.from(name).equals(raw) ? name : Array.from(raw, (byte) => String.fromCharCode(byte < 128 ? byte : 0xdc00 + byte)).join("");
 }
 
-function* chunksOf(fd) {
-  for (;;) {
-    const chunk = Buffer.allocUnsafe(CHUNK);
-    const size = fs.readSync(fd, chunk, 0, CHUNK, null);
-    if (size === 0) return;
-    yield chunk.subarray(0, size);
-  }
-}
-
 /** Lines with their newlines; one that is too long comes as its first bytes, and nothing after it. */
 function* linesOf(chunks) {
   let rest = Buffer.alloc(0);
@@ -727,6 +759,271 @@ function* linesOf(chunks) {
     if (rest.length > MAX_LINE) return void (yield rest.subarray(0, MAX_LINE + 1));
   }
   if (rest.length) yield rest;
+}
+
+// -- a zip of it: docs/spec/bundle.md, "A zip of it" ------------------------------------------------------------------
+
+const MAX_ENTRIES = 500_000;
+const MAX_DIRECTORY = 256 << 20;
+const MAX_INFLATED = 1 << 30;
+const BOMB_RATIO = 200;
+const CP437 =
+  "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜ¢£¥₧ƒáíóúñÑªº¿⌐¬½¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\u00a0";
+
+/** A bundle's folder in a zip, read in place; `top` is the folder in it. Nothing is unpacked to disk. */
+class ZippedFolder {
+  constructor(zip, top) {
+    Object.assign(this, { zip, top });
+  }
+
+  close() {
+    fs.closeSync(this.zip.fd);
+  }
+
+  parent(runId) {
+    const top = `${this.top}parents/${runId}/`;
+    return [...this.zip.files.keys()].some((name) => name.startsWith(top)) ? new ZippedFolder(this.zip, top) : null;
+  }
+
+  open(name) {
+    const entry = this.zip.files.get(this.top + name);
+    if (entry !== undefined) return this.zip.open(entry);
+    return this.zip.folders.has(`${this.top}${name}/`) ? problem("FILE_KIND", `${name} is not a plain file`) : null;
+  }
+
+  feed(name, take, limit) {
+    const entry = this.zip.files.get(this.top + name);
+    if (entry !== undefined && entry.size > limit) return problem("FILE_TOO_LARGE", `${name} has more than ${limit} bytes`);
+    const opened = this.open(name);
+    if (opened === null || opened.code) return opened;
+    for (const chunk of opened.chunks()) take(chunk);
+    return true;
+  }
+
+  read(name) {
+    const parts = [];
+    const fed = this.feed(name, (chunk) => parts.push(chunk), MAX_FILE);
+    return fed === true ? Buffer.concat(parts) : fed;
+  }
+
+  /** What else lies in the zip, outside of the bundle's folder. */
+  beside() {
+    return [...this.zip.files.keys()].filter((name) => !name.startsWith(this.top));
+  }
+
+  names() {
+    const found = new Map();
+    for (const whole of [...this.zip.files.keys(), ...this.zip.folders]) {
+      if (!whole.startsWith(this.top) || whole === this.top) continue;
+      const [first, ...rest] = whole.slice(this.top.length).split("/");
+      const isFile = !whole.endsWith("/");
+      const [inner, ...deeper] = rest;
+      let told = [first, isFile && !rest.length];
+      if (first === "payloads" && inner) told = [`payloads/${inner}`, isFile && !deeper.length];
+      else if (first === "parents" && inner) told = [deeper.length ? `parents/${inner}/manifest.json` : `parents/${inner}`, true];
+      else if (["payloads", "parents"].includes(first) && !isFile) continue;
+      if (!found.has(told[0])) found.set(...told);
+    }
+    const bytes = (name) => [name.split("/", 1)[0], name.slice(name.indexOf("/") + 1)].map((part) => Buffer.from(part));
+    return [...found].map((told) => [told, ...bytes(told[0])]).sort((a, b) => Buffer.compare(a[1], b[1]) || Buffer.compare(a[2], b[2])).map(([told]) => told);
+  }
+}
+
+/** The central directory of a zip, and its entries where they lie. */
+class Zip {
+  files = new Map();
+  folders = new Set();
+  seen = new Map();
+
+  constructor(target) {
+    this.target = target;
+    this.fd = fs.openSync(target, O_RDONLY | O_NONBLOCK);
+    try {
+      const found = fs.fstatSync(this.fd);
+      if (!found.isFile()) this.refuse("it is not a plain file; name a folder or a zip");
+      this.size = found.size;
+      this.readDirectory();
+    } catch (error) {
+      fs.closeSync(this.fd);
+      throw error;
+    }
+  }
+
+  refuse(what) {
+    throw new CannotRead(`${this.target}: ${what}`);
+  }
+
+  damaged(what) {
+    return this.refuse(`the zip is damaged: ${what}; ask for it again`);
+  }
+
+  at(start, size) {
+    const data = Buffer.alloc(size);
+    let got = 0;
+    for (let count = 1; got < size && count > 0; got += count) count = fs.readSync(this.fd, data, got, size - got, start + got);
+    return data.subarray(0, got);
+  }
+
+  /** A number of 64 bits that can be a place in a file; -1 for any other. */
+  number64(data, start) {
+    const found = data.readBigUInt64LE(start);
+    return found > BigInt(Number.MAX_SAFE_INTEGER) ? -1 : Number(found);
+  }
+
+  readDirectory() {
+    const { count, size, start, limit } = this.end();
+    if (start + size !== limit) this.damaged("its directory is not where its end says");
+    if (count > MAX_ENTRIES || size > MAX_DIRECTORY) this.refuse(`the zip has ${count} entries; at most ${MAX_ENTRIES} are read: unzip it`);
+    const directory = this.at(start, size);
+    let offset = 0;
+    for (let number = 0; number < count; number += 1) offset = this.entry(directory, offset);
+    if (offset !== directory.length) this.damaged("its directory holds more than its entries");
+    this.refuseOverlap(start);
+    let total = 0;
+    for (const { size: inflated } of this.files.values()) total += inflated;
+    if (total > MAX_INFLATED && total > BOMB_RATIO * this.size) this.refuse(`refused as a zip bomb: ${this.size} bytes that unpack to ${total}`);
+  }
+
+  end() {
+    const tailAt = Math.max(0, this.size - 22 - 0xffff);
+    const tail = this.at(tailAt, this.size - tailAt);
+    let found = tail.lastIndexOf("PK\x05\x06", undefined, "latin1");
+    const isEnd = (place) => tail.length - place >= 22 && place + 22 + tail.readUInt16LE(place + 20) === tail.length;
+    while (found >= 0 && !isEnd(found)) found = found === 0 ? -1 : tail.lastIndexOf("PK\x05\x06", found - 1, "latin1");
+    if (found < 0) {
+      if (this.at(0, 2).toString("latin1") === "PK") this.refuse("the zip was cut: its end is missing; ask for it again");
+      this.refuse("it is neither a folder nor a zip; name what `reenact export` wrote, or a zip of it");
+    }
+    const [disk, firstDisk, here, count] = [4, 6, 8, 10].map((place) => tail.readUInt16LE(found + place));
+    const [size, start] = [12, 16].map((place) => tail.readUInt32LE(found + place));
+    if (disk || firstDisk || here !== count) this.refuse("the zip is one of several parts; put them together first");
+    return count === 0xffff || size === 0xffffffff || start === 0xffffffff ? this.end64(tailAt + found) : { count, size, start, limit: tailAt + found };
+  }
+
+  end64(endAt) {
+    if (endAt < 20 + 56) this.damaged("its end is not one");
+    const locator = this.at(endAt - 20, 20);
+    const start = this.number64(locator, 8);
+    if (locator.toString("latin1", 0, 4) !== "PK\x06\x07" || start < 0 || start > endAt - 20 - 56) this.damaged("its end is not one");
+    const found = this.at(start, 56);
+    const [here, count, size, place] = [24, 32, 40, 48].map((each) => this.number64(found, each));
+    const [disk, firstDisk] = [16, 20].map((each) => found.readUInt32LE(each));
+    if (found.toString("latin1", 0, 4) !== "PK\x06\x06" || disk || firstDisk || here !== count || Math.min(count, size, place) < 0) this.damaged("its end is not one");
+    return { count, size, start: place, limit: start };
+  }
+
+  /** Where the next entry begins. */
+  entry(directory, offset) {
+    if (directory.length - offset < 46 || directory.toString("latin1", offset, offset + 4) !== "PK\x01\x02") this.damaged("its directory cannot be read");
+    const [madeBy, , flags, method] = [4, 6, 8, 10].map((place) => directory.readUInt16LE(offset + place));
+    const [crc, packed, size] = [16, 20, 24].map((place) => directory.readUInt32LE(offset + place));
+    const [names, extras, comments] = [28, 30, 32].map((place) => directory.readUInt16LE(offset + place));
+    const [attributes, start] = [38, 42].map((place) => directory.readUInt32LE(offset + place));
+    const end = offset + 46 + names + extras + comments;
+    if (end > directory.length) this.damaged("its directory cannot be read");
+    const rawName = directory.subarray(offset + 46, offset + 46 + names);
+    const name = this.name(rawName);
+    this.refuseKind(name, flags, method, madeBy >> 8 === 3 ? attributes >>> 16 : 0);
+    const extra = directory.subarray(offset + 46 + names, offset + 46 + names + extras);
+    const sizes = this.sizes(name, [size, packed, start], extra);
+    if (method === 0 && sizes.size !== sizes.packed) this.lies(name);
+    if (name.endsWith("/")) this.folders.add(name);
+    else this.files.set(name, { ...sizes, crc, method, rawName, name });
+    return end;
+  }
+
+  lies(name) {
+    this.refuse(`the zip is damaged or lies: the sizes of ${shown(name)} cannot be true`);
+  }
+
+  sizes(name, said, extra) {
+    let large = [];
+    for (let place = 0; extra.length - place >= 4; place += 4 + extra.readUInt16LE(place + 2)) {
+      if (extra.readUInt16LE(place) !== 1) continue;
+      const data = extra.subarray(place + 4, place + 4 + extra.readUInt16LE(place + 2));
+      large = Array.from({ length: data.length >> 3 }, (_, number) => this.number64(data, 8 * number));
+    }
+    const [size, packed, start] = said.map((number) => (number === 0xffffffff ? (large.shift() ?? -1) : number));
+    if (Math.min(size, packed, start) < 0 || start + packed > this.size || size > packed * 1100 + 1100) this.lies(name);
+    return { size, packed, start };
+  }
+
+  name(raw) {
+    const isText = Buffer.from(raw.toString("utf8")).equals(raw);
+    const name = isText ? raw.toString("utf8") : Array.from(raw, (byte) => (byte < 128 ? String.fromCharCode(byte) : CP437[byte - 128])).join("");
+    const bare = name.endsWith("/") ? name.slice(0, -1) : name;
+    const leadsElsewhere = name.startsWith("/") || /^[A-Za-z]:/.test(name) || bare.split("/").some((part) => ["", ".", ".."].includes(part));
+    if (leadsElsewhere || name.includes("\\") || name.includes("\0")) this.refuse(`refused: the zip holds a name that leads elsewhere, '${shown(name)}'`);
+    const same = bare.normalize("NFC").toUpperCase().toLowerCase();
+    const before = this.seen.get(same) ?? name;
+    if (before !== name) this.refuse(`refused: the zip holds '${shown(before)}' and '${shown(name)}', which many systems take for one`);
+    if (this.seen.has(same)) this.refuse(`refused: the zip holds '${shown(name)}' twice`);
+    this.seen.set(same, name);
+    return name;
+  }
+
+  refuseKind(name, flags, method, mode) {
+    if (flags & (1 | (1 << 6) | (1 << 13))) this.refuse(`${shown(name)} is encrypted; ask for a zip without a password`);
+    const kind = mode & 0o170000;
+    if (kind === 0o120000) this.refuse(`refused: ${shown(name)} is a link`);
+    if (![0, 0o100000, 0o040000].includes(kind)) this.refuse(`refused: ${shown(name)} is not a plain file`);
+    if (method !== 0 && method !== 8) this.refuse(`${shown(name)} is packed by method ${method}, which is not read here; unzip it`);
+  }
+
+  /** No byte belongs to two entries: that is how a small zip unpacks to a huge one. */
+  refuseOverlap(directoryAt) {
+    let end = 0;
+    for (const entry of [...this.files.values()].sort((a, b) => a.start - b.start)) {
+      if (entry.start < end) this.refuse(`refused: ${shown(entry.name)} overlaps another file of the zip`);
+      end = entry.start + 30 + entry.rawName.length + entry.packed;
+    }
+    if (end > directoryAt) this.damaged("a file reaches into its directory");
+  }
+
+  /** The folder that holds the bundle: none, or the one at the top that everything was zipped with. */
+  top() {
+    if (this.files.has("manifest.json")) return "";
+    const tops = [...this.files.keys()].filter((name) => /^[^/]+\/manifest\.json$/.test(name) && !isLitter(name)).map((name) => name.slice(0, -13));
+    if (!tops.length) this.refuse("it holds no bundle: no manifest.json, neither at its top nor in a folder there");
+    if (tops.length > 1) this.refuse(`it holds ${tops.length} bundles (${tops.map((each) => shown(each.slice(0, -1))).sort().slice(0, 5).join(", ")}); unzip it and name one`);
+    return tops[0];
+  }
+
+  /** An entry whose bytes are as many as the directory says, and have its CRC. */
+  open(entry) {
+    const wrong = (what) => this.refuse(`${shown(entry.name)} ${what}; ask for the zip again`);
+    const start = this.dataAt(entry, wrong);
+    if (entry.method === 0) {
+      const take = (data, from) => fs.readSync(this.fd, data, 0, Math.min(data.length, entry.size - from), start + from);
+      let sum = 0;
+      for (const chunk of new Opened(entry.size, take).chunks()) sum = zlib.crc32(chunk, sum);
+      return sum === entry.crc ? new Opened(entry.size, take) : wrong("is damaged: its CRC-32 is not the one that the zip says");
+    }
+    if (entry.size > MAX_INFLATED) this.refuse(`${shown(entry.name)} has ${entry.size} bytes, more than is unpacked in memory here; unzip it`);
+    const data = this.inflated(entry, start, wrong);
+    return new Opened(entry.size, (into, from) => data.copy(into, 0, from, from + into.length));
+  }
+
+  inflated(entry, start, wrong) {
+    let found;
+    try {
+      found = zlib.inflateRawSync(this.at(start, entry.packed), { info: true, maxOutputLength: Math.max(1, entry.size) });
+    } catch (error) {
+      return wrong(`is damaged: ${error.message}`);
+    }
+    const data = found.buffer;
+    if (data.length !== entry.size || found.engine.bytesWritten !== entry.packed) return wrong("is damaged: it has other bytes than the zip says");
+    return zlib.crc32(data) === entry.crc ? data : wrong("is damaged: its CRC-32 is not the one that the zip says");
+  }
+
+  /** What stands before an entry's bytes must say what the directory says. */
+  dataAt(entry, wrong) {
+    const head = this.at(entry.start, 30);
+    if (head.length < 30 || head.toString("latin1", 0, 4) !== "PK\x03\x04") return wrong("is not where the zip's directory says");
+    const [names, extras] = [26, 28].map((place) => head.readUInt16LE(place));
+    if (head.readUInt16LE(8) !== entry.method || !this.at(entry.start + 30, names).equals(entry.rawName)) return wrong("is another file than the zip's directory says");
+    return entry.start + 30 + names + extras;
+  }
 }
 
 // -- payloads and erasures: docs/spec/payloads.md ---------------------------------------------------------------------
@@ -831,7 +1128,7 @@ function readErasures(lines, findings) {
       const runId = erased.get(found.commitment)?.runId ?? found.run_id;
       erased.set(found.commitment, { runId, bundle: found.type === "archived" ? found.bundle : null });
     }
-    records.push([recomputed, where]);
+    records.push([recomputed, where, found.schema]);
     seen.add(found.digest);
     followed.add(found.prev);
   }
@@ -881,7 +1178,8 @@ class KeyRing {
   unknown = 0;
   issuers = new Set();
   successions = new Map();
-  bound = 0; // capabilities of engines that sign seals too
+  bound = 0; // capabilities of engines that sign seals and erasures too
+  beginsBound = null; // whether the first that was verified is one
   unapproved = 0; // capabilities whose key is there and not trusted for capabilities; `unknown` counts them too
   purposes = () => PURPOSES; // (kid, store id): what a key's word counts for in a store; [] where it is no key of that store
 
@@ -934,6 +1232,8 @@ class KeyHistory {
   beginning = null;
   keys = new Map();
   rotations = [];
+  heirs = []; // [key, the one that took over from it, whether it vouched for that one], in order
+  begunBy = null; // the key that signed the beginning
   successions = new Map();
   sealed = [];
 
@@ -970,6 +1270,7 @@ class KeyHistory {
     this.beginning = found;
     for (const named of Object.keys(found.keys).sort()) this.add(note, named, found.keys[named]);
     if (!signsNote(this.keys.get(note.kid), note)) this.broken(note, "the beginning of what is signed is not signed by one of its keys");
+    else this.begunBy = note.kid;
     return undefined;
   }
 
@@ -983,6 +1284,7 @@ class KeyHistory {
     const key = isRotation ? this.keys.get(found.old_kid) : fresh.key;
     if (note.kid !== signer || !signsNote(key, note)) return this.broken(note, `the ${name} to key ${found.new_kid} is not signed by ${signer}`, signer, note.kid);
     this.add(note, found.new_kid, found.new_key);
+    this.heirs.push([found.old_kid, found.new_kid, isRotation]);
     if (isRotation) return void this.rotations.push(found);
     for (const [runId, commits, head] of found.runs) {
       const taken = this.successions.get(runId) ?? [];
@@ -995,6 +1297,17 @@ class KeyHistory {
     const found = decodedKey(spelled);
     if (found === null || found.kid !== named) this.broken(note, "a key is not the one of its kid", named, found?.kid);
     else this.keys.set(named, found.key);
+  }
+
+  /** Who may sign for the store where this key does: itself and whom it vouched for, and who came in the place of one. */
+  signers(kid) {
+    const vouched = new Set([kid, ...(this.begunBy === kid ? Object.keys(this.beginning.keys) : [])]);
+    const others = new Set();
+    for (const [from, to, isVouched] of this.heirs) {
+      if (vouched.has(from) && isVouched) vouched.add(to);
+      else if (vouched.has(from) || others.has(from)) others.add(to);
+    }
+    return { vouched, others: new Set([...others].filter((each) => !vouched.has(each))) };
   }
 
   /** These keys, and those to which one of them was rotated, by kid. */
@@ -1048,6 +1361,8 @@ class Signed {
     this.ring.purposes = (kid, storeId) => (this.isOwn(kid) ? PURPOSES : (this.trusted(kid, storeId)?.purposes ?? []));
     this.said = new Set(); // the stores in whose name the notes are signed that count
     this.erasedBy = new Set();
+    this.seen = []; // erasure records
+    this.unvouched = new Set(); // keys that came in the place of a lost one
   }
 
   isOwn(kid) {
@@ -1082,35 +1397,61 @@ class Signed {
 
   erasures(lines) {
     const { erased, records } = readErasures(lines, this.findings);
+    this.seen = records;
     for (const [note] of this.history.sealed) {
       if (!signsNote(this.history.keys.get(note.kid), note)) {
         this.findings.add(problem("ERASURE_SIGNATURE", `the count of erasures is not signed by key ${note.kid}`), note.where);
       }
     }
-    let unsigned = 0;
-    for (const [about, where] of records) {
-      const rows = this.about(about).filter((note) => ["reenact.erasure.v1", "reenact.erasure.v2"].includes(note.schema));
-      if (!rows.length) unsigned += 1;
-      for (const note of rows) this.erasureNote(note, where);
-    }
-    if (unsigned) this.findings.note(`who erased, when and why is not signed for ${unsigned} erased values`);
-    this.ring.unknown += unsigned;
     return erased;
   }
 
-  erasureNote(note, where) {
+  /** Who signed the erasures, once the journal was read; `began` is the key that its run began with. */
+  signedErasures(began) {
+    const { beginning, keys } = this.history;
+    let older = beginning === null ? Infinity : beginning.erasures.count;
+    let may = beginning === null ? null : new Set(keys.keys());
+    if (this.ring.beginsBound && began !== null) {
+      const { vouched, others } = this.history.signers(began);
+      this.unvouched = others;
+      [older, may] = [0, new Set([...vouched, ...others])];
+    } else if (beginning === null && this.ring.bound) older = 0;
+    let unsigned = 0;
+    let isSigned = false;
+    for (const [about, where, schema] of this.seen) {
+      const rows = this.about(about).filter((note) => ["reenact.erasure.v1", "reenact.erasure.v2"].includes(note.schema));
+      isSigned ||= rows.length > 0;
+      for (const note of rows) this.erasureNote(note, where, may);
+      if (rows.length) continue;
+      if (older === Infinity || (schema === "reenact.erasure.v1" && unsigned < older && !isSigned)) unsigned += 1;
+      else this.findings.add(problem("ERASURE_SIGNATURE", "an erasure that nobody signed, of a store that signs"), where);
+    }
+    if (unsigned) this.findings.note(`who erased, when and why is not signed for ${unsigned} erased values`);
+    this.ring.unknown += unsigned;
+  }
+
+  erasureNote(note, where, may) {
     this.erasedBy.add(note.store_id);
+    if (may !== null && !may.has(note.kid)) {
+      const what = `an erasure is signed by key ${note.kid}, which signs nothing for the store of this run`;
+      return void this.findings.add(problem("ERASURE_SIGNATURE", what), where);
+    }
     const key = this.history.keys.get(note.kid) ?? this.ring.key(note.kid, note.store_id);
     const sameStore = this.history.storeId === null || this.history.storeId === note.store_id;
     if (key === undefined) this.ring.unknown += 1;
     else if (!sameStore || !signsNote(key, note)) {
       this.findings.add(problem("ERASURE_SIGNATURE", `the signature of an erasure does not fit key ${note.kid}`), where);
-    } else if (this.ring.key(note.kid, note.store_id) !== undefined) this.ring.verified += 1;
-    else this.ring.unknown += 1;
+    } else if (this.ring.key(note.kid, note.store_id) === undefined) this.ring.unknown += 1;
+    else if (this.unvouched.has(note.kid) && this.trusted(note.kid, note.store_id) === undefined) {
+      this.findings.note(`erasures are signed by key ${note.kid}, not vouched for by the key that was lost`);
+      this.ring.unknown += 1;
+    } else this.ring.verified += 1;
+    return undefined;
   }
 
   /** What is known once the journal was read: of which store it is, and whose key went on with it. */
   end(journal) {
+    if (this.seen.length) this.signedErasures(journal.run?.capability_key ?? null);
     for (const taken of this.ring.of(journal.runId)) {
       this.findings.note(`key replaced at commit ${taken.commits}, not vouched for by the old key (${taken.oldKid} was lost, ${taken.newKid} signs since)`);
       if (journal.commits < taken.commits) {
@@ -1248,7 +1589,10 @@ function checkCapability(token, scene, request, decision, targets, report) {
   const key = purposes.length ? ring.keys.get(header.kid) : undefined;
   const fits = key === undefined ? null : hasSigned(key, token.signed, token.signature);
   if (fits === false) return report(problem("CAPABILITY_SIGNATURE", `the signature does not fit key ${header.kid}`));
-  if (fits && bounds.$bounds !== undefined) ring.bound += 1;
+  if (fits) {
+    ring.bound += bounds.$bounds === undefined ? 0 : 1;
+    ring.beginsBound ??= bounds.$bounds !== undefined;
+  }
   if (fits && purposes.includes("capabilities")) ring.verified += 1;
   else ring.unknown += 1;
   if (fits && !purposes.includes("capabilities")) ring.unapproved += 1;
@@ -1666,6 +2010,7 @@ function outcomeProblem(outcome, meta, request) {
     ["the outcome's trace_id", request.trace_id, outcome.observability.trace_id],
     ["the outcome's skill_id", request.meta.skill_id, outcome.metadata.skill_id],
     ["the outcome's side_effects", meta.side_effects, digest(effects)],
+    ["the outcome's latency_ms", meta.latency_ms ?? outcome.latency_ms, outcome.latency_ms],
     ["the outcome leaves out details.output", true, !own(outcome.details ?? {}, "output")],
   ]);
 }
@@ -2492,7 +2837,7 @@ class Journal {
 
 // -- the views: docs/spec/replay_jsonl.md, "What Reenact writes" ------------------------------------------------------
 
-const ERASED = { $erased: true };
+const GONE = { erased: { $erased: true }, archived: { $archived: true } };
 const MOST_ITERATIONS = 255;
 const BY = { late: "late", synthesized: "synthesized", resolve: "person" };
 const hashed = (value) => `sha256:${digest(value)}`;
@@ -2500,33 +2845,6 @@ const asObject = (value) => (isObject(value) ? value : {});
 const asList = (value) => (Array.isArray(value) ? value : []);
 const asNumber = (value) => (typeof value === "number" ? value : null);
 const isWholeNumber = (value) => Number.isSafeInteger(value) || typeof value === "boolean";
-
-/** The bytes of an open file, in order. */
-class Stream {
-  constructor(fd) {
-    this.fd = fd;
-  }
-
-  read(size) {
-    const data = Buffer.alloc(size);
-    let got = 0;
-    while (got < size) {
-      const more = fs.readSync(this.fd, data, got, size - got, null);
-      if (more === 0) break;
-      got += more;
-    }
-    return data.subarray(0, got);
-  }
-
-  /** Whether the file is made of these pieces, and no more. */
-  equals(pieces) {
-    for (const piece of pieces) {
-      const data = Buffer.from(piece);
-      if (!this.read(data.length).equals(data)) return false;
-    }
-    return this.read(1).length === 0;
-  }
-}
 
 /** A recorded value as it stands in a view: nothing of a secret, nor what it was turned to. */
 function marked(value) {
@@ -2546,6 +2864,7 @@ function cut(whole, most) {
 class Views {
   run = null;
   plan = {};
+  planGone = null;
   context = {};
   open = new Map();
   requested = 0;
@@ -2560,8 +2879,9 @@ class Views {
   made = [];
   hash = sha256();
 
-  constructor(lines, source) {
-    Object.assign(this, { lines, source });
+  /** `archived` are the commitments whose last record says so. */
+  constructor(lines, source, archived) {
+    Object.assign(this, { lines, source, archived });
   }
 
   /** The lines of REPLAY.jsonl, with their newlines. */
@@ -2604,28 +2924,33 @@ class Views {
     return found === null || found.code ? null : found;
   }
 
-  /** [the object behind a commitment, whether it is there]. */
+  /** What became of a value that is not there. */
+  wordFor(commitment) {
+    return this.archived.has(commitment) ? "archived" : "erased";
+  }
+
+  /** [the object behind a commitment, what became of it where it is not there]. */
   objectOf(commitment) {
-    if (commitment === null) return [{}, true];
+    if (commitment === null) return [{}, null];
     const found = this.valueOf(commitment);
-    return found === null ? [{}, false] : [asObject(found.value), true];
+    return found === null ? [{}, this.wordFor(commitment)] : [asObject(found.value), null];
   }
 
   markedOf(commitment) {
     const found = this.valueOf(commitment);
-    return found === null ? ERASED : marked(found.value);
+    return found === null ? GONE[this.wordFor(commitment)] : marked(found.value);
   }
 
   begin(run, commit) {
     if (run.kind === "trace") return [];
     this.run = run;
     const opening = commit.find(({ kind }) => kind === "event")?.event ?? { data: null };
-    const [plan, known] = this.objectOf(run.kind === "plan" ? run.plan : opening.data);
-    this.plan = plan;
+    [this.plan, this.planGone] = this.objectOf(run.kind === "plan" ? run.plan : opening.data);
+    const { plan } = this;
     this.context = asObject(plan.context);
     const session = asObject(plan.session).id ?? null;
     const { started_at: t, agent_id, mode, plan_id } = run;
-    const start = { event: "SessionStart", t, session_id: run.run_id, policy_version: known ? this.policyVersion : "erased", issue_number: this.issueNumber };
+    const start = { event: "SessionStart", t, session_id: run.run_id, policy_version: this.policyVersion, issue_number: this.issueNumber };
     const events = [
       { event: "ReplayHeader", producer: `reenact@${run.reenact_version}`, created_at: t, replay_version: 1 },
       { ...start, agent_id, mode, plan_id, ...(session === null ? {} : { session }) },
@@ -2635,7 +2960,7 @@ class Views {
   }
 
   get policyVersion() {
-    return typeof this.context.policy_version === "string" ? this.context.policy_version : "unversioned";
+    return this.planGone ?? (typeof this.context.policy_version === "string" ? this.context.policy_version : "unversioned");
   }
 
   get issueNumber() {
@@ -2672,13 +2997,13 @@ class Views {
     else if (event.type === "cancel") this.timedOut = event.who === null && own(this.objectOf(event.data)[0], "time_limit_ms");
     else if (event.type === "finish") this.confidence = asNumber(this.objectOf(event.reason)[0].confidence);
     else if (event.type === "verify") {
-      const [found, known] = this.objectOf(event.data);
-      if (!own(found, "schema")) return [this.verification(event.ts, known ? marked(found) : {}, known)];
+      const [found, gone] = this.objectOf(event.data);
+      if (!own(found, "schema")) return [this.verification(event.ts, marked(found), gone)];
     }
     return [];
   }
 
-  verification(t, found, known) {
+  verification(t, found, gone) {
     const commands = asList(found.commands).map((each) => (typeof each === "string" ? each : REDACTED));
     const codes = asList(found.exit_codes).filter(isWholeNumber);
     const delta = isWholeNumber(found.verification_delta) ? found.verification_delta : 0;
@@ -2687,7 +3012,7 @@ class Views {
     this.delta += Number(delta);
     this.passed = codes.filter((each) => Number(each) === 0).length;
     const more = Object.fromEntries(["lane", "outputs"].filter((name) => own(found, name)).map((name) => [name, found[name]]));
-    return { event: "Verification", t, commands, exit_codes: codes, verification_delta: delta, ...(known ? more : { erased: true }) };
+    return { event: "Verification", t, commands, exit_codes: codes, verification_delta: delta, ...(gone === null ? more : { [gone]: true }) };
   }
 
   entry(entry, found) {
@@ -2727,8 +3052,8 @@ class Views {
   }
 
   denied(entry, { meta, ts }) {
-    const [details, known] = this.objectOf(meta.details);
-    const message = known ? marked(details.message ?? null) : ERASED;
+    const [details, gone] = this.objectOf(meta.details);
+    const message = gone === null ? marked(details.message ?? null) : GONE[gone];
     const skipped = meta.code === "DENIED_DUPLICATE";
     const result = { content: null, error: { code: meta.code, message }, success: false };
     const extra = { code: meta.code, decision: "DENY", gate: meta.gate };
@@ -2738,14 +3063,15 @@ class Views {
 
   effect(entry, { meta, ts, document_hashes: [output, told] }) {
     const called = this.open.get(entry.trace_id);
-    const [outcome, known] = this.objectOf(told.hash);
+    const [outcome, gone] = this.objectOf(told.hash);
     const good = meta.status === "success" || meta.status === "partial";
-    const error = good ? null : { code: meta.code, message: known ? marked(outcome.message ?? null) : ERASED };
+    const error = good ? null : { code: meta.code, message: gone === null ? marked(outcome.message ?? null) : GONE[gone] };
     const result = { content: this.markedOf(output.hash), error, success: good };
     const extra = { attempt: Math.max(0, called.made - 1), code: meta.code, cost_exact: meta.cost_exact };
     const by = called.served ? "key" : called.by !== "person" || called.saidAt === called.made ? called.by : null;
     if (by !== null) extra.by = by;
-    const latency = isWholeNumber(outcome.latency_ms) ? outcome.latency_ms : called.took;
+    const took = outcome.latency_ms ?? meta.latency_ms;
+    const latency = isWholeNumber(took) ? took : called.took;
     const utility = meta.step_utility === undefined ? (good ? 0.2 : -0.4) : Number(meta.step_utility);
     const event = this.result(entry, ts, result, utility, latency, extra);
     this.totals.cents += meta.cost_cents;
@@ -2779,7 +3105,7 @@ class Views {
     if (this.run === null) return;
     const { run, seal, totals } = this;
     const ended = seal?.sealed_at ?? null;
-    const said = Object.keys(this.plan).length ? this.policyVersion : "erased";
+    const said = Object.keys(this.plan).length ? this.policyVersion : (this.planGone ?? "erased");
     const failed = this.codes.some((each) => Number(each) !== 0);
     const whole = canonical({
       session_id: run.run_id, started_at: run.started_at, completed_at: ended, ended_at: ended, policy_version: said,
@@ -2823,7 +3149,7 @@ class Damaged extends Error {}
 
 const ED25519 = 1;
 const COSIGNATURE = 4;
-const NOBODY = { policy: null, kept: [] };
+const NOBODY = { policy: null, kept: [], roots: [] };
 
 function fromBase64(spelled) {
   const data = Buffer.from(spelled, "base64");
@@ -2991,10 +3317,11 @@ function isMet(policy, cosigned) {
 
 // -- time stamps: RFC 3161, docs/spec/log.md, "Time stamps" ------------------------------------------------------------
 
-const DER = { INTEGER: 0x02, OCTETS: 0x04, SEQUENCE: 0x30, SET: 0x31, TIME: 0x18, FIRST: 0xa0 };
+const LONGEST_CHAIN = 8;
+const DER = { BOOLEAN: 0x01, THIRD: 0xa3, INTEGER: 0x02, OCTETS: 0x04, SEQUENCE: 0x30, SET: 0x31, TIME: 0x18, FIRST: 0xa0 };
 const OIDS = {
   signedData: "2a864886f70d010702", tstInfo: "2a864886f70d0109100104", contentType: "2a864886f70d010903",
-  messageDigest: "2a864886f70d010904", certificateV1: "2a864886f70d010910020c", certificateV2: "2a864886f70d010910022f",
+  extendedKeyUsage: "551d25", basicConstraints: "551d13", timeStamping: "2b06010505070308", messageDigest: "2a864886f70d010904", certificateV1: "2a864886f70d010910020c", certificateV2: "2a864886f70d010910022f",
 };
 const STAMP_DIGESTS = { "608648016503040201": "sha256", "608648016503040202": "sha384", "608648016503040203": "sha512" };
 const MAX_STAMP = 65_536;
@@ -3067,11 +3394,91 @@ function readStamp(data) {
 function readCertificate(raw) {
   try {
     const [tbs] = derParts(derWhole(raw), DER.SEQUENCE);
-    const [serial, , issuer] = derParts(tbs, DER.SEQUENCE).filter(({ tag }) => tag !== DER.FIRST);
-    return { raw, issuer: issuer.raw, serial: derNumber(serial), key: new X509Certificate(raw).publicKey };
+    const fields = derParts(tbs, DER.SEQUENCE).filter(({ tag }) => tag !== DER.FIRST);
+    const [serial, , issuer, validity, subject] = fields;
+    const [from, to] = derParts(validity, DER.SEQUENCE).map(readCertificateTime);
+    const read = new X509Certificate(raw);
+    return { raw, issuer: issuer.raw, subject: subject.raw, serial: derNumber(serial), from, to, read, key: read.publicKey, extensions: readExtensions(fields) };
   } catch {
     return null;
   }
+}
+
+/** Seconds since 1970 of UTCTime or GeneralizedTime, as certificates have them. */
+function readCertificateTime({ tag, content }) {
+  const spelled = content.toString("latin1");
+  const whole = tag === DER.TIME ? spelled : `${Number(spelled.slice(0, 2)) < 50 ? "20" : "19"}${spelled}`;
+  const [, year, month, day, hour, minute, second] = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)Z$/.exec(whole);
+  return Date.UTC(Number(year), Number(month) - 1, Number(day), Number(hour), Number(minute), Number(second)) / 1000;
+}
+
+/** By the id of each, { critical, value }; null where one stands there twice. */
+function readExtensions(fields) {
+  const wrapped = fields.find(({ tag }) => tag === DER.THIRD);
+  const found = new Map();
+  for (const each of wrapped === undefined ? [] : derParts(derWhole(wrapped.content), DER.SEQUENCE)) {
+    const parts = derParts(each, DER.SEQUENCE);
+    if (found.has(hexOf(parts[0]))) return null;
+    found.set(hexOf(parts[0]), { critical: parts.length === 3 && hexOf(parts[1]) === "ff", value: parts.at(-1).content });
+  }
+  return found;
+}
+
+/** Why the certificate that a stamp names is none to believe for whoever trusts these roots; null where it is. */
+function authorityProblem(stamp, roots) {
+  try {
+    const certificate = signerOf(stamp);
+    return certificate === undefined ? "the certificate of the authority did not come with the time stamp" : (purposeProblem(certificate) ?? chainProblem(certificate, stamp, roots));
+  } catch (error) {
+    return error instanceof Damaged ? error.message : "a certificate of the time stamp cannot be read";
+  }
+}
+
+function purposeProblem({ extensions }) {
+  if (extensions === null) return "a certificate of the time stamp cannot be read";
+  const usage = extensions.get(OIDS.extendedKeyUsage);
+  if (usage === undefined) return "its certificate is none for time stamps";
+  const purposes = derParts(derWhole(usage.value), DER.SEQUENCE).map(hexOf);
+  return purposes.length === 1 && purposes[0] === OIDS.timeStamping && usage.critical ? null : "its certificate is not one for time stamps alone";
+}
+
+/** From the authority's certificate to one of the roots, each valid at that time, each issuer a CA. */
+function chainProblem(certificate, { time, certificates }, roots) {
+  const then = Date.parse(time) / 1000;
+  let current = certificate;
+  for (let length = 0; length < LONGEST_CHAIN; length += 1) {
+    const { from, to, raw } = current;
+    if (then < from || then > to) return "a certificate of the time stamp was not valid then";
+    if (roots.some((root) => root.raw.equals(raw))) return null;
+    current = [...roots, ...certificates].find((each) => isIssuedBy(current, each));
+    if (current === undefined) return "no certificate that is trusted vouches for the authority";
+  }
+  return "the chain of certificates is too long";
+}
+
+function isIssuedBy(certificate, issuer) {
+  if (certificate.raw.equals(issuer.raw) || !certificate.issuer.equals(issuer.subject) || issuer.extensions === null) return false;
+  const constraints = issuer.extensions.get(OIDS.basicConstraints);
+  try {
+    const [isAuthority] = constraints === undefined ? [] : derParts(derWhole(constraints.value), DER.SEQUENCE);
+    return isAuthority?.tag === DER.BOOLEAN && hexOf(isAuthority) === "ff" && certificate.read.verify(issuer.key);
+  } catch {
+    return false;
+  }
+}
+
+/** By issuer and serial number, and no other one: the signed attributes name it too. */
+function signerOf({ signer, certificates }) {
+  const [issuer, number] = derTwo(derParts(signer, DER.SEQUENCE)[1]);
+  return certificates.find((each) => each.issuer.equals(issuer.raw) && each.serial === derNumber(number));
+}
+
+/** The certificates of a file in PEM. */
+function readRoots(data) {
+  const found = data.toString("latin1").match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
+  const read = found.map((spelled) => readCertificate(Buffer.from(spelled.replace(/-----[^-]*-----/g, ""), "base64")));
+  if (!read.length || read.includes(null)) throw new WrongUsage("a file of --tsa-ca holds certificates in PEM");
+  return read;
 }
 
 function readStampInfo(raw) {
@@ -3100,10 +3507,10 @@ function stampProblem(stamp, text) {
   }
 }
 
-function stampSignatureProblem({ signer, certificates, info }) {
-  const parts = derParts(signer, DER.SEQUENCE);
-  const [issuer, number] = derTwo(parts[1]);
-  const certificate = certificates.find((each) => each.issuer.equals(issuer.raw) && each.serial === derNumber(number));
+function stampSignatureProblem(stamp) {
+  const { info } = stamp;
+  const parts = derParts(stamp.signer, DER.SEQUENCE);
+  const certificate = signerOf(stamp);
   if (certificate === undefined) return "the certificate of the authority did not come with the time stamp";
   if (parts.length < 6 || parts[3].tag !== DER.FIRST) return "the time stamp has no signed attributes";
   const algorithm = STAMP_DIGESTS[hexOf(derParts(parts[2], DER.SEQUENCE)[0])];
@@ -3168,19 +3575,26 @@ class Anchoring {
     const kept = this.keptHeads(proof, leaf, origin);
     const sizes = kept.map(({ size }) => Number(size)).sort((a, b) => a - b);
     if (anchor !== null) {
-      if (this.log.stamp !== null) this.stamped(this.log.stamp, proof.checkpoint.note.text);
-      return { ...anchor, kept: sizes };
+      const times = this.log.stamp === null ? [] : this.stamped(this.log.stamp, proof.checkpoint.note.text);
+      return { ...anchor, kept: sizes, stamped: times };
     }
     if (!kept.length) return null;
     return this.anchor(kept[0], proof.index, { kept: sizes });
   }
 
-  /** Who gave the stamp is not asked here; that it is one, over this head, is. */
+  /** The time that an authority whom the reader believes gave for the head. */
   stamped(data, text) {
+    const { roots } = this.believed;
     const stamp = readStamp(data);
     const wrong = stampProblem(stamp, text);
     if (wrong !== null) this.add("LOG_SIGNATURE", wrong);
-    else this.findings.note(`a time stamp says ${stamp.time}, of an authority that nobody named: none can be named here`);
+    else if (!roots.length) this.findings.note(`a time stamp says ${stamp.time}, of an authority that nobody named here, with --tsa-ca`);
+    else {
+      const why = authorityProblem(stamp, roots);
+      if (why === null) return [stamp.time];
+      this.findings.note(`a time stamp of ${stamp.time} does not count: ${why}`);
+    }
+    return [];
   }
 
   anchor({ origin, size, root }, index, more) {
@@ -3244,7 +3658,7 @@ class Anchoring {
 
   isEnough(anchor) {
     const { policy } = this.believed;
-    if (anchor.kept.length) return true;
+    if (anchor.kept.length || anchor.stamped.length) return true;
     if (policy === null || !anchor.witnesses.length) return false;
     if (isMet(policy, anchor.witnesses)) return true;
     this.findings.note(`${anchor.witnesses.length} of ${anchor.known} witnesses saw it: not enough`);
@@ -3279,7 +3693,7 @@ class Bundle {
     this.sealCopy(journal); // step 6
     this.sealNote(signed, journal);
     this.planCopy(journal, payloads);
-    this.views(source);
+    this.views(source, erased);
     this.continues = journal.run?.parent_run ?? null; // step 7
     const continued = this.parents();
     const log = { proof: this.read("seal.tlog-proof"), stamp: this.read("seal.tsr") };
@@ -3411,13 +3825,13 @@ class Bundle {
     const whole = sha256();
     let all = true;
     try {
-      for (const raw of linesOf(chunksOf(opened.fd))) {
+      for (const raw of linesOf(opened.chunks())) {
         whole.update(raw);
         all = journal.line(raw);
         if (!all) break;
       }
     } finally {
-      fs.closeSync(opened.fd);
+      opened.close();
     }
     if (all) this.digests.set("journal.jsonl", whole.digest("hex"));
     else {
@@ -3456,15 +3870,16 @@ class Bundle {
   }
 
   /** REPLAY.jsonl and RECEIPT.json, made again from a journal that is whole. */
-  views(source) {
+  views(source, erased) {
     const opened = ["REPLAY.jsonl", "RECEIPT.json", "journal.jsonl"].map((name) => this.folder.open(name));
-    const [log, receipt, journal] = opened.map((each) => (each === null || each.code ? null : new Stream(each.fd)));
+    const [log, receipt, journal] = opened.map((each) => (each === null || each.code ? null : each));
     try {
       if (source === null || journal === null || (log === null && receipt === null)) return;
       if ([...this.findings.broken].some((aspect) => aspect !== "authenticity")) {
         return void this.findings.note("REPLAY.jsonl and RECEIPT.json were not held against a journal that is broken");
       }
-      const views = new Views(linesOf(chunksOf(journal.fd)), source);
+      const archived = new Set([...erased].filter(([, { bundle }]) => bundle !== null).map(([commitment]) => commitment));
+      const views = new Views(linesOf(journal.chunks()), source, archived);
       const expected = views.replay();
       const differs = log === null ? null : replayProblem(expected, log);
       if (differs !== null) this.findings.add(...differs);
@@ -3473,7 +3888,7 @@ class Bundle {
         this.findings.add(problem("RECEIPT_MISMATCH", "RECEIPT.json is not what the journal says"), { file: "RECEIPT.json" });
       }
     } finally {
-      for (const each of [log, receipt, journal]) if (each !== null) fs.closeSync(each.fd);
+      for (const each of [log, receipt, journal]) if (each !== null) each.close();
     }
   }
 
@@ -3521,7 +3936,7 @@ class Bundle {
   checkFolder(payloads, packed) {
     const files = this.manifest?.files ?? {};
     const missing = new Set(Object.keys(files));
-    const litter = [];
+    const litter = this.folder.beside();
     for (const [name, isFile] of this.folder.names()) {
       if (this.findings.total > GIVE_UP_AFTER) return this.findings.note("the folder was not read to its end");
       if (name === "manifest.json") continue;
@@ -3677,15 +4092,35 @@ function conclude(journal, payloads, signed, findings, anchoring) {
 class CannotRead extends Error {}
 class WrongUsage extends Error {}
 
+/** The files of a bundle, in a folder or in a zip. */
+function filesAt(target) {
+  if (!fs.statSync(target).isDirectory()) {
+    const zip = new Zip(target);
+    try {
+      return new ZippedFolder(zip, zip.top());
+    } catch (error) {
+      fs.closeSync(zip.fd);
+      throw error;
+    }
+  }
+  fs.accessSync(target, fs.constants.R_OK | fs.constants.X_OK);
+  return new Folder(path.resolve(target));
+}
+
 /** The report on a bundle; `trusted` are public keys by kid that are believed instead of the bundle's own. */
 export function verifyBundle(folder, trusted = new Trust(), believed = NOBODY) {
+  let files;
   try {
-    if (!fs.statSync(folder).isDirectory()) throw new CannotRead(`${folder}: it is no folder`);
-    fs.accessSync(folder, fs.constants.R_OK | fs.constants.X_OK);
+    files = filesAt(folder);
   } catch (error) {
-    throw new CannotRead(`${folder}: ${error.code ?? error.message}; name the folder that \`reenact export\` wrote`);
+    if (error instanceof CannotRead) throw error;
+    throw new CannotRead(`${folder}: ${error.code ?? error.message}; name what \`reenact export\` wrote, or a zip of it`);
   }
-  return new Bundle(new Folder(path.resolve(folder)), trusted, believed).verify();
+  try {
+    return new Bundle(files, trusted, believed).verify();
+  } finally {
+    files.close();
+  }
 }
 
 export function exitCode(report) {
@@ -3721,10 +4156,11 @@ function meaning(report, aspect) {
   return MEANING[aspect][verdict] ?? "";
 }
 
-function anchorInWords({ witnesses, known, since, kept }) {
+function anchorInWords({ witnesses, known, since, kept, stamped }) {
   const parts = [];
   if (witnesses.length) parts.push(`${witnesses.length} of ${known} witness${known > 1 ? "es" : ""}${since === null ? "" : `, ${since}`}`);
   if (kept.length) parts.push(`the head of size ${Math.max(...kept)} that you kept`);
+  parts.push(...stamped.map((time) => `time stamp of ${time}`));
   return parts.length ? `(${parts.join("; ")})` : "";
 }
 
@@ -3746,7 +4182,9 @@ function human(report) {
     lines.push(`${aspect.padEnd(13)} ${report[aspect].padEnd(7)} ${meaning(report, aspect)}`.trimEnd());
   }
   const { counts } = report;
-  lines.push(`read          ${counts.commits} commits, ${counts.traces} traces, ${counts.attempts} attempts, ${counts.present} of ${counts.payloads} payloads`);
+  const kinds = [[counts.erased, "erased"], [counts.archived, "archived"], [counts.lost, "lost"], [counts.withheld, "left out"]];
+  const gone = kinds.filter(([number]) => number).map(([number, name]) => `, ${number} ${name}`).join("");
+  lines.push(`read          ${counts.commits} commits, ${counts.traces} traces, ${counts.attempts} attempts, ${counts.present} of ${counts.payloads} payloads${gone}`);
   if (report.seal_digest && report.integrity === "holds" && report.completeness === "holds") lines.push(`seal          ${report.seal_digest}`);
   for (const note of report.notes) lines.push(`note          ${note}`);
   const found = report.first_break;
@@ -3799,19 +4237,20 @@ function readTrusted(line) {
 }
 
 function parseArguments(given) {
-  const options = { require: [], json: false, batch: false, keys: null, target: null, believed: { policy: null, kept: [] } };
+  const options = { require: [], json: false, batch: false, keys: null, target: null, believed: { ...NOBODY, kept: [], roots: [] } };
   const rest = [...given];
   while (rest.length) {
     const word = rest.shift();
     if (word === "--json" || word === "--batch") options[word.slice(2)] = true;
     else if (word === "--keys" && rest.length) options.keys = readTrust(rest.shift());
     else if (word === "--witness-policy" && rest.length) options.believed.policy = readPolicy(readBytes(rest.shift()));
+    else if (word === "--tsa-ca" && rest.length) options.believed.roots.push(...readRoots(readBytes(rest.shift())));
     else if (word === "--checkpoint" && rest.length) options.believed.kept.push(...readCheckpoints(readBytes(rest.shift())));
     else if (word === "--require" && ["signature", "trust", "anchor"].includes(rest[0])) options.require.push(rest.shift());
     else if (word.startsWith("-") || options.target !== null) throw new WrongUsage(`${word} is not understood`);
     else options.target = word;
   }
-  if ((options.target === null) !== options.batch) throw new WrongUsage("name one folder, or --batch");
+  if ((options.target === null) !== options.batch) throw new WrongUsage("name one folder or zip, or --batch");
   if (options.keys !== null) options.require.push("signature");
   return options;
 }
@@ -3824,13 +4263,23 @@ function checked(target, { keys, require, believed }) {
   return report;
 }
 
+/** One line of a batch; one that cannot be read ends none of the others. */
+function lineOf(target, options) {
+  try {
+    const report = checked(target, options);
+    return { ...report, exit_code: exitCode(report) };
+  } catch (error) {
+    if (!(error instanceof CannotRead)) throw error;
+    return { error: shown(error.message), exit_code: 3 };
+  }
+}
+
 function main(given) {
   try {
     const options = parseArguments(given);
     if (options.batch) {
       for (const target of fs.readFileSync(0, "utf8").split("\n").filter(Boolean)) {
-        const report = checked(target, options);
-        process.stdout.write(`${JSON.stringify({ ...report, exit_code: exitCode(report) })}\n`);
+        process.stdout.write(`${JSON.stringify(lineOf(target, options))}\n`);
       }
       return 0;
     }
@@ -3840,7 +4289,7 @@ function main(given) {
   } catch (error) {
     if (!(error instanceof WrongUsage) && !(error instanceof CannotRead)) throw error;
     process.stderr.write(`verify.mjs: ${shown(error.message)}\n`);
-    if (error instanceof WrongUsage) process.stderr.write("usage: node verify.mjs DIR [--keys FILE] [--require signature|trust|anchor] [--witness-policy FILE] [--checkpoint FILE] [--json]\n");
+    if (error instanceof WrongUsage) process.stderr.write("usage: node verify.mjs DIR|ZIP [--keys FILE] [--require signature|trust|anchor] [--witness-policy FILE] [--checkpoint FILE] [--tsa-ca FILE] [--json]\n");
     return error instanceof WrongUsage ? 2 : 3;
   }
 }

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from reenact.values.canonical import canonicalize  # noqa: E402 - the checkout has to be found first
+from tools.vectors.anchoring_vectors import anchoring_vectors  # noqa: E402
 from tools.vectors.bundle_vectors import bundle_folders, mutations  # noqa: E402
 from tools.vectors.examples import pages  # noqa: E402
 from tools.vectors.log_vectors import golden_chain, state_transition_vectors  # noqa: E402
@@ -34,6 +35,7 @@ VECTORS = {
     "run_chain.json": run_chain_vectors,
     "payloads.json": payload_vectors,
     "replay_log.json": replay_log_vectors,
+    "anchoring.json": anchoring_vectors,
     "bundles/mutations.json": mutations,
 }
 

@@ -53,7 +53,7 @@ CHANGES = {
     "a line more": (in_report(MARK, f"And so it is.\n\n{MARK}"), "report: differs: "),
     "a line less": (in_report("|---|---|---|---|---|---|---|\n", ""), "report: differs: "),
     "the mark put up": (in_report("| model |", f"{MARK}\n| model |"), "report: differs: "),
-    "the mark gone": (in_report(MARK, ""), "report: differs: "),
+    "the mark gone, and words below": (in_report(MARK, "We like m1."), "report: differs: "),
     "a score": (in_results('"score": 0.0', '"score": 1.0'), "results: differs: capitals.results.json"),
     "a mean": (in_results('"mean": 0.0', '"mean": 0.833'), "results: differs: capitals.results.json"),
     "an answer": (in_results("It is France", "It is Paris"), "results: differs: capitals.results.json"),
@@ -65,6 +65,13 @@ def test_numbers_that_the_run_says_hold(reenact: Command) -> None:
     held = reenact("verify-replay", "--strict", "capitals.md")
     assert "ok    results: capitals.results.json is what the run in capitals.bundle comes to" in held.out
     assert "ok    report: it says what the run says" in held.out
+    assert (held.code, "verdict: holds" in held.out) == (0, True)
+
+
+def test_a_report_of_before_there_was_a_mark_is_read_to_its_end(reenact: Command) -> None:
+    in_report(MARK, "")(reenact.folder)
+    held = reenact("verify-replay", "--strict", "capitals.md")
+    assert "ok    report: it says what the run says; it has no mark" in held.out
     assert (held.code, "verdict: holds" in held.out) == (0, True)
 
 

@@ -60,11 +60,14 @@ def told(report: Report) -> dict[str, Any]:
     return said
 
 
-def spoken(folder: Path, keys: Path | None = None, policy: Path | None = None) -> tuple[list[str], list[str]]:
+def spoken(
+    folder: Path, keys: Path | None = None, policy: Path | None = None, roots: list[Path] | None = None
+) -> tuple[list[str], list[str]]:
     """The verdicts in the words of each."""
     trust = None if keys is None else named_trust(keys)
-    ours = human(verify_bundle(folder, keys=trust, believed=believed(policy, [], None)))
+    ours = human(verify_bundle(folder, keys=trust, believed=believed(policy, [], roots)))
     words = [*(["--keys", keys] if keys else []), *(["--witness-policy", policy] if policy else [])]
+    words += [word for path in roots or () for word in ("--tsa-ca", path)]
     done = subprocess.run([node(), SCRIPT, folder, *words], capture_output=True, text=True, timeout=60, check=False)
     theirs = done.stdout.splitlines()
     return [line for line in ours if line.startswith(ASPECTS)], [line for line in theirs if line.startswith(ASPECTS)]

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 from reenact import Registry, Runtime
+from reenact.record.archive.moving import move
 from reenact.record.erase import erase
 from reenact.record.export import export_run
 from reenact.record.tga.state_store import TgaStateStore
@@ -46,6 +47,9 @@ def real(folder: Path) -> dict[str, Files]:
     ).run_id
     runs["session"] = asyncio.run(talked(runtime))
     erase(runtime.store, runs["erased"], "s0", who="ann", reason="asked for")
+    runs["archived"] = runtime.run(planned).run_id
+    move(runtime.store, runs["archived"], folder / "archive", who="ann", reason="old")
+    erase(runtime.store, runs["archived"], "s2", who="ann", reason="asked for")
     runtime.close()
     found = {name: exported(path, run, folder / name) for name, run in runs.items()}
     found["withheld"] = exported(path, runs["planned"], folder / "withheld", payloads="none")

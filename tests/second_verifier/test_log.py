@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import shutil
 from base64 import b64encode
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256 as SHA256Hash
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from cryptography.x509 import load_pem_x509_certificate
 
 from reenact.cli.commands.log.believing import believed
 from reenact.verify import verify_bundle
-from reenact.verify.log.timestamp import write_request
+from reenact.verify.log import der
+from reenact.verify.log.timestamp import (
+    CONTENT_TYPE,
+    MESSAGE_DIGEST,
+    SHA256,
+    SIGNED_DATA,
+    SIGNING_CERTIFICATE_V2,
+    TST_INFO,
+    read_response,
+    write_request,
+)
 from reenact.verify.signed.signed_note import COSIGNATURE, VerifierKey, signature_line
 from tests.second_verifier.both import comparable, second, spoken
 from tests.second_verifier.bundles import Files, real
-from tests.verify.changing import remade, write_folder
-from tests.witness.test_stamping import CURVE, Authority
+from tests.verify.changing import read_folder, remade, write_folder
+from tests.witness.test_stamping import CURVE, RSA, Authority
 
 WITNESS = Ed25519PrivateKey.from_private_bytes(b"w" * 32)
 VKEY = VerifierKey("w.example/1", COSIGNATURE, WITNESS.public_key().public_bytes_raw())
@@ -146,7 +161,109 @@ def test_what_is_no_time_stamp_is_found(stamp: bytes, bundle: Files, tmp_path: P
     assert judged({**bundle, STAMP: stamp}, tmp_path) == ("contradicted", ["LOG_PROOF"])
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed: no authority to ask")
+needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed: no authority")
+
+
+def stamped(bundle: Files, authority: Authority, folder: Path) -> Path:
+    text = head_of(bundle[PROOF]).rpartition(b"\n\n")[0] + b"\n"
+    return write_folder(folder, remade({**bundle, STAMP: authority.reply(write_request(text, 7))}))
+
+
+def said_with(roots: list[Path], *folders: Path) -> list[tuple[str, list[str], list[str]]]:
+    """(the verdict, the times that count, notes about stamps) of each, by both."""
+    words = [word for path in roots for word in ("--tsa-ca", str(path))]
+    found = []
+    for folder, theirs in zip(folders, second(folders, *words), strict=True):
+        theirs.pop("exit_code")
+        report = verify_bundle(folder, believed=believed(None, [], roots))
+        assert comparable(msgspec.json.decode(msgspec.json.encode(report))) == comparable(theirs), folder.name
+        notes = [note for note in theirs["notes"] if "time stamp" in note]
+        assert notes == [note for note in report.notes if "time stamp" in note]
+        found.append((theirs["anchoring"], (theirs["anchor"] or {"stamped": []})["stamped"], notes))
+    return found
+
+
+@needs_openssl
+@pytest.mark.parametrize("kind", [RSA, CURVE], ids=["rsa", "curve"])
+def test_an_authority_that_the_reader_names_is_enough(bundle: Files, tmp_path: Path, kind: tuple[str, ...]) -> None:
+    authority, other = Authority(tmp_path / "tsa", kind=kind), Authority(tmp_path / "other", kind=CURVE)
+    folder = stamped(bundle, authority, tmp_path / "bundle")
+    ((verdict, times, notes),) = said_with([authority.folder / "ca.pem"], folder)
+    assert (verdict, len(times), notes) == ("holds", 1, [])
+    ours, theirs = spoken(folder, roots=[authority.folder / "ca.pem"])
+    assert ours == theirs
+    assert ours[-1] == f"anchoring     holds   (time stamp of {times[0]})"
+    both = [other.folder / "ca.pem", authority.folder / "ca.pem"]
+    assert said_with(both, folder)[0][0] == "holds"
+    ((verdict, times, notes),) = said_with([other.folder / "ca.pem"], folder)
+    assert (verdict, times) == ("absent", [])
+    assert notes[0].endswith("no certificate that is trusted vouches for the authority")
+    ((verdict, times, notes),) = said_with([authority.folder / "tsa.pem"], folder)
+    assert (verdict, len(times)) == ("holds", 1), "the certificate itself may be named"
+
+
+@needs_openssl
+@pytest.mark.parametrize("usage", ["timeStamping", "critical,timeStamping,clientAuth", "critical,clientAuth"])
+def test_a_certificate_for_something_else_vouches_for_no_time(bundle: Files, tmp_path: Path, usage: str) -> None:
+    """OpenSSL signs with none but the right kind, so the stamp is signed here."""
+    authority = Authority(tmp_path / "tsa", kind=CURVE)
+    folder = authority.folder
+    (folder / "ext").write_text(f"extendedKeyUsage={usage}\n")
+    signs = ("-CA", "ca.pem", "-CAkey", "ca.key", "-set_serial", "77", "-days", "2", "-extfile", "ext")
+    authority.openssl("x509", "-req", "-in", "tsa.csr", "-out", "weak.pem", *signs)
+    good = read_folder(stamped(bundle, authority, tmp_path / "good"))
+    files = {**good, STAMP: signed_again(good[STAMP], folder / "weak.pem", folder / "tsa.key")}
+    ((verdict, times, notes),) = said_with([folder / "ca.pem"], write_folder(tmp_path / "weak", remade(files)))
+    assert (verdict, times, len(notes)) == ("absent", [], 1)
+    assert "is not one for time stamps alone" in notes[0]
+
+
+def signed_again(answer: bytes, certificate: Path, key: Path) -> bytes:
+    """The same stamp, by another certificate."""
+    stamp, write = read_response(answer), der.write
+    made_by = load_pem_x509_certificate(certificate.read_bytes())
+    raw = made_by.public_bytes(Encoding.DER)
+
+    def sequence(*parts: bytes) -> bytes:
+        return write(der.SEQUENCE, b"".join(parts))
+
+    def attribute(oid: bytes, value: bytes) -> bytes:
+        return sequence(write(der.OID, oid), write(der.SET, value))
+
+    attributes = b"".join((
+        attribute(CONTENT_TYPE, write(der.OID, TST_INFO)),
+        attribute(MESSAGE_DIGEST, write(der.OCTETS, sha256(stamp.info).digest())),
+        attribute(SIGNING_CERTIFICATE_V2, sequence(sequence(sequence(write(der.OCTETS, sha256(raw).digest()))))),
+    ))  # fmt: skip
+    private = load_pem_private_key(key.read_bytes(), None)
+    assert isinstance(private, EllipticCurvePrivateKey)
+    algorithm = sequence(write(der.OID, SHA256))
+    named = sequence(made_by.issuer.public_bytes(), der.write_number(made_by.serial_number))
+    signer = sequence(
+        der.write_number(1), named, algorithm,
+        write(0xA0, attributes), sequence(write(der.OID, bytes.fromhex("2a8648ce3d040302"))),
+        write(der.OCTETS, private.sign(write(der.SET, attributes), ECDSA(SHA256Hash()))),
+    )  # fmt: skip
+    content = sequence(write(der.OID, TST_INFO), write(0xA0, write(der.OCTETS, stamp.info)))
+    signed = sequence(der.write_number(3), write(der.SET, algorithm), content, write(0xA0, raw), write(der.SET, signer))
+    granted = sequence(der.write_number(0))
+    return sequence(granted, sequence(write(der.OID, SIGNED_DATA), write(0xA0, signed)))
+
+
+@needs_openssl
+def test_a_chain_through_another_authority_is_followed_and_one_that_is_no_ca_is_not(
+    bundle: Files, tmp_path: Path
+) -> None:
+    folders = []
+    for name, is_ca in (("ca", "TRUE"), ("none", "FALSE")):
+        authority = Authority(tmp_path / name, kind=CURVE)
+        authority.put_between(is_ca)
+        folders.append(stamped(bundle, authority, tmp_path / f"{name}-bundle"))
+        (verdict, times, _) = said_with([authority.folder / "ca.pem"], folders[-1])[0]
+        assert (verdict, len(times)) == (("holds", 1) if is_ca == "TRUE" else ("absent", 0))
+
+
+@needs_openssl
 def test_changed_time_stamps_are_judged_alike(bundle: Files, tmp_path: Path) -> None:
     authority = Authority(tmp_path / "tsa", kind=CURVE)
     text = head_of(bundle[PROOF]).rpartition(b"\n\n")[0] + b"\n"
@@ -159,7 +276,6 @@ def test_changed_time_stamps_are_judged_alike(bundle: Files, tmp_path: Path) -> 
         changed = bytearray(good)
         changed[place] ^= 1 << place % 8
         folders.append(write_folder(tmp_path / str(place), remade({**bundle, STAMP: bytes(changed)})))
-    for folder, theirs in zip(folders, second(folders), strict=True):
-        theirs.pop("exit_code")
-        report = verify_bundle(folder)
-        assert comparable(msgspec.json.decode(msgspec.json.encode(report))) == comparable(theirs), folder.name
+    said_with([], *folders[::3])
+    found = said_with([authority.folder / "ca.pem"], *folders)
+    assert {verdict for verdict, _, _ in found} >= {"holds", "contradicted"}

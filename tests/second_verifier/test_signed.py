@@ -116,8 +116,8 @@ def test_what_was_moved_to_another_bundle_is_not_lost(kind: str, tmp_path: Path)
     files = bundle_files(run)
     del files[f"payloads/{gone}"]
     files["erasures.jsonl"] = b"".join(canonicalize(each) + b"\n" for each in records)
-    signed = [note(run.key, each["schema"], each["digest"]) for each in records]
-    files["notes.jsonl"] += b"".join(canonicalize(each) + b"\n" for each in signed)
+    notes = [note(run.key, each["schema"], each["digest"]) for each in records]
+    files["notes.jsonl"] = files.get("notes.jsonl", b"") + b"".join(canonicalize(each) + b"\n" for each in notes)
     report = alike(write_folder(tmp_path / "bundle", remade(files)))
     counts = report["counts"]
     assert isinstance(counts, dict)

@@ -48,10 +48,12 @@ def about(record: Json, key: Ed25519PrivateKey) -> Json:
     return {**note(key, record["schema"], sha256(canonicalize(record)).hexdigest()), "record": record}
 
 
-def beginning(*keys: Ed25519PrivateKey, signed_by: Ed25519PrivateKey | None = None) -> Json:
+def beginning(*keys: Ed25519PrivateKey, signed_by: Ed25519PrivateKey | None = None, erased: int = 0) -> Json:
+    """`erased` values were so before it, and nobody signed that."""
     chain = {"count": 0, "head": ZERO_DIGEST}
+    gone = {"count": erased, "head": "e" * 64} if erased else chain
     named = {kid_of(key): b64(public_bytes(key)) for key in keys}
-    record = {"schema": "reenact.signing.v1", "erasures": chain, "keys": named, "seals": chain, "ts": at(-9000)}
+    record = {"schema": "reenact.signing.v1", "erasures": gone, "keys": named, "seals": chain, "ts": at(-9000)}
     return about(record, signed_by or keys[0])
 
 

@@ -48,6 +48,17 @@ class Authority:
         signs = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "ext")
         self.openssl("x509", "-req", "-in", "tsa.csr", "-out", "tsa.pem", *signs)
 
+    def put_between(self, is_ca: str) -> None:
+        """Another authority between the root and the certificate for stamps: a CA, or something that is none."""
+        (self.folder / "middle").write_text(f"basicConstraints=critical,CA:{is_ca}\n", encoding="utf-8")
+        signs = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "middle")
+        new = ("-newkey", *CURVE, "-nodes", "-keyout", "middle.key", "-out", "middle.csr")
+        self.openssl("req", *new, "-subj", "/CN=Between")
+        self.openssl("x509", "-req", "-in", "middle.csr", "-out", "middle.pem", *signs)
+        signs = ("-CA", "middle.pem", "-CAkey", "middle.key", "-CAcreateserial", "-days", "2", "-extfile", "ext")
+        self.openssl("x509", "-req", "-in", "tsa.csr", "-out", "tsa.pem", *signs)
+        (self.folder / "tsa.cnf").write_text(CONFIG + "certs = middle.pem\n", encoding="utf-8")
+
     def openssl(self, *words: str) -> None:
         subprocess.run(["openssl", *words], cwd=self.folder, check=True, capture_output=True)
 

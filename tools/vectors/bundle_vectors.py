@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import zlib
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from pathlib import Path
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import ZERO_DIGEST, sha256_hex
 from reenact.verify.views import Views
+from tools.vectors.anchoring_vectors import NAME as WITNESSED
+from tools.vectors.anchoring_vectors import witnessed
 from tools.vectors.pieces import Json, b64, key_of, kid_of, public_bytes, uid
 from tools.vectors.scenarios import refusals, session, three_steps
 from tools.vectors.writer import Run, bundle_files, content, note, packed_lines, with_manifest
@@ -40,7 +43,11 @@ class Envelopes:
 
 def with_views(files: dict[str, bytes], run_id: str) -> dict[str, bytes]:
     """Made by the one function that makes them, and kept as they are: a change of what it gives shows."""
-    views = Views(files["journal.jsonl"].splitlines(keepends=True), Envelopes(files))
+    taken = {
+        each["commitment"]: each.get("type") for each in map(json.loads, files.get("erasures.jsonl", b"").splitlines())
+    }
+    moved = {commitment for commitment, kind in taken.items() if kind == "archived"}
+    views = Views(files["journal.jsonl"].splitlines(keepends=True), Envelopes(files), moved)
     replay = b"".join(views.replay())
     return with_manifest({**files, "REPLAY.jsonl": replay, "RECEIPT.json": b"".join(views.receipt())}, run_id)
 
@@ -51,6 +58,7 @@ def bundle_folders(there: Path) -> dict[str, bytes]:
     bundles = {name: bundle_files(run) for name, run in runs.items()}
     bundles |= {name: with_views(bundles[of], runs[of].run_id) for name, of in WITH_VIEWS.items()}
     files = {f"{name}/{file}": data for name, found in bundles.items() for file, data in found.items()}
+    files |= {f"{WITNESSED}/{file}": data for file, data in witnessed().items()}
     for file, data in bundle_files(three_steps(), packed=True).items():
         name = f"{PACKED}/{file}"
         kept = (there / name).read_bytes() if (there / name).is_file() else b""

@@ -17,7 +17,7 @@ from reenact.errors import EvalSpecError, ReenactError
 from reenact.evals.results import Results, read_results
 from reenact.evals.running import BEGAN, BEGIN, BEGIN_SKILL
 from reenact.evals.spec import Spec, read_spec
-from reenact.evals.written import as_json, as_markdown, own_words
+from reenact.evals.written import MARK, as_json, as_markdown, own_words
 from reenact.provenance.safe_paths import FileRefused, Refusal
 from reenact.provenance.sidecar.block import BlockError, parse_block
 from reenact.provenance.sidecar.paths import results_path
@@ -154,7 +154,10 @@ def missing(subject: Subject) -> Check:
 
 
 def check_report(spec: Spec, results: Results, subject: Subject) -> Check:
-    """The report down to its mark, but for its block, which is held against the sidecar, and for empty lines."""
+    """The report down to its mark, but for its block, which is held against the sidecar, and for empty lines.
+
+    One without a mark, as they were published before there was one, is checked to its end.
+    """
     try:
         text = subject.near(subject.report, MAX_MARKDOWN_BYTES).decode(errors="replace")
     except FileRefused as refused:
@@ -167,12 +170,16 @@ def check_report(spec: Spec, results: Results, subject: Subject) -> Check:
     except BlockError as error:
         return Check(REPORT, Status.DIFFERS, str(error))
     expected = said_lines(as_markdown(spec, results, Path(subject.report)))
+    is_marked = any(line == MARK for _, line in written)
+    if not is_marked:
+        expected.pop()
     for one, other in zip_longest(expected, written):
         if other is None:
             return Check(REPORT, Status.DIFFERS, "it ends before it has said all that the run says")
         if one is None or one[1] != other[1]:
             return Check(REPORT, Status.DIFFERS, f"line {other[0]} is not what the run says")
     also = "; what stands below its mark is its author's" if own.strip() else ""
+    also = also if is_marked else "; it has no mark, and nothing in it is its author's"
     return Check(REPORT, Status.OK, f"it says what the run says{also}")
 
 

@@ -120,11 +120,11 @@ class _Bundle:
 
     def write(self, target: Path, *, with_parents: bool = True) -> Exported:
         self.write_journal()
-        erased = self.write_erasures()
+        taken = self.write_erasures()
         missing = [commitment for commitment in self.named if commitment not in self.envelopes.places]
         if self.mode == "full":
             self.write_payloads()
-            self.write_views()
+            self.write_views({commitment for commitment, kind in taken.items() if kind == "archived"})
         if self.seal is not None:
             self.put("seal.json", canonicalize(self.seal) + b"\n")
             self.write_proof()
@@ -147,8 +147,8 @@ class _Bundle:
             sealed=self.seal is not None,
             commits=self.commits,
             payloads=len(self.named) - len(missing) if self.mode == "full" else 0,
-            erased=sum(commitment in erased for commitment in missing),
-            lost=sum(commitment not in erased for commitment in missing),
+            erased=sum(commitment in taken for commitment in missing),
+            lost=sum(commitment not in taken for commitment in missing),
             parents=parents,
         )
 
@@ -218,10 +218,11 @@ class _Bundle:
         if plan is not None:
             self.put("plan.json", self.plan_file(plan[32:]) + b"\n")
 
-    def write_views(self) -> None:
+    def write_views(self, archived: set[str]) -> None:
         """REPLAY.jsonl and RECEIPT.json. A journal that is damaged has none: what it says is not known."""
         bodies = (row.body or b"" for row in self.run.commits())
-        views = Views((line for body in bodies for line in body.splitlines(keepends=True)), self.envelopes)
+        lines = (line for body in bodies for line in body.splitlines(keepends=True))
+        views = Views(lines, self.envelopes, archived)
         try:
             self.put_pieces(REPLAY, views.replay())
             self.put_pieces(RECEIPT, views.receipt())
@@ -282,18 +283,22 @@ class _Bundle:
                 for stamp in stamps[:1]:
                     self.put(STAMP_FILE, stamp)
 
-    def write_erasures(self) -> set[str]:
-        """The records for commitments of this run, in the order of the store's chain; which commitments they erase."""
-        records = []
+    def write_erasures(self) -> dict[str, str]:
+        """The records for commitments of this run, in the order of the store's chain.
+
+        Gives what became of each of these: erased or archived, by its last record.
+        """
+        records, taken = [], {}
         for row in self.evidence.erasures():
             record = next(read_lines(row.body), {})
             commitment = record.get("commitment")
             if commitment in self.named:
                 self.signed.append(str(record.get("digest")))
-                records.append((str(commitment), row.body.removesuffix(b"\n") + b"\n"))
+                records.append(row.body.removesuffix(b"\n") + b"\n")
+                taken[str(commitment)] = str(record.get("type", "erased"))
         if records:
-            self.put("erasures.jsonl", b"".join(body for _, body in records))
-        return {commitment for commitment, _ in records}
+            self.put("erasures.jsonl", b"".join(records))
+        return taken
 
 
 def seals(record: object, seal_digest: str) -> bool:

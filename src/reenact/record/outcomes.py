@@ -21,16 +21,12 @@ from reenact.errors import DamagedRecord
 from reenact.journal.fold import TraceFold
 from reenact.policy.cost import cents
 from reenact.policy.taxonomy import is_retryable
+from reenact.trace.from_journal import Archived
 from reenact.values.canonical import as_recorded
+from reenact.values.clock import elapsed_ms
 
 ERASED = "the value was erased; its commitment still stands"
-
-
 ARCHIVED = "the value is archived; its commitment still stands"
-
-
-class Archived(LookupError):
-    """The value was moved to a bundle; `reenact archive --restore` brings it back."""
 
 
 def mark_of(gone: LookupError) -> dict[str, bool]:
@@ -104,7 +100,21 @@ def outcome_without_values(trace: TraceFold, message: str = ERASED) -> Structure
     meta = cast("dict[str, object]", trace.effect.meta)
     status = cast("OutcomeStatus", meta["status"])  # the verifier checks the word, not we
     outcome = build_outcome(trace, status, str(meta["code"]), message, trace.effect.ts)
-    return replace(outcome, retryable=bool(meta["retryable"]), cost_cents=int(str(meta["cost_cents"])))
+    took = meta.get("latency_ms")
+    return replace(
+        outcome,
+        retryable=bool(meta["retryable"]),
+        cost_cents=int(str(meta["cost_cents"])),
+        latency_ms=took if isinstance(took, int) else took_ms(trace),
+    )
+
+
+def took_ms(trace: TraceFold) -> int:
+    """How long the last attempt took that came back, by the times on record."""
+    for attempt in reversed(trace.attempts):
+        if attempt.kind == "attempt":
+            return elapsed_ms(str(attempt.started_at), str(attempt.ended_at))
+    return 0
 
 
 def build_outcome(

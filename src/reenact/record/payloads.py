@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from reenact.record.outcomes import Archived
 from reenact.store.base import Store
+from reenact.trace.from_journal import Archived
 from reenact.values.envelope import open_envelope
 
 LOADED_BYTES: Final = 32 << 20

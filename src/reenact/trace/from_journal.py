@@ -32,7 +32,12 @@ from reenact.trace.receipt import ReceiptToolCall, ReceiptVerification, SessionR
 
 Line = Mapping[str, Any]
 Value = Callable[[str], object]
-"""What lies behind a commitment; LookupError where it was erased."""
+"""What lies behind a commitment; Archived where it was moved to a bundle, LookupError where it was erased."""
+
+
+class Archived(LookupError):
+    """The value was moved to a bundle; `reenact archive --restore` brings it back."""
+
 
 UNVERSIONED: Final = "unversioned"
 """The policy_version of a run that names none."""
@@ -79,6 +84,7 @@ class FromJournal:
         self._run: Line = {}
         self._context: Line = {}
         self._plan: Line = {}
+        self._plan_gone: str | None = None
         self._open: dict[str, Called] = {}
         self._requested = 0
         self._confidence: float | None = None
@@ -113,7 +119,7 @@ class FromJournal:
             return
         self._run, at = run, run["started_at"]
         opening = next((line["event"] for line in lines if line["kind"] == "event"), {"data": None})
-        self._plan, known = self._object(run["plan"] if run["kind"] == "plan" else opening["data"])
+        self._plan, self._plan_gone = self._object(run["plan"] if run["kind"] == "plan" else opening["data"])
         self._context = as_object(self._plan.get("context"))
         session = as_object(self._plan.get("session")).get("id")
         more = {"agent_id": run["agent_id"], "mode": run["mode"], "plan_id": run["plan_id"]}
@@ -121,7 +127,7 @@ class FromJournal:
         yield SessionStart(
             t=at,
             session_id=run["run_id"],
-            policy_version=self._policy_version if known else "erased",
+            policy_version=self._policy_version,
             issue_number=self._issue_number,
             extra=more if session is None else {**more, "session": session},
         )
@@ -137,7 +143,7 @@ class FromJournal:
     @property
     def _policy_version(self) -> str:
         said = self._context.get("policy_version")
-        return said if isinstance(said, str) else UNVERSIONED
+        return self._plan_gone or (said if isinstance(said, str) else UNVERSIONED)
 
     @property
     def _issue_number(self) -> int | None:
@@ -180,11 +186,11 @@ class FromJournal:
             said, _ = self._object(event["reason"])
             self._confidence = as_number(said.get("confidence"))
         elif kind == "verify":
-            said, known = self._object(event["data"])
+            said, gone = self._object(event["data"])
             if "schema" not in said:  # how a replay compared, which nobody ran a command for
-                yield self._verification(event["ts"], marked(said) if known else {}, known=known)
+                yield self._verification(event["ts"], marked(said), gone)
 
-    def _verification(self, at: str, said: Any, *, known: bool) -> Verification:
+    def _verification(self, at: str, said: Any, gone: str | None) -> Verification:
         commands = [each if isinstance(each, str) else MARK for each in as_list(said.get("commands"))]
         codes = [each for each in as_list(said.get("exit_codes")) if isinstance(each, int)]
         delta = said.get("verification_delta")
@@ -194,7 +200,7 @@ class FromJournal:
         self._delta += delta
         self._passed = sum(code == 0 for code in codes)
         more = {name: said[name] for name in ("lane", "outputs") if name in said}
-        extra = more if known else {"erased": True}
+        extra = more if gone is None else {gone: True}
         return Verification(t=at, commands=commands, exit_codes=codes, verification_delta=delta, extra=extra)
 
     # -- calls -------------------------------------------------------------------------------------------------------
@@ -243,8 +249,8 @@ class FromJournal:
     def _denied(self, entry: Line, decision: Line) -> Iterator[ReplayEvent]:
         """A gate's no is the result; an equal call that had succeeded is no failure."""
         meta, at = decision["meta"], decision["ts"]
-        details, known = self._object(meta["details"])
-        message = marked(details.get("message")) if known else ERASED
+        details, gone = self._object(meta["details"])
+        message = marked(details.get("message")) if gone is None else GONE[gone]
         skipped = meta["code"] == "DENIED_DUPLICATE"
         result: dict[str, object] = {"content": None, "error": {"code": meta["code"], "message": message}}
         extra = {"code": meta["code"], "decision": "DENY", "gate": meta["gate"]}
@@ -256,13 +262,14 @@ class FromJournal:
     def _effect(self, entry: Line, effect: Line) -> Iterator[ReplayEvent]:
         meta, at, call = effect["meta"], effect["ts"], self._open[entry["trace_id"]]
         places = {each["pointer"]: each["hash"] for each in effect["document_hashes"]}
-        outcome, known = self._object(places["/outcome"])
+        outcome, gone = self._object(places["/outcome"])
         good = meta["status"] in ("success", "partial")
         error = None
         if not good:
-            error = {"code": meta["code"], "message": marked(outcome.get("message")) if known else ERASED}
+            message = marked(outcome.get("message")) if gone is None else GONE[gone]
+            error = {"code": meta["code"], "message": message}
         result = {"content": self._marked(places["/output"]), "error": error, "success": good}
-        took = outcome.get("latency_ms")
+        took = outcome.get("latency_ms", meta.get("latency_ms"))
         extra = {"attempt": max(0, call.made - 1), "code": meta["code"], "cost_exact": meta["cost_exact"]}
         by = "key" if call.served else call.by if call.by != "person" or call.said_at == call.made else None
         if by is not None:
@@ -311,18 +318,18 @@ class FromJournal:
 
     # -- values ------------------------------------------------------------------------------------------------------
 
-    def _object(self, commitment: str | None) -> tuple[Line, bool]:
-        """The object behind a commitment, and False where it was erased."""
+    def _object(self, commitment: str | None) -> tuple[Line, str | None]:
+        """The object behind a commitment; and what became of it, where it is not there."""
         try:
-            return as_object(None if commitment is None else self._value(commitment)), True
-        except LookupError:
-            return {}, False
+            return as_object(None if commitment is None else self._value(commitment)), None
+        except LookupError as gone:
+            return {}, word_for(gone)
 
     def _marked(self, commitment: str) -> object:
         try:
             return marked(self._value(commitment))
-        except LookupError:
-            return ERASED
+        except LookupError as gone:
+            return GONE[word_for(gone)]
 
     # -- the receipt -------------------------------------------------------------------------------------------------
 
@@ -336,7 +343,7 @@ class FromJournal:
             session_id=run["run_id"],
             started_at=run["started_at"],
             completed_at=None if seal is None else seal["sealed_at"],
-            policy_version=self._policy_version if self._plan else "erased",
+            policy_version=self._policy_version if self._plan else self._plan_gone or "erased",
             tool_calls=[],
             verification=ReceiptVerification(
                 commands_run=self._commands,
@@ -364,7 +371,14 @@ class FromJournal:
 
 
 ERASED: Final[dict[str, object]] = {"$erased": True}
+ARCHIVED: Final[dict[str, object]] = {"$archived": True}
+GONE: Final = {"erased": ERASED, "archived": ARCHIVED}
+"""What stands for a value that is not there, by what became of it."""
 REDACTED: Final[dict[str, object]] = {"$redacted": True}
+
+
+def word_for(gone: LookupError) -> str:
+    return "archived" if isinstance(gone, Archived) else "erased"
 
 
 def marked(value: object) -> object:

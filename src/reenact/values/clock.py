@@ -74,6 +74,15 @@ def parse_ts(text: str) -> int:
     return int(moment.timestamp()) * 1000 + int(text[20:23])
 
 
+def elapsed_ms(began: str, ended: str) -> int:
+    """Milliseconds from one such time to another, 0 where the clock went back."""
+    if began[:17] == ended[:17]:  # nearly always in the same minute
+        took = int(ended[17:19] + ended[20:23]) - int(began[17:19] + began[20:23])
+    else:
+        took = parse_ts(ended) - parse_ts(began)
+    return max(took, 0)
+
+
 class Uuid7Sequence:
     """Strictly rising UUIDv7: 48 bits of time, a counter of 42 bits, 32 random bits (RFC 9562, 6.2, method 1).
 

@@ -61,7 +61,9 @@ class KeyRing:
     def __init__(self, keys: Mapping[str, str] | None, findings: Findings, file: str = "keys.json") -> None:
         self._keys: dict[str, Ed25519PublicKey] = {}
         self.verified = self.unknown = self.bound = 0
-        """`bound` of those that were verified are of engines that sign seals too."""
+        """`bound` of those that were verified are of engines that sign seals and erasures too."""
+        self.begins_bound: bool | None = None
+        """Whether the first of them is."""
         self.unapproved = 0
         """Capabilities whose key is there and not trusted for capabilities; `unknown` counts them too."""
         self.purposes: Callable[[str, object], frozenset[str]] = lambda _kid, _store_id: frozenset(PURPOSES)
@@ -104,7 +106,9 @@ class KeyRing:
         fits = self.has_signed(kid, signed, signature) if purposes else None
         if fits is False:
             return Problem("CAPABILITY_SIGNATURE", f"the signature does not fit key {kid}")
-        self.bound += fits is True and is_bound
+        if fits:
+            self.bound += is_bound
+            self.begins_bound = is_bound if self.begins_bound is None else self.begins_bound
         if fits and "capabilities" not in purposes:
             self.unapproved, fits = self.unapproved + 1, None
         self.verified += fits is True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from typing import Annotated, Any, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -46,6 +46,14 @@ class Removal(Shape):
     reason: Annotated[str, Meta(max_length=1000)]
     prev: Hex64
     digest: Hex64
+
+
+class Seen(NamedTuple):
+    """An erasure record that was read."""
+
+    digest: str
+    where: Where
+    is_first_version: bool
 
 
 class Taken(dict[str, str]):
@@ -173,11 +181,11 @@ def check_erasures(
     *,
     whole: bool,
     file: str = "erasures.jsonl",
-    seen_at: list[tuple[str, Where]] | None = None,
+    seen_at: list[Seen] | None = None,
 ) -> Taken:
     """The commitments that were erased on record, each with the run that its record names.
 
-    `whole` says that the lines are a store's complete chain; `seen_at` gets digest and place of each record.
+    `whole` says that the lines are a store's complete chain; `seen_at` gets each record.
     """
     erased = Taken()
     seen: set[str] = set()
@@ -196,7 +204,7 @@ def check_erasures(
         if problem is not None:
             findings.add(problem, where)
         if seen_at is not None:
-            seen_at.append((recomputed, where))
+            seen_at.append(Seen(recomputed, where, isinstance(record, Erasure)))
         seen.add(record.digest)
         followed.add(record.prev)
         last = record.digest

@@ -146,6 +146,7 @@ class EffectMeta(Shape):
     side_effects: Hex64
     step_utility: Utility | UnsetType = UNSET
     retries_used_up: Literal[True] | UnsetType = UNSET
+    latency_ms: Count | UnsetType = UNSET
 
 
 class ToolEffect(Artifact, tag="talos.tga.tool_effect", kw_only=True):

@@ -476,6 +476,7 @@ def _check_outcome(told: Value, meta: EffectMeta, request: ActionRequest) -> Ite
         yield Problem("PAYLOAD_CONTENT", f"the outcome: {outcome.what}")
         return
     effects = [[effect.type, effect.target] for effect in outcome.side_effects]
+    took = outcome.latency_ms if meta.latency_ms is UNSET else meta.latency_ms
     difference = first_difference(
         "PAYLOAD_CONTENT",
         (
@@ -489,6 +490,7 @@ def _check_outcome(told: Value, meta: EffectMeta, request: ActionRequest) -> Ite
             ("the outcome's trace_id", request.trace_id, outcome.observability.trace_id),
             ("the outcome's skill_id", request.meta.skill_id, outcome.metadata.skill_id),
             ("the outcome's side_effects", meta.side_effects, digest(effects)),
+            ("the outcome's latency_ms", took, outcome.latency_ms),
             ("the outcome leaves out details.output", True, "output" not in (outcome.details or {})),
         ),
     )

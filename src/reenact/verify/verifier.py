@@ -20,7 +20,7 @@ from reenact.verify.folder import PARENTS
 from reenact.verify.journal import JournalCheck
 from reenact.verify.lines import MAX_LINE_BYTES, fit, lines_of, read_canonical
 from reenact.verify.log.anchoring import FILE, NOBODY, STAMP_FILE, Anchoring, Believed, FileSource, LogSource
-from reenact.verify.payloads import PayloadCheck, PayloadSource
+from reenact.verify.payloads import PayloadCheck, PayloadSource, Taken
 from reenact.verify.plan import is_whole
 from reenact.verify.report import Counts, Findings, Problem, Report, Signature, Verdict, Where
 from reenact.verify.shapes import Kid, Manifest
@@ -134,7 +134,7 @@ class _Bundle:
         self._seal_copy(check)
         self._seal_note(signed, check)
         self._plan_copy(check, payloads)
-        self._views(source)
+        self._views(source, erased)
         # Step 7: the runs that this one continues.
         self.continues = None if check.run is None else check.run.parent_run
         continued = self._parents()
@@ -304,7 +304,7 @@ class _Bundle:
             problem = Problem("PLAN_MISMATCH", "plan.json is not the plan whose payload the journal names")
             self.findings.add(problem, where)
 
-    def _views(self, source: Payloads | None) -> None:
+    def _views(self, source: Payloads | None, erased: Taken) -> None:
         """REPLAY.jsonl and RECEIPT.json, made again from a journal that is whole."""
         with ExitStack() as opened:
             log, receipt, journal = (self._stream(name, opened) for name in (REPLAY, RECEIPT, JOURNAL))
@@ -313,7 +313,7 @@ class _Bundle:
             if self.findings.broken - {"authenticity"}:
                 self.findings.note(f"{REPLAY} and {RECEIPT} were not held against a journal that is broken")
                 return
-            views = Views(_lines(journal, len), source)
+            views = Views(_lines(journal, len), source, erased.archived)
             expected = views.replay()
             differs = None if log is None else compare_replay(expected, log)
             if differs is not None:

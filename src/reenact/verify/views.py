@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from hashlib import sha256
 from tempfile import SpooledTemporaryFile
 from typing import Any, BinaryIO, Final
 
-from reenact.trace.from_journal import FromJournal, Line
+from reenact.trace.from_journal import Archived, FromJournal, Line
 from reenact.trace.receipt import ReceiptToolCall
 from reenact.values.canonical import canonicalize, same_until
 from reenact.verify.lines import read_canonical
@@ -23,10 +23,14 @@ PIECE: Final = 1 << 20
 
 
 class Views:
-    """Both, as the journal says, in the memory of one call. The lines are those of a journal that is whole."""
+    """Both, as the journal says, in the memory of one call. The lines are those of a journal that is whole.
 
-    def __init__(self, lines: Iterable[bytes], payloads: PayloadSource) -> None:
+    `archived` are the commitments whose last record says so.
+    """
+
+    def __init__(self, lines: Iterable[bytes], payloads: PayloadSource, archived: Container[str] = ()) -> None:
         self._lines = lines
+        self._archived = archived
         self._payloads = payloads
         self._calls = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115  # it goes with this object
         self._log = FromJournal(self._value, self._keep)
@@ -62,7 +66,7 @@ class Views:
         found = None if envelope is None else open_envelope(envelope, commitment)
         if isinstance(found, Value):
             return found.value
-        raise LookupError(commitment)
+        raise Archived(commitment) if commitment in self._archived else LookupError(commitment)
 
 
 def commits(lines: Iterable[bytes]) -> Iterator[list[Line]]:

@@ -18,6 +18,7 @@ from reenact.record.erase import erase
 from reenact.record.export import export_run
 from reenact.skills.registry import Registry
 from reenact.store.checks.verification import verify_run
+from reenact.values.clock import FixedClock
 from reenact.verify import verify_bundle
 from tests.cli.harness import SKILLS, Command
 from tests.record.archive.killing import archive_all, killed, restore_all
@@ -211,3 +212,74 @@ def test_the_command_says_first_and_does_with_yes(reenact: Command) -> None:
     for words, code in ((("--restore", "last"), 2), ((), 2), (("--older-than", "soon"), 2), (("--restore", "./no"), 3)):
         failed = reenact("archive", *words, "--yes")
         assert (failed.code, failed.err.count("\n")) == (code, 1), failed.err
+
+
+def test_the_replay_log_of_an_archived_run_calls_nothing_erased_and_keeps_what_needs_no_value(tmp_path: Path) -> None:
+    runtime = runtime_at(tmp_path / "s.db")
+    run_id = a_run(runtime, "one", "two")
+    before = exported(tmp_path, run_id, "before")
+    moved(runtime, run_id, tmp_path / "archive")
+    after = exported(tmp_path, run_id, "after")
+    assert b"erased" not in b"".join(after.values())
+    old, new = (lines_of(files["REPLAY.jsonl"]) for files in (before, after))
+    of_values = {"params", "params_hash", "output_hash", "output_preview", "policy_version"}
+    assert [bare(line, of_values) for line in old] == [bare(line, of_values) for line in new]
+    calls, results = ([line for line in new if line["event"] == event] for event in ("ToolCall", "ToolResult"))
+    assert [call["params"] for call in calls] == [{"$archived": True}] * 2
+    assert [result["output_preview"] for result in results] == ['{"$archived":true}'] * 2
+    assert new[1]["policy_version"] == "archived"
+    receipts = [json.loads(files["RECEIPT.json"]) for files in (before, after)]
+    assert receipts[1]["policy_version"] == "archived"
+    assert [call["latency_ms"] for call in receipts[0]["tool_calls"]] == [
+        call["latency_ms"] for call in receipts[1]["tool_calls"]
+    ]
+    restore(runtime.store, run_id)
+    restored = exported(tmp_path, run_id, "restored")
+    assert {name: restored[name] for name in ("REPLAY.jsonl", "RECEIPT.json")} == {
+        name: before[name] for name in ("REPLAY.jsonl", "RECEIPT.json")
+    }
+
+
+def test_what_was_erased_after_it_was_archived_is_called_erased(tmp_path: Path) -> None:
+    runtime = runtime_at(tmp_path / "s.db")
+    run_id = a_run(runtime, "one", "two")
+    moved(runtime, run_id, tmp_path / "archive")
+    erase(runtime.store, run_id, "s1", who="ada", reason="request 42")
+    told = [line["params"] for line in lines_of(exported(tmp_path, run_id, "b")["REPLAY.jsonl"]) if "params" in line]
+    assert told == [{"$archived": True}, {"$erased": True}]
+
+
+def test_a_latency_that_no_attempt_tells_outlives_its_value(tmp_path: Path) -> None:
+    """Two attempts, and an end that neither of them made: the outcome says 0, the attempts took longer."""
+    clock = FixedClock()
+
+    @skill("slow", version="1.0.0", tool_class="read")
+    def slow() -> str:
+        clock.advance(0.25)
+        raise TimeoutError
+
+    retry = {"max_retries": 3, "retryable_codes": ["ERR_TIMEOUT"]}
+    step = {"step_id": "s", "skill_id": "slow", "skill_version": "1.0.0", "parameters": {}, "retry": retry}
+    plan = {"plan_id": "p", "agent_id": "a", "steps": [step], "context": {"time_limit_ms": 300}}
+    runtime = Runtime(str(tmp_path / "s.db"), skills=Registry([slow]), clock=clock)
+    run_id = runtime.run(plan).run_id
+    before = lines_of(exported(tmp_path, run_id, "before")["REPLAY.jsonl"])
+    moved(runtime, run_id, tmp_path / "archive")
+    after = lines_of(exported(tmp_path, run_id, "after")["REPLAY.jsonl"])
+    latencies = [[line["latency_ms"] for line in lines if "latency_ms" in line] for lines in (before, after)]
+    assert latencies == [[0], [0]]
+    assert after[-1]["total_latency_ms"] == 0
+
+
+def exported(tmp_path: Path, run_id: str, name: str) -> dict[str, bytes]:
+    export_run(str(tmp_path / "s.db"), run_id, tmp_path / name)
+    assert verify_bundle(tmp_path / name).exit_code == 0
+    return read_folder(tmp_path / name)
+
+
+def lines_of(data: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in data.splitlines()]
+
+
+def bare(line: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in line.items() if name not in names}

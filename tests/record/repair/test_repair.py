@@ -129,3 +129,16 @@ def test_the_command_says_first_and_does_with_yes(reenact: Command) -> None:
     for name, code in (("store.db", 2), (".", 2), ("nowhere.jsonl", 3)):
         failed = reenact("repair", name)
         assert (failed.code, failed.err.count("\n")) == (code, 1)
+
+
+def test_a_line_longer_than_any_of_ours_is_damage_and_no_torn_tail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stands behind it is not taken off with it."""
+    monkeypatch.setattr(repairing, "LONGEST_LINE", 1 << 20)
+    path, content = tmp_path / "x.jsonl", b"{}\n[" + b"1," * (2 << 20) + b"1]\n{}\n"
+    path.write_bytes(content)
+    found, kept = repair(path)
+    assert (found.kind, found.line, found.offset, kept) == ("damaged", 2, 3, None)
+    assert found.says == "a line of more than 1048576 bytes"
+    assert path.read_bytes() == content

@@ -148,7 +148,7 @@ def test_what_is_erased_replayed_open_or_damaged_is_left_out_and_counted(reenact
     assert (done.code, done.json["examples"], done.json["calls_left_out"]) == (
         1,
         3,
-        {"its parameters are gone: erased or archived": 1},
+        {"its parameters are erased": 1},
     )
     left_out = done.json["runs_left_out"]
     assert (left_out["not ended"], left_out["it does not verify"]) == (1, 1)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tools.vectors.pieces import uid, with_digest
+from tools.vectors.bundle_vectors import with_views
+from tools.vectors.pieces import b64, kid_of, public_bytes, uid, with_digest
 from tools.vectors.scenarios import session
 from tools.vectors.writer import note
 
-from tests.tampering.evidence import STORE, STRANGER, note_lines
+from reenact.values.canonical import canonicalize
+from tests.tampering.evidence import FIRST_KEY, STORE, STRANGER, beginning, note_lines, replacement, rotation
 from tests.tampering.forging import jsonl, lines_of, remade
 from tests.tampering.kinds.kind import Change, Files, Kind, both, drop
 
@@ -112,7 +115,79 @@ def kinds() -> Iterator[Kind]:
     )
     yield Kind("an erasure signed by another key", of, noted_by(STRANGER, 0))
     yield Kind("an erasure that nobody signed", of, _unsigned)
+    for name, change in unsigned_ways():
+        yield Kind(f"an answer hidden as erased, {name}", of, change)
+    yield Kind(f"an answer hidden as erased, {name}: who knows the store's key", of, change, "keys")
     yield Kind("an erasure signed for another store", of, noted_by(STORE, 0, store_id="another-store"))
+
+
+# -- a value that somebody hides, and calls erased ---------------------------------------------------------------------
+
+
+def hidden(
+    *notes: dict[str, Any] | Callable[[str], dict[str, Any]], keeps: Callable[[str], bool], **keys: str
+) -> Change:
+    """One more answer taken away, with a record of its own behind the others; `notes` come with it."""
+
+    def changed(files: Files) -> Files:
+        found = lines_of(files[NAME])
+        taken = next(name for name in sorted(files) if name.startswith("payloads/") and is_answer(files, name[9:]))
+        record = digested(found[0], commitment=taken[9:], prev=found[-1]["digest"])
+        kept = [each for each in lines_of(files["notes.jsonl"]) if keeps(each["schema"])]
+        more = [each(record["digest"]) if callable(each) else each for each in notes]
+        public = {**json.loads(files["keys.json"]), **keys}
+        remaining = {name: data for name, data in files.items() if name != taken}
+        remaining["keys.json"] = canonicalize(public) + b"\n"
+        remaining["notes.jsonl"] = note_lines([*(each for each in more if each.get("record")), *kept])
+        remaining["notes.jsonl"] += note_lines(each for each in more if not each.get("record"))
+        run_id = json.loads(files["manifest.json"])["run_id"]
+        return remade(with_views({**remaining, NAME: jsonl([*found, record])}, run_id))
+
+    return changed
+
+
+def is_answer(files: Files, commitment: str) -> bool:
+    return b'"hash":"%s","pointer":"/output"' % commitment.encode() in files["journal.jsonl"]
+
+
+def unsigned_ways() -> Iterator[tuple[str, Change]]:
+    mine = {kid_of(STRANGER): b64(public_bytes(STRANGER))}
+
+    def by(key: Any) -> Callable[[str], dict[str, Any]]:
+        return lambda digest: note(key, "reenact.erasure.v1", digest)
+
+    def everything(_: str) -> bool:
+        return True
+
+    def but_the_beginning(schema: str) -> bool:
+        return not any(word in schema for word in ("signing", "lease", "erasures"))
+
+    yield "with a record that nobody signed", hidden(keeps=everything)
+    yield "signed by a stranger, whose key comes along", hidden(by(STRANGER), keeps=everything, **mine)
+    yield "and the beginning taken away", hidden(keeps=but_the_beginning)
+    yield "by a stranger, and the beginning taken away", hidden(by(STRANGER), keeps=but_the_beginning, **mine)
+    yield (
+        "by a stranger who has made a beginning of his own",
+        hidden(by(STRANGER), beginning(STRANGER, STORE), keeps=but_the_beginning, **mine),
+    )
+    yield (
+        "with a beginning that counts it among those of before",
+        hidden(beginning(STRANGER, STORE, erased=3), keeps=but_the_beginning, **mine),
+    )
+    yield (
+        "by a key that a stranger rotated to the store's",
+        hidden(by(STRANGER), beginning(STRANGER), rotation(STRANGER, STORE), keeps=but_the_beginning, **mine),
+    )
+    replaced = (beginning(FIRST_KEY, STORE), replacement(FIRST_KEY, STRANGER))
+    yield (
+        "by a key that another one was replaced with",
+        hidden(by(STRANGER), *replaced, keeps=but_the_beginning, **mine),
+    )
+    replaced = (beginning(STORE), replacement(STORE, STRANGER))
+    yield (
+        "by a key that the store's was replaced with",
+        hidden(by(STRANGER), *replaced, keeps=but_the_beginning, **mine),
+    )
 
 
 def _archived_again(found: Records) -> Records:

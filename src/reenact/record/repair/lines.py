@@ -23,7 +23,8 @@ from reenact.store.private_file import sync_folder
 from reenact.values.canonical import parse_json
 from reenact.verify.files.packed import HEADER
 
-LONGEST_LINE: Final = 256 << 20
+LONGEST_LINE: Final = 96 << 20
+"""Longer than any that is written: a packed payload has at most 89,478,584 bytes."""
 _CHUNK: Final = 1 << 18
 _OTHERS: Final = {
     b"SQLite format 3\0": "a store, which puts itself in order when it is opened; `reenact doctor` says what is wrong",
@@ -104,7 +105,7 @@ def _look(path: Path, file: BinaryIO) -> Examined:
         for raw in _lines(_content(file)):
             number += 1
             problem = _problem(raw)
-            if problem is not None and not raw.endswith(b"\n"):
+            if problem is not None and not raw.endswith(b"\n") and len(raw) <= LONGEST_LINE:
                 return Examined("torn", number - 1, keep, f"its last line was cut: {problem}", number, keep, in_bundle)
             if problem is not None:
                 return Examined("damaged", number - 1, keep, problem, number, keep, in_bundle)

@@ -13,7 +13,7 @@ import msgspec
 from reenact.record.payloads import StoredPayloads
 from reenact.store.base import RunRow, Store
 from reenact.trace.events import ReplayEvent, ToolCall, ToolResult, Verification
-from reenact.trace.from_journal import ERASED, REDACTED, FromJournal
+from reenact.trace.from_journal import ARCHIVED, ERASED, REDACTED, FromJournal
 from reenact.values.canonical import canonicalize
 
 PICODOLLARS: Final = 10**12
@@ -76,8 +76,8 @@ def events(store: Store, run_id: str, journal: FromJournal) -> Iterator[ReplayEv
 
 def example(row: RunRow, goal: str | None, made: _Made, delta: int | None) -> Example | Skipped:
     call, result = made.call, made.result
-    if call.params == ERASED:
-        return Skipped("its parameters are gone: erased or archived")
+    if call.params in (ERASED, ARCHIVED):
+        return Skipped(f"its parameters are {'erased' if call.params == ERASED else 'archived'}")
     cost = int(str(result.extra.get("cost_exact", "0")))
     document = {
         "inputs": {"step": call.step_id, "intent": goal},

@@ -23,8 +23,8 @@ from reenact.runtime.gates.answer import Answered, Approval, GateAnswer, GateNam
 from reenact.runtime.parked import Parked
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.runtime.writing.redaction import Redactor
+from reenact.values import clock
 from reenact.values.canonical import canonicalize
-from reenact.values.clock import parse_ts
 
 
 class NothingRecorded(Exception):
@@ -254,7 +254,7 @@ def args_commitment(recorded: RecordedStep) -> str:
 def elapsed_ms(attempt: Attempt) -> int:
     if attempt.started_at is None or attempt.ended_at is None:
         return 0
-    return max(0, parse_ts(attempt.ended_at) - parse_ts(attempt.started_at))
+    return clock.elapsed_ms(attempt.started_at, attempt.ended_at)
 
 
 def other_details(outcome: StructuredOutcome) -> dict[str, object] | None:

@@ -40,7 +40,7 @@ from reenact.runtime.effects.source import AttemptCall
 from reenact.runtime.gates.answer import Answered, Approval, Refusal
 from reenact.runtime.run import Run
 from reenact.values.canonical import canonicalize
-from reenact.values.clock import format_ts
+from reenact.values.clock import elapsed_ms, format_ts
 from reenact.values.digest import hmac_hex
 
 NO_SIDE_EFFECTS: list[SideEffect] = []
@@ -299,7 +299,7 @@ def tool_effect(
 def effect_meta(trace: TraceFold, outcome: StructuredOutcome, served_from: str | None) -> Meta:
     """What behaviour is compared by, so that it can be once the payloads are gone."""
     exact = trace.cost_exact
-    return {
+    meta: Meta = {
         "code": outcome.code,
         "status": outcome.status,
         "retryable": outcome.retryable,
@@ -311,6 +311,11 @@ def effect_meta(trace: TraceFold, outcome: StructuredOutcome, served_from: str |
         "served_from": served_from,
         "side_effects": side_effects_digest(trace),
     }
+    last = next((attempt for attempt in reversed(trace.attempts) if attempt.kind == "attempt"), None)
+    took = 0 if last is None else elapsed_ms(str(last.started_at), str(last.ended_at))
+    if outcome.latency_ms != took:  # reenact: ignore[RN101] kept where the attempts do not say it; decides nothing
+        meta["latency_ms"] = outcome.latency_ms
+    return meta
 
 
 EMPTY_SIDE_EFFECTS = sha256(b"[]").hexdigest()

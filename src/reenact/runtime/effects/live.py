@@ -28,7 +28,7 @@ from reenact.skills.context import SILENT, Remarks, SkillContext, forbidden
 from reenact.skills.plain import to_plain
 from reenact.skills.skill import Skill
 from reenact.store.encryption import KEY_VARIABLE
-from reenact.values.clock import Clock
+from reenact.values.clock import Clock, elapsed_ms
 
 LOOK_S: Final = 0.01
 POLL_S: Final = 0.02
@@ -129,6 +129,9 @@ class LiveSource(EffectSource):
     ) -> AttemptResult:
         """What an attempt came to. An exception that raises when it is asked what it is ends as one without a word."""
         ended_at, latency_ms = self._clock.timestamp(), max(0, int((self._clock.monotonic() - begun.at) * 1000))
+        between = elapsed_ms(begun.started_at, ended_at)
+        if -1 <= between - latency_ms <= 1:  # one thing is recorded, not two that part by a rounding
+            latency_ms = between
         report = begun.ctx.close()
         if error is None and not still_running and report == SILENT:
             return AttemptResult(

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, Self
 from reenact.store.base import OpenRun
 from reenact.store.doctor.findings import Finding
 from reenact.store.evidence import RunEvidence
+from reenact.store.log.log import ReadLog
 
 
 class LatestTimes(NamedTuple):
@@ -45,6 +46,9 @@ class Examination(Protocol):
 
     def forgotten_runs(self) -> int:
         """How many runs the journal has that the table of runs does not."""
+
+    def seal_log(self) -> ReadLog:
+        """The log that its seals are in."""
 
     def unsealed_runs(self) -> list[str]:
         """Ids of runs that are called ended and have no seal."""

@@ -12,9 +12,12 @@ from reenact.store.doctor.examination import Examination
 from reenact.store.doctor.findings import NAMED, Finding, command, counted, flat
 from reenact.store.doctor.journals import OpenJournals
 from reenact.store.doctor.runs import FUTURE_MS, look_at_runs
+from reenact.store.log.past import compare_newest
 from reenact.store.open import open_examination
 from reenact.values.clock import Clock, parse_ts, say_ts
 
+AT_ONCE = 1024
+"""So many of the newest seals, or twice that, are held against the log; `log consistency` reads all."""
 NEWEST = 8
 """So many runs are asked for the time of their last commit."""
 TIME = re.compile(rb'"(?:ts|ended_at|sealed_at|started_at)":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)"')
@@ -50,9 +53,31 @@ def look_at_rows(looked: Examination, clock: Clock, store: str | None) -> Iterat
         yield Finding(f"run {run_id}", "warning", "is called ended and has no seal", f"`{verify}` says what it has")
     if len(unsealed) > NAMED:
         yield Finding("runs", "warning", f"{len(unsealed) - NAMED} more are called ended and have no seal")
+    yield from look_at_log(looked, store)
     open_runs = looked.open_runs()
     yield from OpenJournals(looked.name, store).look(open_runs)
     yield from look_at_runs(looked.status_counts(), open_runs, clock, store)
+
+
+# -- the log of seals ------------------------------------------------------------------------------------------------
+
+
+def look_at_log(looked: Examination, store: str | None) -> Iterator[Finding]:
+    """Whether the newest seals are those that the log has, and nobody outside holds another head."""
+    do = f"copy {looked.name} away; `{command(store, 'log', 'consistency')}` says from where on, `verify` what of a run"
+    try:
+        log = looked.seal_log()
+        past, held = compare_newest(log, AT_ONCE), log.rows.contradictions()
+    except ReenactError as error:
+        yield Finding("seals", "trouble", flat(str(error)), do)
+        return
+    if past.problem is not None:
+        says = f"contradicts its seals: {past.problem} (log: {past.expected}; seals: {past.got})"
+        yield Finding("seals", "trouble", flat(says), do)
+    for source in sorted({source for source, _ in held})[:NAMED]:
+        yield Finding("seals", "trouble", f"{flat(source)} holds a head that is none of this log", do)
+    if past.problem is None and not held:
+        yield Finding("seals", "ok", past.says)
 
 
 # -- the clock -------------------------------------------------------------------------------------------------------

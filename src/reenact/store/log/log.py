@@ -122,9 +122,12 @@ class ReadLog:
 
     # -- from the seals alone --------------------------------------------------------------------------------------
 
-    def leaves(self, up_to: int | None = None) -> Iterator[bytes]:
-        """The hashes of the leaves, from the records of the seals, in order; no node is believed."""
-        number, before = 0, ZERO_DIGEST
+    def leaves(self, up_to: int | None = None, *, after: int = 0) -> Iterator[bytes]:
+        """The hashes of the leaves, from the records of the seals, in order; no node is believed.
+
+        Those `after` the first ones, if that is said.
+        """
+        number, before = after, (self.rows.seal_digest(after) if after else ZERO_DIGEST)
         while up_to is None or number < up_to:
             limit = BATCH if up_to is None else min(BATCH, up_to - number)
             rows = self.rows.seals(number, limit)

@@ -10,7 +10,8 @@ from reenact.errors import NotAuthentic
 from reenact.store.log.log import Edge, Log, ReadLog
 from reenact.store.log.rows import SignedHead
 from reenact.verify.log.checkpoint import Checkpoint, Head
-from reenact.verify.log.merkle import joined
+from reenact.verify.log.merkle import complete, joined
+from reenact.verify.signed.signed_note import is_signature
 
 
 class Past(NamedTuple):
@@ -70,6 +71,46 @@ def compare(log: ReadLog, kept: Sequence[Checkpoint], told: Callable[[int], obje
     largest = max((head.size for head, _ in wanted), default=0)
     says = f"nothing that a head of size {largest} covers was changed or removed: {len(wanted)} heads, {largest} seals"
     return Past(log, says if wanted else "no head was signed yet", len(wanted))
+
+
+def compare_newest(log: ReadLog, most: int) -> Past:
+    """The newest seals, up to twice `most` of them, against the leaves, and the heads over them against both.
+
+    What is before them is taken as the nodes of the tree have it: `compare` believes none of those.
+    """
+    size, seals, newest = log.rows.size(), log.rows.seal_count(), log.rows.newest()
+    largest = max(size, 0 if newest is None else newest.size)
+    if seals < largest:
+        return Past(log, "", 0, "its last seals were taken out", f"{largest} seals", f"{seals}")
+    begin = 0 if size <= most else (size - most) // most * most
+    known = log.rows.nodes([*complete(0, begin), *((0, number) for number in range(begin, size))])
+    edge, leaves = Edge(begin, [known[node] for node in complete(0, begin)]), log.leaves(size, after=begin)
+    kept = log.rows.covering(begin + 1)
+    try:
+        for number, leaf in enumerate(leaves, start=begin):
+            if leaf != known[0, number]:
+                what = f"seal {number + 1} of the store is not the one that the log has"
+                return Past(log, "", number - begin, what, known[0, number].hex(), leaf.hex())
+            edge.append(leaf)
+            if kept is not None and kept.size == edge.size:
+                here = Head(log.origin, edge.size, joined(edge.hashes))
+                if here != log.head(kept):
+                    what = "the head that was signed is not that of the seals"
+                    return Past(log, "", edge.size - begin, what, str(log.head(kept)), str(here))
+                kept = log.rows.covering(kept.size + 1)
+    except NotAuthentic as error:
+        return Past(log, "", edge.size - begin, str(error), f"{size} seals that follow each other", f"{edge.size}")
+    if kept is not None:
+        return Past(
+            log, "", edge.size - begin, "a head was signed for more seals", str(log.head(kept)), f"{size} leaves"
+        )
+    if newest is not None and not is_signature(
+        log.vkey(newest.kid).public_key, newest.signature, log.head(newest).text()
+    ):
+        what = f"key {newest.kid} has not signed the newest head"
+        return Past(log, "", edge.size - begin, what, "its signature", newest.signature.hex())
+    says = f"{seals} seals, the newest {edge.size - begin} of {size} in the log and its head agree"
+    return Past(log, says if size else f"{seals} seals, none of them in the log yet", edge.size - begin)
 
 
 def rebuild(log: Log, told: Callable[[int], object]) -> SignedHead | None:

@@ -190,8 +190,11 @@ class ZippedFolder:
         return [name for name in self._files if not name.startswith(self._top)]
 
     def names(self) -> Iterator[tuple[str, bool]]:
-        """As `Folder.names`: every name in the folder, in `payloads` and in `parents`, and whether it is a file."""
-        seen: set[str] = set()
+        """As `Folder.names`: every name in the folder, in `payloads` and in `parents`, and whether it is a file.
+
+        In the order of the names, whatever order they were zipped in.
+        """
+        seen: dict[str, bool] = {}
         for whole in (*self._files, *sorted(self._folders)):
             if not whole.startswith(self._top) or whole == self._top:
                 continue
@@ -208,9 +211,8 @@ class ZippedFolder:
                 continue
             else:
                 found = (first, is_file and not rest)
-            if found[0] not in seen:
-                seen.add(found[0])
-                yield found
+            seen.setdefault(*found)
+        yield from sorted(seen.items(), key=lambda each: each[0].split("/", 1))
 
 
 def _data_at(descriptor: int, entry: Entry, complain: Callable[[str], UnusableZip]) -> int:

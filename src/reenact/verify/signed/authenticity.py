@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from reenact.errors import DamagedRecord
 from reenact.verify.capability import ISSUER, PURPOSES, KeyRing
-from reenact.verify.payloads import check_erasures
+from reenact.verify.payloads import Seen, Taken, check_erasures
 from reenact.verify.report import Covers, Findings, Problem, Signature, Where
 from reenact.verify.signed.erasures import SignedErasures
 from reenact.verify.signed.keys import KeyHistory
@@ -41,7 +41,6 @@ class Signed:
         self._findings = findings
         self._of_bundle = store_id is None
         self._only = trust.only
-        self._erased_by: set[object] = set()
         self._said: set[object] = set()
         """The stores in whose name the notes are signed that count."""
         self.history = KeyHistory(findings, store_id)
@@ -55,6 +54,10 @@ class Signed:
         self.ring = KeyRing(self._named, findings)
         self.ring.successions = self.history.successions
         self.ring.purposes = self._purposes
+        is_trusted = lambda kid, store_id: self._trusted(kid, store_id) is not None  # noqa: E731
+        self._erasures = SignedErasures(notes, self.history, self.ring, findings, is_trusted)
+        self._seen: list[Seen] = []
+        """Erasure records of a bundle, until its journal was read."""
 
     def _trusted(self, kid: str, store_id: object) -> TrustedKey | None:
         """As whom the reader trusts this key in what it signs for the store, which every signature names."""
@@ -68,18 +71,20 @@ class Signed:
         trusted = self._trusted(kid, store_id)
         return frozenset() if trusted is None else trusted.purposes
 
-    def erasures(self, lines: Iterable[bytes], *, whole: bool) -> dict[str, str]:
-        """What `check_erasures` gives, and who signed it."""
-        seen: list[tuple[str, Where]] = []
-        erased = check_erasures(lines, self._findings, whole=whole, seen_at=seen)
-        check = SignedErasures(self._notes, self.history, self.ring, self._findings)
-        check.check(seen, whole=whole)
-        self.ring.unknown += check.unsigned
-        self._erased_by = check.stores
+    def erasures(self, lines: Iterable[bytes], *, whole: bool) -> Taken:
+        """What `check_erasures` gives. Who signed what a bundle has of them is asked once its journal was read."""
+        erased = check_erasures(lines, self._findings, whole=whole, seen_at=self._seen)
+        self._erasures.check_counts(self._seen, whole=whole)
+        if whole:
+            self._erasures.check_store(self._seen)
+            self._seen = []
         return erased
 
     def end(self, check: JournalCheck) -> None:
         """What is known once the journal was read: of which store it is, and whose key went on with it."""
+        if self._seen:
+            self._erasures.check_part(self._seen, None if check.run is None else check.run.capability_key)
+        self.ring.unknown += self._erasures.unsigned
         for taken in self.history.successions.get(check.run_id or "", ()):
             note = f"key replaced at commit {taken.commits}, not vouched for by the old key"
             self._findings.note(f"{note} ({taken.old_kid} was lost, {taken.new_kid} signs since)")
@@ -88,7 +93,7 @@ class Signed:
                 self._findings.add(Problem("KEY_HISTORY", what), Where(file=check.file, commit=check.commits or None))
             if self.ring.key(taken.new_kid, self.history.store_id) is None:
                 self.ring.unknown += 1
-        said = self._erased_by if self.history.beginning is None else {self.history.store_id}
+        said = self._erasures.stores if self.history.beginning is None else {self.history.store_id}
         others = {f"{ISSUER}{each}" for each in said}
         if self._of_bundle and any({each} != others for each in self.ring.issuers if others):
             problem = Problem("KEY_HISTORY", "the notes are of another store than the run", None, min(others))

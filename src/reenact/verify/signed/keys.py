@@ -35,6 +35,10 @@ class KeyHistory:
     keys: dict[str, Ed25519PublicKey] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     rotations: list[Rotation] = field(default_factory=list)
+    heirs: list[tuple[str, str, bool]] = field(default_factory=list)
+    """(key, the one that took over from it, whether it vouched for that one), in order."""
+    begun_by: str | None = None
+    """The key that signed the beginning."""
     successions: dict[str, list[Succession]] = field(default_factory=dict)
     """By run: where another key took over from one that was lost."""
     sealed: list[tuple[NoteRow, SealedErasures]] = field(default_factory=list)
@@ -64,6 +68,8 @@ class KeyHistory:
             self._add(row, kid, text)
         if not signs(row, self.keys.get(str(row.kid))):
             self._broken(row, "the beginning of what is signed is not signed by one of its keys")
+        else:
+            self.begun_by = str(row.kid)
 
     def _follow(self, row: NoteRow, record: Rotation | Replacement) -> None:
         name = "rotation" if isinstance(record, Rotation) else "replacement"
@@ -80,6 +86,7 @@ class KeyHistory:
             self._broken(row, f"the {name} to key {record.new_kid} is not signed by {signer}", signer, row.kid)
             return
         self._add(row, record.new_kid, record.new_key)
+        self.heirs.append((record.old_kid, record.new_kid, isinstance(record, Rotation)))
         if isinstance(record, Rotation):
             self.rotations.append(record)
             return
@@ -105,6 +112,21 @@ class KeyHistory:
             if self.texts.get(kid) != keys[kid]:
                 what = f"key {kid} is on record, and nobody who signs for the store vouched for it"
                 self.findings.add(Problem("KEY_HISTORY", what), Where(file="keys.json", row=f"kid {kid}"))
+
+    def signers(self, kid: str) -> tuple[set[str], set[str]]:
+        """Who may sign for the store where this key does.
+
+        (Itself and whom it vouched for; who came in the place of one that was lost).
+        """
+        vouched, others = {kid}, set[str]()
+        if self.beginning is not None and self.begun_by == kid:
+            vouched.update(self.beginning.keys)
+        for old, new, is_vouched in self.heirs:
+            if old in vouched and is_vouched:
+                vouched.add(new)
+            elif old in vouched or old in others:
+                others.add(new)
+        return vouched, others - vouched
 
     def trusted(self, keys: Mapping[str, TrustedKey]) -> dict[str, TrustedKey]:
         """These keys, and those to which one of them was rotated."""

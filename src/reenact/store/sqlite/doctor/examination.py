@@ -14,11 +14,13 @@ from reenact.store.doctor.examination import LatestTimes
 from reenact.store.doctor.findings import Finding, flat
 from reenact.store.evidence import DamagedCells
 from reenact.store.keys.here import KeysHere
+from reenact.store.log.log import ReadLog
 from reenact.store.sqlite.connection import Connection, checked_row
 from reenact.store.sqlite.doctor.schema import look_at_schema
 from reenact.store.sqlite.doctor.surroundings import LOG, MEGABYTE, log_was_taken, look_around, size_of
 from reenact.store.sqlite.evidence.run_evidence import SqliteRunEvidence
 from reenact.store.sqlite.leases import OPEN_RUN
+from reenact.store.sqlite.log.rows import SqliteLogRows
 from reenact.store.sqlite.migrations import latest, refuse_ancient, refuse_foreign, version_of
 from reenact.store.sqlite.opened.files import refuse_lone_log
 from reenact.store.sqlite.read_only import open_read_only
@@ -188,6 +190,11 @@ class SqliteExamination:
 
     def forgotten_runs(self) -> int:
         return len(self._opened.query(FORGOTTEN_RUNS))
+
+    def seal_log(self) -> ReadLog:
+        store_id = dict(self._believed("SELECT key, value FROM store WHERE key = 'store_id'")).get("store_id", "")
+        keys = dict(self._believed("SELECT kid, public_key FROM keys"))
+        return ReadLog(SqliteLogRows(self._opened, None), store_id, lambda: keys)
 
     def unsealed_runs(self) -> list[str]:
         rows = self._believed(
