@@ -93,7 +93,7 @@ class Handler(BaseHTTPRequestHandler):
     rfile: Bounded
 
     def setup(self) -> None:
-        self.timeout = self.server.limit_s
+        self.request.settimeout(self.server.limit_s)
         super().setup()
         self.rfile = Bounded(self.rfile.detach())
 
