@@ -110,7 +110,8 @@ def changed(question: dict[str, Any]) -> Iterator[dict[str, Any]]:
     lines = question["note"].split("\n")
     yield {**question, "note": "\n".join([lines[0], str(int(lines[1]) + 1), *lines[2:]])}
     yield {**question, "note": "\n".join([*lines[:2], *text([EMPTY]), *lines[3:]])}
-    yield {**question, "note": question["note"].replace("A", "B", 1)}
+    other = "B" if lines[2][0] == "A" else "A"
+    yield {**question, "note": "\n".join([*lines[:2], other + lines[2][1:], *lines[3:]])}
     if "leaf" in question:
         yield {**question, "index": question["index"] + 1}
         yield {**question, "leaf": "e30="}

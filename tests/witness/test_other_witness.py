@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from reenact.store.log.past import compare
-from reenact.values.clock import FixedClock, SystemClock
+from reenact.values.clock import SystemClock
 from reenact.verify.log.checkpoint import Cosigned, cosigned_by, read_checkpoint
 from reenact.verify.log.merkle import is_consistent, leaf_hash, root_from
 from reenact.verify.signed.signed_note import VerifierKey, read_note, read_vkey, signed_by
@@ -42,18 +42,18 @@ def their_witness(folder: Path, *logs: VerifierKey) -> Iterator[tuple[str, Verif
 def test_theirs_puts_its_name_to_our_heads_and_ours_believes_it(tmp_path: Path) -> None:
     with a_store(tmp_path) as store, their_witness(tmp_path, log_key(store)) as (url, key):
         ask_at(store, url, key)
-        assert [each.state for each in collect(store, FixedClock())] == ["cosigned"]
-        assert [each.state for each in collect(store, FixedClock())] == ["has it"]
+        assert [each.state for each in collect(store, SystemClock())] == ["cosigned"]
+        assert [each.state for each in collect(store, SystemClock())] == ["has it"]
         said, anchor, findings = verdict(store)
         assert (said, findings.total) == ("holds", 0)
         assert anchor is not None
         assert anchor.witnesses == ("w.other/1",)
         for count in (1, 4, 9):
             grow(store, count)
-            assert [each.state for each in collect(store, FixedClock())] == ["cosigned"]
+            assert [each.state for each in collect(store, SystemClock())] == ["cosigned"]
         grow(store)
         ask_at(store, url, key)  # as if nothing were known of it: it answers 409 with the size that it has
-        assert [each.state for each in collect(store, FixedClock())] == ["cosigned"]
+        assert [each.state for each in collect(store, SystemClock())] == ["cosigned"]
         assert verdict(store, 18)[0] == "holds"
 
 
@@ -61,16 +61,16 @@ def test_theirs_refuses_a_store_that_was_put_back_and_one_that_has_another_past(
     (tmp_path / "back").mkdir()
     with a_store(tmp_path) as store, their_witness(tmp_path, log_key(store)) as (url, key):
         ask_at(store, url, key)
-        collect(store, FixedClock())
+        collect(store, SystemClock())
         copy_store(tmp_path / "store.db", tmp_path / "back" / "store.db")
         grow(store, 2)
-        collect(store, FixedClock())
+        collect(store, SystemClock())
         with a_store(tmp_path / "back", 0) as back:
-            (found,) = collect(back, FixedClock())
+            (found,) = collect(back, SystemClock())
             assert found.state == "contradicts"
             assert verdict(back)[0] == "contradicted"
             grow(back, 4, "another")
-            (found,) = collect(back, FixedClock())
+            (found,) = collect(back, SystemClock())
             assert found.state == "contradicts"
             assert "it holds a head that the log's key signed" in found.says
             said, _, findings = verdict(back)
@@ -84,12 +84,12 @@ def test_theirs_does_not_know_the_log_or_another_key_of_it(tmp_path: Path) -> No
     with a_store(tmp_path) as store, a_store(tmp_path / "other", clock=SystemClock()) as other:
         with their_witness(tmp_path, log_key(other)) as (url, key):
             ask_at(store, url, key)
-            assert "does not know this log" in collect(store, FixedClock())[0].says
+            assert "does not know this log" in collect(store, SystemClock())[0].says
         wrong = VerifierKey(store.log.origin, 1, log_key(other).public_key)
         with their_witness(tmp_path / "other", wrong) as (url, key):
             ask_at(other, url, key)
             ask_at(store, url, key)
-            told = [each.says for each in collect(store, FixedClock())]
+            told = [each.says for each in collect(store, SystemClock())]
             assert any("does not accept the log's key" in says for says in told)
 
 
@@ -133,7 +133,7 @@ def test_they_read_our_checkpoints_cosignatures_and_proofs_and_we_theirs(tmp_pat
             grow(store)
         with a_witness(tmp_path, log_key(store)) as (url, key):
             ask_at(store, url, key)
-            collect(store, FixedClock())
+            collect(store, SystemClock())
         there, vkey = leaves(store), tlog.parse_vkey(str(log_key(store)))
         tree = tlog.MerkleTree(there)
         newest = store.log.rows.newest()

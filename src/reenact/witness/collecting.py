@@ -16,6 +16,7 @@ from reenact.store.base import Store
 from reenact.store.log.log import Log
 from reenact.store.log.rows import Peer, SignedHead
 from reenact.values.clock import Clock
+from reenact.verify.log.anchoring import said_time
 from reenact.verify.log.checkpoint import MAX_CHECKPOINT_BYTES, Cosigned, cosigned_by, read_number
 from reenact.verify.signed.signed_note import VerifierKey, read_note, read_vkey, signature_line
 from reenact.witness.anchors import write_anchor
@@ -25,6 +26,8 @@ from reenact.witness.cosigner import write_request
 
 SHORTEST_MS: Final = 5_000
 LONGEST_MS: Final = 3_600_000
+AHEAD_S: Final = 3_600
+"""So much the clock of a witness may be before ours."""
 TRIES: Final = 3
 """A witness that has seen another size meanwhile is asked again, this often."""
 
@@ -128,6 +131,8 @@ class _Round:
         said = cosigned_by(note, key)
         if not isinstance(said, Cosigned):
             raise Failed("it answers without a cosignature of its key over this head")
+        if said.time > self._clock.now_ms() // 1000 + AHEAD_S:
+            raise Failed(f"its cosignature says {said_time(said.time)}, which is to come: one of the clocks is wrong")
         reach("before_cosignature")
         for line in note.signatures:
             if (line.name, line.key_id) == (key.name, key.key_id):
