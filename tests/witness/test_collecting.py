@@ -127,7 +127,12 @@ def test_an_answer_that_ends_before_its_end_is_none(tmp_path: Path) -> None:
 
 def test_a_name_that_nobody_resolves_in_time_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = threading.Event()
-    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [] if asked.wait(20) else [])
+
+    def slow(*_: object, **__: object) -> list[object]:
+        asked.wait(20)
+        return []
+
+    monkeypatch.setattr("socket.getaddrinfo", slow)
     with a_store(tmp_path) as store:
         ask_at(store, "http://slow.example", witness_key(key_in_memory()))
         began = time.perf_counter()
