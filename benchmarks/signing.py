@@ -1,8 +1,8 @@
 """What it costs that results are signed, and that seals are leaves of a log: runs of ten steps, without what is signed
 with their end and without the log; with the one; and with both, where each run has a head of its own.
 
-That is the most that the log can cost: runs that end within a quarter of a second share a head, and nobody waits for it.
-Instructions where valgrind is found, else CPU time. `python -m benchmarks.signing COUNT KIND` is the work.
+That is the most that the log can cost: runs that end within a quarter of a second share a head, and nobody waits for
+it. Instructions where valgrind is found, else CPU time. `python -m benchmarks.signing COUNT KIND` is the work.
 """
 
 from __future__ import annotations
