@@ -16,7 +16,7 @@ from reenact.witness.cosigner import MAX_REQUEST_BYTES, Answer, Cosigner, refusa
 TIME_LIMIT_S: Final = 10.0
 """For a request, from when it is waited for until it is answered, however many bytes it comes in."""
 AT_ONCE: Final = 32
-PATIENCE_S: Final = 1.0
+PATIENCE_S: Final = 5.0
 """For a connection that was closed to make room."""
 MAX_HEAD_BYTES: Final = 1 << 14
 CHECKPOINT: Final = re.compile(r"/([0-9a-f]{64})/checkpoint")
@@ -45,6 +45,7 @@ class WitnessServer(ThreadingHTTPServer):
         if not self._has_room():
             self.shutdown_request(request)  # a log that is turned away comes again
             return
+        self.connections.wait_for(request)  # before its thread comes to it, so that it can be closed for another one
         try:
             super().process_request(request, client_address)
         except BaseException:  # no thread could be started
