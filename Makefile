@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+# A witness that others wrote, for ours to be held against. It asks for Python 3.12 and runs with 3.11; where it cannot be
+# had, its tests are skipped.
+OTHER_WITNESS := aics-witness==0.1.0 aics-tlog==0.2.1
 
 .PHONY: help setup demo test lint bench soak torture fuzz clean
 help:            ## list the targets
@@ -12,6 +15,7 @@ $(VENV)/.stamp: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Reenact needs Python 3.11 or newer; set PYTHON=/path/to/python3" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all,dev]'
+	-@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python $(OTHER_WITNESS)
 	@touch $@
 
 setup: $(VENV)/.stamp   ## create the virtual environment

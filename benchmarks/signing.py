@@ -1,6 +1,8 @@
-"""What it costs that results are signed: runs of ten steps, as they are, and without what is signed with their end.
+"""What it costs that results are signed, and that seals are leaves of a log: runs of ten steps, without what is signed
+with their end and without the log; with the one; and with both, where each run has a head of its own.
 
-Instructions where valgrind is found, else CPU time. `python -P benchmarks/signing.py COUNT [unsigned]` is the work.
+That is the most that the log can cost: runs that end within a quarter of a second share a head, and nobody waits for
+it. Instructions where valgrind is found, else CPU time. `python -m benchmarks.signing COUNT KIND` is the work.
 """
 
 from __future__ import annotations
@@ -17,37 +19,53 @@ from benchmarks.compare import total
 from benchmarks.compared import note, plan
 from benchmarks.figure import Figure
 from reenact import Runtime
+from reenact.store.log import follower
 from reenact.store.sqlite import appending
 
 STEPS, FEW, MANY = 10, 5, 25
 MOST = 1.05
 
 
+KINDS = ("neither", "signed", "in a log")
+
+
 def measure() -> list[Figure]:
-    signed, unsigned = (per_run(*words) for words in ((), ("unsigned",)))
+    neither, signed, in_a_log = (per_run(kind) for kind in KINDS)
     unit = "instructions" if shutil.which("valgrind") else "µs of CPU"
-    says = f"{signed:,.0f} beside {unsigned:,.0f} {unit} a run of {STEPS} steps"
+    says = f"beside {neither:,.0f} {unit} a run of {STEPS} steps"
     return [
-        Figure(name="a run whose result is signed, beside one without", value=signed / unsigned, most=MOST, note=says)
+        Figure(
+            name="a run whose result is signed, beside one without",
+            value=signed / neither,
+            most=MOST,
+            note=f"{signed:,.0f} {says}",
+        ),
+        Figure(
+            name="a run whose result is signed and has a head of the log, beside one without either",
+            value=in_a_log / neither,
+            most=MOST,
+            note=f"{in_a_log:,.0f} {says}",
+        ),
     ]
 
 
-def per_run(*words: str) -> float:
+def per_run(kind: str) -> float:
     """What one more run costs."""
-    return (cost(MANY, *words) - cost(FEW, *words)) / (MANY - FEW)
+    return (cost(MANY, kind) - cost(FEW, kind)) / (MANY - FEW)
 
 
-def cost(count: int, *words: str) -> float:
+def cost(count: int, kind: str) -> float:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "counted"
         tool = ["valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={file}"]
-        command = [*(tool if shutil.which("valgrind") else ()), sys.executable, "-m", "benchmarks.signing", str(count)]
-        done = subprocess.run([*command, *words], check=True, stdout=subprocess.PIPE, text=True)
+        command = [*(tool if shutil.which("valgrind") else ()), sys.executable, "-m", "benchmarks.signing"]
+        done = subprocess.run([*command, str(count), kind], check=True, stdout=subprocess.PIPE, text=True)
         return total(file) if file.exists() else float(done.stdout)
 
 
-def work(count: int, *, signs: bool) -> None:
-    if not signs:
+def work(count: int, kind: str) -> None:
+    follower.Follower.tell = lambda _: None  # type: ignore[method-assign]
+    if kind == "neither":
         appending.sign_at_once = lambda *_: None  # type: ignore[assignment]
         appending.notes = SimpleNamespace(write=lambda *_: None)  # type: ignore[assignment]
     began = time.process_time()
@@ -55,9 +73,12 @@ def work(count: int, *, signs: bool) -> None:
         runtime = Runtime(f"sqlite:///{folder}/signing.db", skills=[note])
         for _ in range(count):
             assert plan(runtime, STEPS)
+            if kind == "in a log":
+                head = runtime.store.log.advance()
+                assert head is not None
         runtime.close()
     print((time.process_time() - began) * 1e6)
 
 
 if __name__ == "__main__":
-    work(int(sys.argv[1]), signs="unsigned" not in sys.argv)
+    work(int(sys.argv[1]), sys.argv[2])

@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -53,7 +54,12 @@ def compare(names: list[str], folders: list[Path], seen: Compared, keys: Path | 
             seen.wrong.append(f"{name}: {found}")
 
 
-def campaign(bundles: dict[str, Files], folder: Path, seed: int, count: int) -> Compared:
+def nobody(_: Compared) -> None: ...
+
+
+def campaign(
+    bundles: dict[str, Files], folder: Path, seed: int, count: int, told: Callable[[Compared], object] = nobody
+) -> Compared:
     """Every second batch is judged with trusted keys: those of all the bundles."""
     seen, made = Compared(), corpus(bundles, seed, count)
     folder.mkdir()
@@ -67,14 +73,21 @@ def campaign(bundles: dict[str, Files], folder: Path, seed: int, count: int) -> 
         compare([name for name, _ in batch], folders, seen, keys if begin // BATCH % 2 else None)
         for each in folders:
             rmtree(each)
+        told(seen)
     return seen
+
+
+def say(seen: Compared) -> None:
+    """So that one that is stopped has said how far it came."""
+    if seen.bundles % 1000 == 0:
+        print(seen, flush=True)
 
 
 def main(count: str = "20000", seed: str = "1") -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         bundles = {**vectors(), **real(Path(folder) / "made")}
-        seen = campaign(bundles, Path(folder) / "changed", int(seed), int(count))
+        seen = campaign(bundles, Path(folder) / "changed", int(seed), int(count), say)
     print(f"seed {seed}: {seen}, {time.monotonic() - began:.0f} s")
     print("\n".join(seen.wrong[:20]))
     return 1 if seen.wrong else 0

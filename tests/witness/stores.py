@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from reenact.store.log.log import leaf_of
 from reenact.store.log.rows import Peer
 from reenact.store.open import open_witnessed
 from reenact.store.signing import SigningKey, key_in_memory
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import Clock, FixedClock
+from reenact.values.digest import ZERO_DIGEST
 from reenact.verify.signed.signed_note import COSIGNATURE, VerifierKey
 from reenact.witness.cosigner import Answer, Cosigner
 from reenact.witness.server import WitnessServer
@@ -44,15 +46,26 @@ def log_key(store: SqliteStore) -> VerifierKey:
     return store.log.vkey(store.signing_key.kid)
 
 
+def leaves(store: SqliteStore) -> list[bytes]:
+    """What the log says of each run: the canonical bytes of its seal."""
+    found, before = [], ZERO_DIGEST
+    for number, row in enumerate(store.log.rows.seals(0, 100), 1):
+        leaf, before = leaf_of(row, number, before)
+        found.append(leaf)
+    return found
+
+
 def witness_key(key: SigningKey, name: str = "w.example/1") -> VerifierKey:
     return VerifierKey(name, COSIGNATURE, urlsafe_b64decode(key.public_key + "="))
 
 
 @contextmanager
-def a_witness(folder: Path, *logs: VerifierKey, key: SigningKey | None = None) -> Iterator[tuple[str, VerifierKey]]:
+def a_witness(
+    folder: Path, *logs: VerifierKey, key: SigningKey | None = None, clock: Clock | None = None
+) -> Iterator[tuple[str, VerifierKey]]:
     """(address, key) of one of ours that listens."""
     state = open_witnessed(folder / "witness.db", name="w.example/1")
-    cosigner = Cosigner(state, key or key_in_memory(), logs, FixedClock())
+    cosigner = Cosigner(state, key or key_in_memory(), logs, clock or FixedClock())
     server = WitnessServer(("127.0.0.1", 0), cosigner)
     try:
         with running(server):

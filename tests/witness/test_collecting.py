@@ -107,6 +107,54 @@ def test_one_that_says_a_byte_now_and_then_is_given_up_and_holds_up_no_run(tmp_p
         assert time.perf_counter() - began < 0.3
         asking.join(5)
         assert found[0].state == "failed"
+        assert "no answer in time" in found[0].says
+
+
+@pytest.mark.parametrize("begins", [b"", b"HTTP/1.1 200 OK\r\nX-More: " + b"x" * 500])
+def test_what_was_cut_off_for_being_late_is_no_answer(tmp_path: Path, begins: bytes) -> None:
+    with a_store(tmp_path) as store, answering(lambda *_: begins or b" " * 500) as url:
+        ask_at(store, url, witness_key(key_in_memory()))
+        assert one(store).says.endswith("no answer in time")
+
+
+def test_an_answer_that_ends_before_its_end_is_none(tmp_path: Path) -> None:
+    short = b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nx"
+    with a_store(tmp_path) as store, answering(lambda *_: short) as url:
+        ask_at(store, url, witness_key(key_in_memory()))
+        (found,) = collect(store, FixedClock())
+        assert found.says.endswith("its answer ends before its end")
+
+
+def test_a_name_that_nobody_resolves_in_time_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = threading.Event()
+
+    def slow(*_: object, **__: object) -> list[object]:
+        asked.wait(20)
+        return []
+
+    monkeypatch.setattr("socket.getaddrinfo", slow)
+    with a_store(tmp_path) as store:
+        ask_at(store, "http://slow.example", witness_key(key_in_memory()))
+        began = time.perf_counter()
+        assert one(store).says.endswith("no answer in time")
+        assert time.perf_counter() - began < 10
+    asked.set()
+
+
+@pytest.mark.parametrize("time", [2**63 - 1, 253402300800, FixedClock().now_ms() // 1000 + 3_700])
+def test_one_that_signs_a_time_to_come_is_not_believed(tmp_path: Path, time: int) -> None:
+    own = key_in_memory()
+
+    def lie(_: str, body: bytes) -> Answer:
+        text, vkey = read_request(body).checkpoint.note.text, witness_key(own)
+        signature = own.sign(cosigned_text(time, text))
+        return Answer(200, signature_line(vkey.name, vkey.key_id, time.to_bytes(8, "big") + signature))
+
+    with a_store(tmp_path) as store, answering(lie) as url:
+        ask_at(store, url, witness_key(own))
+        found = one(store)
+        assert (found.state, "one of the clocks is wrong" in found.says) == ("failed", True)
+        assert verdict(store)[0] == "absent"
 
 
 @pytest.mark.parametrize(

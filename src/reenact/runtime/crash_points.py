@@ -34,6 +34,21 @@ LOG_POINTS: dict[str, str] = {
     "after_replay_log": "the replay log says what the commit does",
 }
 """Of runs whose replay log is written as they go."""
+OUTSIDE_POINTS: dict[str, str] = {
+    "before_asking": "a head is signed, and the next witness or anchor does not know it",
+    "after_witnessed": "a witness remembers a head, and has not put its name to it",
+    "before_cosignature": "a witness has put its name to a head, which is not on record",
+    "after_cosignature": "the cosignature is on record",
+    "before_contradiction": "a head that contradicts the log was shown, and is not on record",
+    "before_stamp": "a time stamp came, and is not on record",
+    "in_anchor": "half of a head stands in an anchor's file",
+    "after_anchor": "the head stands in the anchor's file",
+    "before_anchor_commit": "git knows the anchor's file, the head is not committed",
+    "before_anchor_push": "the head is committed, and not pushed",
+    "after_anchor_push": "the head is pushed",
+    "after_asking": "what came of one witness or anchor is on record",
+}
+"""Of heads that are taken to witnesses and anchors."""
 
 
 class Trigger:
@@ -41,9 +56,11 @@ class Trigger:
 
     def __init__(self, spec: str) -> None:
         name, _, count = spec.partition(":")
-        if name not in CRASH_POINTS | LOG_POINTS or not (count or "1").isdecimal() or int(count or 1) < 1:
-            known = ", ".join(CRASH_POINTS | LOG_POINTS)
-            raise UsageError(f"REENACT_CRASH_AT={spec!r} is no crash point; write NAME or NAME:3, of {known}")
+        points = CRASH_POINTS | LOG_POINTS | OUTSIDE_POINTS
+        if name not in points or not (count or "1").isdecimal() or int(count or 1) < 1:
+            raise UsageError(
+                f"REENACT_CRASH_AT={spec!r} is no crash point; write NAME or NAME:3, of {', '.join(points)}"
+            )
         self.name = name
         self.left = int(count or 1)
 

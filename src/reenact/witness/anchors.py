@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from reenact.errors import StoreUnavailable, UsageError
+from reenact.runtime import crash_points
+from reenact.runtime.crash_points import reach
 from reenact.store.log.log import Log
 from reenact.store.log.rows import Peer, SignedHead
+from reenact.store.private_file import sync_folder
 from reenact.verify.log.checkpoint import is_whole, read_checkpoint, split_notes
 from reenact.witness.client import Reply, check_url
 from reenact.witness.contradictions import refuse_other_head
@@ -20,6 +23,7 @@ from reenact.witness.stamping import stamp
 KINDS: Final = ("file:", "git:", "tsa:")
 MAX_ANCHOR_BYTES: Final = 1 << 26
 GIT_LIMIT_S: Final = 60
+LOCKED: Final = re.compile(r"\.lock'?: File exists")
 SAFE: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -64,6 +68,7 @@ def add_checkpoint(log: Log, path: Path, newest: SignedHead) -> str:
     if notes and read_checkpoint(notes[-1]).head == log.head(newest):
         return "has it"
     append(path, log.note(newest))
+    reach("after_anchor")
     return "kept"
 
 
@@ -79,10 +84,15 @@ def append(path: Path, data: bytes) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            os.write(handle, data)
+            if crash_points.armed is not None:
+                data = data[os.write(handle, data[: len(data) // 2]) :]
+                reach("in_anchor")
+            while data:
+                data = data[os.write(handle, data) :]
             os.fsync(handle)
         finally:
             os.close(handle)
+        sync_folder(path.parent)
     except OSError as error:
         raise StoreUnavailable(f"{path}: {error.strerror}") from None
 
@@ -92,10 +102,13 @@ def to_git(log: Log, tree: Path, newest: SignedHead) -> tuple[str, int]:
     name = f"{SAFE.sub('_', log.origin)}.checkpoints"
     done = add_checkpoint(log, tree / name, newest)
     git(tree, "add", "--", name)
+    reach("before_anchor_commit")
     if git(tree, "status", "--porcelain", "--", name):
         git(tree, "commit", "--quiet", "--no-verify", "-m", f"{log.origin}: size {newest.size}", "--", name)
     if git(tree, "for-each-ref", "--format=%(upstream)", git(tree, "symbolic-ref", "HEAD")):
+        reach("before_anchor_push")
         git(tree, "push", "--quiet")
+        reach("after_anchor_push")
     return done, newest.size
 
 
@@ -115,6 +128,14 @@ def git(tree: Path, *words: str) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise StoreUnavailable(f"git {words[0]} in {tree}: {error}") from None
     if done.returncode:
-        told = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise StoreUnavailable(f"git {words[0]} in {tree}: {told[-1] if told else f'exit code {done.returncode}'}")
+        raise StoreUnavailable(f"git {words[0]} in {tree}: {why(done.stderr, done.returncode)}")
     return done.stdout.decode("utf-8", "replace").strip()
+
+
+def why(told: bytes, code: int) -> str:
+    """What git says of a failure, without its advice."""
+    lines = told.decode("utf-8", "replace").strip().splitlines() or [f"exit code {code}"]
+    said = next((line for line in lines if line.startswith(("fatal: ", "error: "))), lines[-1])
+    if LOCKED.search(said):
+        said += "; a git that was killed left it there: remove it when no other one is at work"
+    return said

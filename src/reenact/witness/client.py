@@ -15,6 +15,7 @@ from reenact.version import __version__
 
 MAX_ANSWER_BYTES: Final = 1 << 17
 TIME_LIMIT_S: Final = 10.0
+LATE: Final = "no answer in time"
 
 
 class NoAnswer(ReenactError):
@@ -57,20 +58,34 @@ def ask(
     headers = {"User-Agent": f"reenact/{__version__}", "Connection": "close"}
     if body is not None:
         headers["Content-Type"] = kind
-    with closing(connection):
-        watch = threading.Timer(limit_s, cut_off, (connection,))  # for one that says a byte now and then
-        watch.daemon = True
-        watch.start()
-        try:
-            connection.request(method, parts.path or "/", body, headers)
+    found: list[Reply | str] = []
+    asking = threading.Thread(
+        target=lambda: found.append(talk(connection, method, parts.path or "/", body, headers)), daemon=True
+    )
+    asking.start()
+    asking.join(limit_s)  # names, addresses, handshakes, and one that says a byte now and then: all of it together
+    said = found[0] if found else LATE
+    if isinstance(said, Reply):
+        return said
+    cut_off(connection)
+    raise NoAnswer(f"{url}: {said}")
+
+
+def talk(
+    connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None, headers: dict[str, str]
+) -> Reply | str:
+    """The answer, or why there is none."""
+    try:
+        with closing(connection):
+            connection.request(method, path, body, headers)
             answer = connection.getresponse()
             data = answer.read(MAX_ANSWER_BYTES + 1)
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise NoAnswer(f"{url}: {reason_of(error)}") from None
-        finally:
-            watch.cancel()
+            if answer.length and len(data) <= MAX_ANSWER_BYTES:
+                return "its answer ends before its end"
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return reason_of(error)
     if len(data) > MAX_ANSWER_BYTES:
-        raise NoAnswer(f"{url}: it answers with more than {MAX_ANSWER_BYTES} bytes")
+        return f"it answers with more than {MAX_ANSWER_BYTES} bytes"
     return Reply(answer.status, data, answer.getheader("Content-Type", "").partition(";")[0].strip().lower())
 
 
@@ -81,6 +96,6 @@ def cut_off(connection: http.client.HTTPConnection) -> None:
 
 def reason_of(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return "no answer in time"
+        return LATE
     told = getattr(error, "strerror", None) or str(error)
     return str(told) or type(error).__name__

@@ -11,10 +11,12 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from reenact.errors import DamagedRecord, ReenactError
+from reenact.runtime.crash_points import reach
 from reenact.store.base import Store
 from reenact.store.log.log import Log
 from reenact.store.log.rows import Peer, SignedHead
 from reenact.values.clock import Clock
+from reenact.verify.log.anchoring import said_time
 from reenact.verify.log.checkpoint import MAX_CHECKPOINT_BYTES, Cosigned, cosigned_by, read_number
 from reenact.verify.signed.signed_note import VerifierKey, read_note, read_vkey, signature_line
 from reenact.witness.anchors import write_anchor
@@ -24,6 +26,8 @@ from reenact.witness.cosigner import write_request
 
 SHORTEST_MS: Final = 5_000
 LONGEST_MS: Final = 3_600_000
+AHEAD_S: Final = 3_600
+"""So much the clock of a witness may be before ours."""
 TRIES: Final = 3
 """A witness that has seen another size meanwhile is asked again, this often."""
 
@@ -63,6 +67,9 @@ class _Round:
             return Collected(peer.name, peer.kind, "later", peer.trouble or "")
         newest = self._rows.newest()
         assert newest is not None
+        if only_due and peer.kind == "anchor" and peer.seen == newest.size and not peer.failures:
+            return Collected(peer.name, peer.kind, "has it", f"size {newest.size}")
+        reach("before_asking")
         try:
             self._log.refuse_unnamed(peer)
             if peer.kind == "witness":
@@ -72,6 +79,7 @@ class _Round:
         except ReenactError as error:
             return self._went_wrong(peer, error)
         self._rows.put_peer(peer._replace(seen=size, failures=0, next_ms=0, trouble=None))
+        reach("after_asking")
         return Collected(peer.name, peer.kind, done, f"size {size}")
 
     def _went_wrong(self, peer: Peer, error: ReenactError) -> Collected:
@@ -81,6 +89,7 @@ class _Round:
         later = self._clock.now_ms() + pause
         now = self._rows.peer(peer.name) or peer
         self._rows.put_peer(now._replace(failures=failures, next_ms=later, trouble=trouble))
+        reach("after_asking")
         state = "contradicts" if isinstance(error, Contradicts) else "failed"
         return Collected(peer.name, peer.kind, state, trouble)
 
@@ -123,9 +132,13 @@ class _Round:
         said = cosigned_by(note, key)
         if not isinstance(said, Cosigned):
             raise Failed("it answers without a cosignature of its key over this head")
+        if said.time > self._clock.now_ms() // 1000 + AHEAD_S:
+            raise Failed(f"its cosignature says {said_time(said.time)}, which is to come: one of the clocks is wrong")
+        reach("before_cosignature")
         for line in note.signatures:
             if (line.name, line.key_id) == (key.name, key.key_id):
                 self._rows.add_cosignature(newest.size, str(key), signature_line(*line))
+        reach("after_cosignature")
 
     @staticmethod
     def _size_of(reply: Reply) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reenact.errors import DamagedRecord, ReenactError
+from reenact.runtime.crash_points import reach
 from reenact.store.log.log import Log
 from reenact.verify.log.checkpoint import read_checkpoint
 from reenact.verify.signed.signed_note import signed_by
@@ -36,5 +37,6 @@ def refuse_other_head(log: Log, holder: str, note: bytes) -> None:
         says = f"here the root of that size is {root.hex()}"
     else:
         return
+    reach("before_contradiction")
     log.rows.add_contradiction(holder, note)
     raise Contradicts(f"it holds a head that the log's key signed and that is none of this log: {head}; {says}")

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from reenact.errors import DamagedRecord, ReenactError
+from reenact.runtime.crash_points import reach
 from reenact.store.log.witnessed import Seen, Witnessed
 from reenact.store.signing import SigningKey
 from reenact.values.clock import Clock
@@ -107,6 +108,7 @@ class Cosigner:
             return Seen(head.size, head.root, time, own_part(request)) if is_new else None
 
         self._state.advance(head.origin, judge)
+        reach("after_witnessed")
         return self._line(time, request.checkpoint)
 
     def _line(self, time: int, checkpoint: Checkpoint) -> bytes:

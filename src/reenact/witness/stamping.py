@@ -7,6 +7,7 @@ from hashlib import sha256
 from secrets import randbits
 
 from reenact.errors import DamagedRecord
+from reenact.runtime.crash_points import reach
 from reenact.store.log.log import Log
 from reenact.store.log.rows import SignedHead
 from reenact.verify.log.timestamp import read_response, write_request
@@ -29,5 +30,6 @@ def stamp(log: Log, name: str, url: str, newest: SignedHead, ask: Callable[..., 
         raise Failed(str(damage)) from None
     if got.imprint != sha256(text).digest() or got.nonce != nonce:
         raise Failed("the time stamp is over something else, or an old one")
+    reach("before_stamp")
     log.rows.add_timestamp(newest.size, name, reply.body)
     return "kept", newest.size
