@@ -15,7 +15,6 @@ _DAY = (
     rf")|{_LEAP_YEAR}-02-29)"
 )
 Time = Annotated[str, Meta(pattern=rf"\A(?!0000){_DAY}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{{3}}Z\Z")]
-"""A day that was or will be, and a time of that day."""
 Hex64 = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 PlanHash = Annotated[str, Meta(pattern=r"\Asha256:[0-9a-f]{64}\Z")]
 Kid = Annotated[str, Meta(pattern=r"\A[0-9a-f]{16}\Z")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import sqlite3
@@ -36,7 +37,12 @@ def test_a_process_that_is_stopped_while_it_is_next_does_not_stop_the_others(tmp
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
-        Turnstile(path).through(lambda: (os.write(write_end, b"x"), signal.pause()))
+        turnstile = Turnstile(path)
+        turnstile.open()
+        assert turnstile.descriptor is not None
+        fcntl.flock(turnstile.descriptor, fcntl.LOCK_EX)
+        os.write(write_end, b"x")
+        signal.pause()
         os._exit(0)
     os.read(read_end, 1)
     try:

@@ -21,7 +21,6 @@ from reenact.errors import StoreError, StoreGone, StoreUnavailable, TooManyFiles
 from reenact.store.sqlite import pool
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.opened.shared import OPEN, OpenFile
-from reenact.store.sqlite.opened.turnstile import Turnstile
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedClock
 from tests.crash.harness import in_child
@@ -392,14 +391,14 @@ def test_many_threads_that_open_a_new_store_at_once_make_one(tmp_path: Path) -> 
 def test_an_interrupt_between_the_lock_and_its_transaction_leaves_neither(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    through = Turnstile.through
+    in_turn = Connection._in_turn
 
-    def interrupted(self: Turnstile, begin: Callable[[], object]) -> None:
-        through(self, begin)
+    def interrupted(self: Connection) -> None:
+        in_turn(self)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(Turnstile, "through", interrupted)
+        patched.setattr(Connection, "_in_turn", interrupted)
         store.request_cancel("r", "n")
     assert in_threads(lambda: store.request_cancel("r", "n"), 1) == [None]
     store.close()

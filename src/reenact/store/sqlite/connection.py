@@ -14,8 +14,14 @@ from reenact.store.deltas import put_together
 from reenact.store.sqlite.opened import shared as shared_module
 from reenact.store.sqlite.opened.files import Files, file_of, open_database
 from reenact.store.sqlite.opened.shared import FORGOTTEN, OpenFile
+from reenact.store.sqlite.opened.turnstile import became_next
 from reenact.store.sqlite.trouble.database_errors import DATABASE_ERRORS, is_busy, translate
 from reenact.store.sqlite.trouble.waiting import BUSY_TIMEOUT_S
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover  # only where the system has no such locks
+    fcntl = None  # type: ignore[assignment]
 
 CLOSED = sqlite3.connect(":memory:", check_same_thread=False)
 """What a connection is once it was closed, whoever goes on with what it shared."""
@@ -68,7 +74,7 @@ class Connection:
             if not self.lock.acquire(timeout=BUSY_TIMEOUT_S):
                 self._refuse()
             is_first = not self.db.in_transaction
-            self._turnstile.through(self._begin)
+            self._in_turn()
         except BaseException as error:  # an interrupt too, wherever it comes between two instructions
             if is_first and self.db.in_transaction:
                 self.db.execute("ROLLBACK")
@@ -100,6 +106,25 @@ class Connection:
             self.lock.release()
         if isinstance(error, (sqlite3.Error, OverflowError)):
             raise translate(error, self.path) from error
+
+    def _in_turn(self) -> None:
+        """Begin to write as the next writer, or after having waited long enough to go without."""
+        if not self._turnstile.is_open:  # most connections only read
+            self._turnstile.open()
+        place, held = self._turnstile.descriptor, None
+        if place is not None:
+            try:
+                fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                held = place
+            except BlockingIOError:
+                held = place if became_next(place) else None
+            except OSError:
+                pass  # a turn that cannot be had is done without
+        try:
+            self._begin()
+        finally:
+            if held is not None:
+                fcntl.flock(held, fcntl.LOCK_UN)
 
     def _begin(self) -> None:
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from reenact.contracts.records import ENDED
-from reenact.errors import NotAuthentic, ReenactError, StoreUnavailable
+from reenact.errors import NotAuthentic, ReenactError
 from reenact.store.base import OpenRun
 from reenact.store.doctor.examination import LatestTimes
 from reenact.store.doctor.findings import Finding, flat
@@ -17,12 +17,11 @@ from reenact.store.keys.here import KeysHere
 from reenact.store.log.log import ReadLog
 from reenact.store.sqlite.connection import Connection, checked_row
 from reenact.store.sqlite.doctor.schema import look_at_schema
-from reenact.store.sqlite.doctor.surroundings import LOG, MEGABYTE, log_was_taken, look_around, size_of
+from reenact.store.sqlite.doctor.surroundings import look_around, look_from_outside
 from reenact.store.sqlite.evidence.run_evidence import SqliteRunEvidence
 from reenact.store.sqlite.leases import OPEN_RUN
 from reenact.store.sqlite.log.rows import SqliteLogRows
 from reenact.store.sqlite.migrations import latest, refuse_ancient, refuse_foreign, version_of
-from reenact.store.sqlite.opened.files import refuse_lone_log
 from reenact.store.sqlite.read_only import open_read_only
 from reenact.store.sqlite.reader import ENCRYPTED_WITH, IDENTITY
 from reenact.store.sqlite.signed.key_history import KeyTable
@@ -56,24 +55,7 @@ class SqliteExamination:
     # -- what the engine sees --------------------------------------------------------------------------------------
 
     def look_from_outside(self) -> tuple[list[Finding], bool]:
-        path, file = self.name, self._file
-        try:
-            is_there, is_file = file.exists(), file.is_file()
-            refuse_lone_log(path)
-        except OSError as error:
-            says = f"{path} cannot be looked at: {error.strerror}"
-            return [Finding("store", "trouble", says, "check its folders")], False
-        except StoreUnavailable as error:
-            return [Finding("store", "trouble", str(error))], False
-        if not is_there:
-            return [Finding("store", "note", f"{path} does not exist", "`reenact run PLAN` makes it")], False
-        if not is_file:
-            return [Finding("store", "trouble", f"{path} is not a file", "name a file with --store")], False
-        size = size_of(file, *(Path(f"{path}{suffix}") for suffix in LOG))
-        findings = [Finding("store", "ok", f"{path}, {size / MEGABYTE:.1f} MB with its log")]
-        if (taken := log_was_taken(file)) is not None:
-            findings.append(taken)
-        return findings, True
+        return look_from_outside(self.name)
 
     def look_inside(self) -> Iterator[Finding]:
         db, _ = open_read_only(self.name)

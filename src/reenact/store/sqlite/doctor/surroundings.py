@@ -16,6 +16,7 @@ from reenact.store.encryption import SUFFIX, key_name, read_keys
 from reenact.store.keys.here import VARIABLE, files_beside, given_places
 from reenact.store.location import to_type
 from reenact.store.signing import read_key
+from reenact.store.sqlite.opened.files import refuse_lone_log
 
 MEGABYTE = 1024 * 1024
 LOW_DISK = 200 * MEGABYTE
@@ -23,6 +24,29 @@ NO_DISK = 1 * MEGABYTE
 LONG_LOG = 256 * MEGABYTE
 LOG = ("-wal", "-shm")
 NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "fuse.sshfs", "fuse.glusterfs"}
+
+
+def look_from_outside(path: str) -> tuple[list[Finding], bool]:
+    """What a file is before it is opened, and whether it can be."""
+    file = Path(path)
+    try:
+        is_there, is_file = file.exists(), file.is_file()
+        refuse_lone_log(path)
+    except OSError as error:
+        return [
+            Finding("store", "trouble", f"{path} cannot be looked at: {error.strerror}", "check its folders")
+        ], False
+    except StoreUnavailable as error:
+        return [Finding("store", "trouble", str(error))], False
+    if not is_there:
+        return [Finding("store", "note", f"{path} does not exist", "`reenact run PLAN` makes it")], False
+    if not is_file:
+        return [Finding("store", "trouble", f"{path} is not a file", "name a file with --store")], False
+    size = size_of(file, *(Path(f"{path}{suffix}") for suffix in LOG))
+    findings = [Finding("store", "ok", f"{path}, {size / MEGABYTE:.1f} MB with its log")]
+    if (taken := log_was_taken(file)) is not None:
+        findings.append(taken)
+    return findings, True
 
 
 def look_around(

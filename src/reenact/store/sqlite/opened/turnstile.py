@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from weakref import finalize
 
@@ -30,46 +29,29 @@ class Turnstile:
     and those who wait to become it ask the more often the longer they have waited.
 
     It is about fairness alone. SQLite's own lock keeps writers apart, so a turn that cannot be had is simply done
-    without: a process that was stopped while it was next holds the others up for a moment, not for good.
+    without: a process that was stopped while it was next holds the others up for a moment, not for good. Taken by
+    `Connection._in_turn`.
     """
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._descriptor: int | None = None
-        self._is_open = False
+        self.descriptor: int | None = None
+        """What the next writer locks; None where the system has no such locks, or nobody has written yet."""
+        self.is_open = False
 
-    def through(self, begin: Callable[[], object]) -> None:
-        """Begin to write as the next writer, or after having waited long enough to go without."""
-        if not self._is_open:  # most connections only read
-            self._open()
-        descriptor, held = self._descriptor, None
-        if descriptor is not None:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                held = descriptor
-            except BlockingIOError:
-                held = descriptor if became_next(descriptor) else None
-            except OSError:
-                pass  # a turn that cannot be had is done without
-        try:
-            begin()
-        finally:
-            if held is not None:
-                fcntl.flock(held, fcntl.LOCK_UN)
-
-    def _open(self) -> None:
-        self._is_open = True
+    def open(self) -> None:
+        self.is_open = True
         if fcntl is not None and self._path != ":memory:":
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW  # a link is somebody else's file
             with suppress(OSError):
-                self._descriptor = os.open(f"{self._path}-turn", flags, 0o600)
-                self._closing = finalize(self, os.close, self._descriptor)  # whoever drops it need not close it
+                self.descriptor = os.open(f"{self._path}-turn", flags, 0o600)
+                self._closing = finalize(self, os.close, self.descriptor)  # whoever drops it need not close it
                 self._closing.atexit = False
 
     def close(self) -> None:
-        if self._descriptor is not None:
+        if self.descriptor is not None:
             self._closing()
-            self._descriptor = None
+            self.descriptor = None
 
 
 def became_next(descriptor: int) -> bool:
