@@ -59,7 +59,7 @@ class Taken:
 
     def ask_at(self, peer: Peer) -> None:
         with closing(open_store(self.folder)) as store:
-            store.log.rows.put_peer(peer)
+            store.log.ask(peer)
 
 
 def killed_at(point: str, taken: Taken) -> None:
