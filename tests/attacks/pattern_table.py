@@ -248,7 +248,7 @@ USED: dict[str, dict[str, str]] = {
     },
     "verify/signed/signed_note.py": {"_KEY_ID": "fullmatch"},
     "verify/traces.py": {"PLAIN_PART": "fullmatch", "STANDS_FOR": "fullmatch"},
-    "witness/anchors.py": {"SAFE": "sub"},
+    "witness/anchors.py": {"LOCKED": "search", "SAFE": "sub"},
     "witness/server.py": {"CHECKPOINT": "fullmatch", "do_POST": "fullmatch", "read_address": "fullmatch"},
 }
 

@@ -109,6 +109,7 @@ def test_a_doctor_says_what_can_be_done_with_it(archive: Command) -> None:
         "schema": "ok",
         "pages": "ok",
         "clock": "ok",
+        "seals": "ok",
         "journal": "ok",
         "runs": "ok",
         "disk": "ok",
