@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import threading
@@ -104,6 +105,19 @@ def test_a_fork_waits_for_who_opens_a_store_and_for_a_transaction(tmp_path: Path
     assert left_before_the_fork(store._writer)
     assert left_before_the_fork(store._writer.lock)
     store.close()
+
+
+def test_a_fork_waits_for_a_module_that_a_thread_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a child that needs the module waits for ever for who imports it."""
+    code = "import time\nfrom pathlib import Path\nPath(__file__).with_name('begun').touch()\ntime.sleep(0.2)\n"
+    (tmp_path / "slowly_imported.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    thread = threading.Thread(target=lambda: importlib.import_module("slowly_imported"))
+    thread.start()
+    while not (tmp_path / "begun").exists():
+        time.sleep(0.001)
+    assert ends_well(lambda: importlib.import_module("slowly_imported"))
+    thread.join()
 
 
 def test_what_takes_long_is_not_waited_for_and_the_next_fork_waits_again(monkeypatch: pytest.MonkeyPatch) -> None:

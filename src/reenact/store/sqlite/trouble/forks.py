@@ -1,12 +1,13 @@
-"""A fork waits until no other thread is inside SQLite.
+"""A fork waits until no other thread is inside SQLite, or imports a module.
 
-SQLite has locks of the whole process. A child that is forked while another thread holds one has the lock, and not the
-thread that gives it back: it would wait for ever with the first thing that it opens. What takes too long is not waited
-for, so a fork is late by two seconds at most.
+SQLite has locks of the whole process, and Python one for each module that is being imported. A child that is forked
+while another thread holds one has the lock, and not the thread that gives it back: it would wait for ever with the
+first thing that it opens, or imports. What takes too long is not waited for, so a fork is late by two seconds at most.
 """
 
 from __future__ import annotations
 
+import _frozen_importlib
 import os
 import threading
 import time
@@ -16,6 +17,7 @@ from typing import Any, Final, Protocol
 from weakref import WeakSet
 
 PATIENCE_S: Final = 2.0
+LOOK_S: Final = 0.001
 
 
 class UsesSqlite(Protocol):
@@ -53,10 +55,15 @@ class Forks:
     def wait(self) -> None:
         """Before a fork: nobody enters from here on, and one thread forks at a time."""
         until = time.monotonic() + PATIENCE_S
-        held = taken([self._gate], until)
-        held += taken(self._inside.copy(), until)
-        held += taken([user.lock for user in self.users], until)
-        self._held = held
+        while True:
+            wait_for_imports(until)
+            held = taken([self._gate], until)
+            held += taken(self._inside.copy(), until)
+            held += taken([user.lock for user in self.users], until)
+            self._held = held
+            if not imported_elsewhere() or time.monotonic() >= until:
+                return
+            self.go_on()  # an import may need what is held
 
     def go_on(self) -> None:
         """After it, in the parent."""
@@ -72,6 +79,18 @@ class Forks:
 
 def taken(locks: Iterable[Any], until: float) -> list[Any]:
     return [lock for lock in locks if lock.acquire(timeout=max(0.0, until - time.monotonic()))]
+
+
+def imported_elsewhere() -> bool:
+    """Whether another thread is in the middle of importing a module. Python tells nobody; its table of locks does."""
+    own = threading.get_ident()
+    locks = [known() for known in list(getattr(_frozen_importlib, "_module_locks", {}).values())]
+    return any(getattr(lock, "owner", None) not in (None, own) for lock in locks)
+
+
+def wait_for_imports(until: float) -> None:
+    while imported_elsewhere() and time.monotonic() < until:
+        time.sleep(LOOK_S)
 
 
 FORKS = Forks()
