@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import faulthandler
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,12 +11,6 @@ from hypothesis import HealthCheck, settings
 # How long an example takes says something about the machine, not about the code: no test may fail for it.
 settings.register_profile("reenact", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("reenact")
-
-# A forked child that hangs says where, and ends, before the test that waits for it is stopped.
-HANGS_S = 200
-os.register_at_fork(
-    after_in_child=lambda: faulthandler.dump_traceback_later(HANGS_S, exit=True, file=sys.__stderr__ or 2)
-)
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
