@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from reenact.cli.advice import Advice
     from reenact.cli.screens.progress import PlainProgress
     from reenact.record.result import RunResult
+    from reenact.replay.result import ReplayResult
     from reenact.replay.runtime import Runtime
 
 T = TypeVar("T")
@@ -81,7 +82,16 @@ def drained(runtime: Runtime, grace_s: float) -> Iterator[None]:
 
 def exit_code_of(result: RunResult, runtime: Runtime) -> int:
     """A run that was given back between two steps is done here; one whose call did not end in time is open."""
-    given_back = (
-        runtime.drain_state.asked and result.status == "running" and result.run_id not in runtime.drain_state.late
-    )
-    return DONE if given_back else exit_code(result.status)
+    return DONE if is_given_back(result, runtime) else exit_code(result.status)
+
+
+def replay_exit_code(result: ReplayResult, runtime: Runtime | None) -> int:
+    """The same of a replay that calls live; without a runtime, of one that does not."""
+    if runtime is None or result.status != "running":
+        return result.exit_code
+    return exit_code_of(result, runtime)
+
+
+def is_given_back(result: RunResult, runtime: Runtime) -> bool:
+    drain = runtime.drain_state
+    return drain.asked and result.status == "running" and result.run_id not in drain.late

@@ -254,7 +254,11 @@ class LiveSource(EffectSource):
             return await within(skill.call_async(ctx, parameters), limit_s, skill.metadata.reference), False
         live = DISPATCHES[self._place, call.trace_id] = Dispatch()
         work = partial(self._work, live, skill, call, begun, parameters)
-        future = self._threads.run(work)
+        try:
+            future = self._threads.run(work)
+        except BaseException:  # as many threads as there may be: nothing of it has begun
+            del DISPATCHES[self._place, call.trace_id]
+            raise
         try:
             done, _ = await asyncio.wait([future], timeout=limit_s)
         except asyncio.CancelledError:

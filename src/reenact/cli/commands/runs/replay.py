@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reenact.cli.options import HostPolicyOption, JsonOption, SkillsOption, StoreOption, TargetArgument, TrustOption
+from reenact.cli.options import (
+    GraceOption,
+    HostPolicyOption,
+    JsonOption,
+    SkillsOption,
+    StoreOption,
+    TargetArgument,
+    TrustOption,
+)
 from reenact.cli.screens.printing import say
 
 if TYPE_CHECKING:
@@ -50,6 +58,7 @@ def replay(
     save: Annotated[bool, typer.Option("--save", help="mock_replay: keep the report in the store.")] = False,
     store: StoreOption = None,
     skills: SkillsOption = None,
+    grace: GraceOption = 20.0,
     as_json: JsonOption = False,
 ) -> None:
     """Run a recorded plan again.
@@ -61,18 +70,21 @@ def replay(
 
     Exit codes: 0 it behaved the same, or what had failed succeeded when it was retried; 1 the runtime differed, nothing
     was compared, what was retried failed again, or something stands in its way; 3 the store or folder cannot be used;
-    4 the recorded run has not ended, or the new one waits; 5 the world differed, and the runtime did not.
+    4 the recorded run has not ended, or the new one waits; 5 the world differed, and the runtime did not. Stopped by
+    SIGTERM: as of `reenact run`.
     """
     from reenact.cli.advice import Advice
-    from reenact.cli.interrupting import conduct
+    from reenact.cli.interrupting import conduct, drained, replay_exit_code
     from reenact.cli.options import host_policy as policy_of
     from reenact.cli.options import load_registry
     from reenact.cli.screens.progress import choose_progress
     from reenact.replay.api import replay as replay_run
+    from reenact.replay.runtime import Runtime
 
     mode, progress = mode or ("full_replay" if retry_failed else "mock_replay"), choose_progress(as_json=as_json)
     policy = policy_of(host_policy, trust_plan=trust_plan)
     where = place(store, run, mode, save=save, skills=skills, listeners=(progress,), policy=policy)
+    runtime = where if isinstance(where, Runtime) else None
     result = conduct(
         lambda: replay_run(
             where,
@@ -89,9 +101,10 @@ def replay(
         ),
         progress,
         Advice(store, skills or (), host_policy, trust_plan),
+        stopping=None if runtime is None else drained(runtime, grace),
     )
     show(result, as_json=as_json)
-    raise typer.Exit(result.exit_code)
+    raise typer.Exit(replay_exit_code(result, runtime))
 
 
 def place(
