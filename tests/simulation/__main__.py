@@ -5,9 +5,9 @@ python -m tests.simulation [COUNT] [SEED]      SHARE=1/2 takes every second batc
 
 from __future__ import annotations
 
-import os
 import sys
 
+from tests.shares import share
 from tests.simulation.campaign import Counted, campaign, quiet
 from tests.simulation.schedule import Template, simulate
 
@@ -27,7 +27,7 @@ def one(seed: int) -> Counted:
 if __name__ == "__main__":
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 20261116
-    counted = one(seed) if count == 1 else campaign(count, seed, os.environ.get("SHARE", "1/1"))
+    counted = one(seed) if count == 1 else campaign(count, seed, share())
     print("\n".join(counted.wrong[:10]))
     print(counted)
     sys.exit(bool(counted.wrong))

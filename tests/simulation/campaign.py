@@ -98,13 +98,13 @@ def in_a_child(seeds: range) -> Counted:
         return each_of(seeds)
 
 
-def campaign(count: int, seed: int, share: str = "1/1") -> Counted:
-    """So many that count, in batches of seeds from `seed` on; of a share "K/N" the Kth of every N batches.
+def campaign(count: int, seed: int, share: tuple[int, int] = (1, 1)) -> Counted:
+    """So many that count, in batches of seeds from `seed` on; of a share (K, N) the Kth of every N batches.
 
     A share has its part of the machine's processors, one at least.
     """
     began, counted = time.monotonic(), Counted()
-    part, shares = (int(number) for number in share.split("/"))
+    part, shares = share
     wanted, workers = -(-count // shares), max(1, (os.cpu_count() or 1) // shares)
     size = min(BATCH, -(-wanted // workers))
     batches = (range(first, first + size) for first in itertools.count(seed + (part - 1) * size, shares * size))
