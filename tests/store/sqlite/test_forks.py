@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 
 from reenact import Runtime, skill
 from reenact.store.open import open_store
+from reenact.store.sqlite.opened.shared import OpenFile
 from reenact.store.sqlite.store import SqliteStore
 from reenact.store.sqlite.trouble import forks
 from reenact.store.sqlite.trouble.forks import FORKS
@@ -104,6 +106,43 @@ def test_a_fork_waits_for_who_opens_a_store_and_for_a_transaction(tmp_path: Path
     assert left_before_the_fork(store._writer)
     assert left_before_the_fork(store._writer.lock)
     store.close()
+
+
+class Meanwhile:
+    """While a fork comes to it, another thread opens a store."""
+
+    def __init__(self) -> None:
+        self.opened: list[OpenFile] = []
+        self.thread = threading.Thread(target=self.open)
+
+    def open(self) -> None:
+        self.opened.append(OpenFile(":memory:", sqlite3.connect(":memory:", check_same_thread=False)))
+
+    @property
+    def lock(self) -> threading.Lock:
+        self.thread.start()
+        self.thread.join(0.2)
+        return threading.Lock()
+
+
+def test_what_is_opened_while_a_fork_waits_keeps_nobody_out_for_good() -> None:
+    meanwhile = Meanwhile()
+    FORKS.users.add(meanwhile)
+    try:
+        FORKS.wait()
+    finally:
+        FORKS.users.discard(meanwhile)
+        FORKS.go_on()
+    meanwhile.thread.join(LONG_S)
+    assert meanwhile.opened
+    entered = threading.Event()
+
+    def enter() -> None:
+        with FORKS.inside():
+            entered.set()
+
+    threading.Thread(target=enter, daemon=True).start()
+    assert entered.wait(LONG_S)
 
 
 def test_what_takes_long_is_not_waited_for_and_the_next_fork_waits_again(monkeypatch: pytest.MonkeyPatch) -> None:

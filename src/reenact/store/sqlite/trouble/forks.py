@@ -37,6 +37,11 @@ class Forks:
         self._inside: set[threading.Lock] = set()
         self._held: list[Any] = []
 
+    def join(self, user: UsesSqlite) -> None:
+        """From here on a fork waits for it too, as long as it is there."""
+        with self._gate:  # a set that grows while somebody walks over it breaks off the walk
+            self.users.add(user)
+
     @contextmanager
     def inside(self) -> Iterator[None]:
         """Around what opens or closes a database, when there is nothing that others use."""
@@ -53,10 +58,9 @@ class Forks:
     def wait(self) -> None:
         """Before a fork: nobody enters from here on, and one thread forks at a time."""
         until = time.monotonic() + PATIENCE_S
-        held = taken([self._gate], until)
+        self._held = held = taken([self._gate], until)
         held += taken(self._inside.copy(), until)
         held += taken([user.lock for user in self.users], until)
-        self._held = held
 
     def go_on(self) -> None:
         """After it, in the parent."""
@@ -65,8 +69,9 @@ class Forks:
             lock.release()
 
     def begin_again(self) -> None:
-        """After it, in the child, which has no other threads."""
+        """After it, in the child, which has no other threads and uses nothing that its parent has open."""
         self.go_on()
+        self.users.clear()
         self._begin_again()
 
 
