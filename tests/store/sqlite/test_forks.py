@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -143,6 +144,27 @@ def test_what_is_opened_while_a_fork_waits_keeps_nobody_out_for_good() -> None:
 
     threading.Thread(target=enter, daemon=True).start()
     assert entered.wait(LONG_S)
+
+
+def gate_is_free() -> bool:
+    if not FORKS._gate.acquire(timeout=0):
+        return False
+    FORKS._gate.release()
+    return True
+
+
+def test_threads_that_fork_at_the_same_time_give_back_what_each_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that comes while another forks, and cannot wait any longer, forks too: the first one's are still its own."""
+    monkeypatch.setattr(forks, "PATIENCE_S", 0.05)
+    FORKS.wait()
+    try:
+        other = threading.Thread(target=lambda: (FORKS.wait(), FORKS.go_on()))
+        other.start()
+        other.join(LONG_S)
+    finally:
+        FORKS.go_on()
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(gate_is_free).result()
 
 
 def test_what_takes_long_is_not_waited_for_and_the_next_fork_waits_again(monkeypatch: pytest.MonkeyPatch) -> None:
