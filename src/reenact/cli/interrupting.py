@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from reenact.record.result import RunResult
     from reenact.replay.result import ReplayResult
     from reenact.replay.runtime import Runtime
+    from reenact.store.base import Store
 
 T = TypeVar("T")
 
@@ -80,16 +81,25 @@ def drained(runtime: Runtime, grace_s: float) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def drained_if_live(where: Runtime | Store, grace_s: float) -> AbstractContextManager[None]:
+    """`drained`, of a runtime; from a store alone nothing is called."""
+    from reenact.replay.runtime import Runtime
+
+    return drained(where, grace_s) if isinstance(where, Runtime) else nullcontext()
+
+
 def exit_code_of(result: RunResult, runtime: Runtime) -> int:
     """A run that was given back between two steps is done here; one whose call did not end in time is open."""
     return DONE if is_given_back(result, runtime) else exit_code(result.status)
 
 
-def replay_exit_code(result: ReplayResult, runtime: Runtime | None) -> int:
-    """The same of a replay that calls live; without a runtime, of one that does not."""
-    if runtime is None or result.status != "running":
-        return result.exit_code
-    return exit_code_of(result, runtime)
+def replay_exit_code(result: ReplayResult, where: Runtime | Store) -> int:
+    """The same of a replay that calls live; one that does not has only a store."""
+    from reenact.replay.runtime import Runtime
+
+    if result.status == "running" and isinstance(where, Runtime):
+        return exit_code_of(result, where)
+    return result.exit_code
 
 
 def is_given_back(result: RunResult, runtime: Runtime) -> bool:

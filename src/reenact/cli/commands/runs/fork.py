@@ -19,18 +19,20 @@ from reenact.cli.options import (
     TrustOption,
 )
 
+ChangeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="steps.STEP.parameters.url=…, context.budget_cents=5, outputs.STEP.price=7; may be given again.",
+    ),
+]
+
 
 def fork(
     run: TargetArgument,
     at: Annotated[str, typer.Option("--at", metavar="STEP", help="The first step that is not taken from the record.")],
-    change: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="PATH=VALUE",
-            help="steps.STEP.parameters.url=…, context.budget_cents=5, outputs.STEP.price=7; may be given again.",
-        ),
-    ] = None,
+    change: ChangeOption = None,
     policy: Annotated[
         Path | None,
         typer.Option("--policy", metavar="FILE", help="JSON with fields of a plan's context: budget, retry, …"),
@@ -52,8 +54,7 @@ def fork(
     so.
 
     Exit codes: 0 it behaved the same; 1 it differed, or something stands in its way; 2 no such step or path; 3 the
-    store cannot be used; 4 the recorded run has not ended, or the new one waits. Stopped by SIGTERM: as of `reenact
-    run`.
+    store cannot be used; 4 the recorded run has not ended, or the new one waits.
     """
     from reenact.cli.advice import Advice
     from reenact.cli.commands.runs.replay import show

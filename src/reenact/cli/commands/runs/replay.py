@@ -38,18 +38,20 @@ Names = list[str] | None
 SkipOption = Annotated[
     Names, typer.Option("--skip", metavar="STEP|read|write", help="full_replay: take the recorded effect.")
 ]
+ExecuteOption = Annotated[
+    Names, typer.Option("--execute", metavar="STEP|read", help="full_replay: call it again; may be given again.")
+]
+CheckOption = Annotated[
+    Names, typer.Option("--check", metavar="STEP|read|write", help="full_replay: ask the skill's read-back.")
+]
 
 
 def replay(
     run: TargetArgument,
     mode: ModeOption = None,
-    execute: Annotated[
-        Names, typer.Option("--execute", metavar="STEP|read", help="full_replay: call it again; may be given again.")
-    ] = None,
+    execute: ExecuteOption = None,
     skip: SkipOption = None,
-    check: Annotated[
-        Names, typer.Option("--check", metavar="STEP|read|write", help="full_replay: ask the skill's read-back.")
-    ] = None,
+    check: CheckOption = None,
     *,
     retry_failed: RetryOption = False,
     allow_breakers: BreakersOption = False,
@@ -70,21 +72,18 @@ def replay(
 
     Exit codes: 0 it behaved the same, or what had failed succeeded when it was retried; 1 the runtime differed, nothing
     was compared, what was retried failed again, or something stands in its way; 3 the store or folder cannot be used;
-    4 the recorded run has not ended, or the new one waits; 5 the world differed, and the runtime did not. Stopped by
-    SIGTERM: as of `reenact run`.
+    4 the recorded run has not ended, or the new one waits; 5 the world differed, and the runtime did not.
     """
     from reenact.cli.advice import Advice
-    from reenact.cli.interrupting import conduct, drained, replay_exit_code
+    from reenact.cli.interrupting import conduct, drained_if_live, replay_exit_code
     from reenact.cli.options import host_policy as policy_of
     from reenact.cli.options import load_registry
     from reenact.cli.screens.progress import choose_progress
     from reenact.replay.api import replay as replay_run
-    from reenact.replay.runtime import Runtime
 
     mode, progress = mode or ("full_replay" if retry_failed else "mock_replay"), choose_progress(as_json=as_json)
     policy = policy_of(host_policy, trust_plan=trust_plan)
     where = place(store, run, mode, save=save, skills=skills, listeners=(progress,), policy=policy)
-    runtime = where if isinstance(where, Runtime) else None
     result = conduct(
         lambda: replay_run(
             where,
@@ -101,10 +100,10 @@ def replay(
         ),
         progress,
         Advice(store, skills or (), host_policy, trust_plan),
-        stopping=None if runtime is None else drained(runtime, grace),
+        stopping=drained_if_live(where, grace),
     )
     show(result, as_json=as_json)
-    raise typer.Exit(replay_exit_code(result, runtime))
+    raise typer.Exit(replay_exit_code(result, where))
 
 
 def place(
