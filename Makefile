@@ -42,7 +42,7 @@ bench: setup     ## speed and size guards, as ratios within one run
 soak: setup      ## random plans and sessions under kill -9; SOAK_KILLS, SOAK_SEED
 	$(BIN)/python -m tests.soak
 
-torture: setup   ## every campaign in its long form; TORTURE_SEED, SHARE=1/4, TORTURE_KILLS, HISTORIES, SCHEDULES, TORTURE_SIGNALS, TORTURE_SESSIONS, TORTURE_SECRETS, FORGERIES, CELLS, TAMPERINGS
+torture: setup   ## every campaign in its long form, or SHARE=1/4 of the drawn ones; TORTURE_SEED, TORTURE_KILLS, HISTORIES, SCHEDULES, TORTURE_SIGNALS, TORTURE_SESSIONS, TORTURE_SECRETS, FORGERIES, CELLS, TAMPERINGS
 	$(BIN)/python -m tests.torture
 	$(BIN)/python -m tests.soak.loop_campaign $(or $(TORTURE_KILLS),1000) $(TORTURE_SEED)
 	$(BIN)/python -m tests.soak.histories $(or $(HISTORIES),10000) $(TORTURE_SEED)

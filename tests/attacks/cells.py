@@ -39,6 +39,7 @@ from reenact.runtime import crash_points
 from reenact.runtime.people import decisions
 from reenact.runtime.writing import writer
 from reenact.store.base import LateEffect
+from tests.shares import share
 from tests.store.copies import copy_store
 
 WRONG: dict[str, Any] = {
@@ -386,7 +387,8 @@ def campaign(wanted: slice, seed: int) -> Counted:
 
 def long_form(count: int, seed: int) -> Counted:
     """In parts, each in a process of its own: commands leave to the end of theirs what they have opened."""
-    total, parts = Counted(), [slice(at, min(at + PART, count)) for at in range(0, count, PART)]
+    part, shares = share()
+    total, parts = Counted(), [slice(at, min(at + PART, count)) for at in range(0, count, PART)][part - 1 :: shares]
     with get_context("spawn").Pool(2, maxtasksperchild=1) as pool:
         for counted in pool.imap(partial(campaign, seed=seed), parts, chunksize=1):
             total.add(counted)

@@ -31,6 +31,7 @@ from reenact.store.signing import key_in_memory
 from reenact.values.canonical import canonicalize
 from tests.attacks.bank import APPROVED, Bank
 from tests.attacks.forger import NOTES, Forger
+from tests.shares import part_of
 from tests.store.copies import copy_store
 
 SPELLED = ("commits.body", "payloads.body", "payloads.id", "commits.id", "commits.digest")
@@ -443,7 +444,7 @@ def campaign(count: int, seed: int) -> Counted:
 
 
 def main() -> int:
-    count, seed = (int(word) for word in (*sys.argv[1:3], *("1500", "20261116")[len(sys.argv[1:3]) :]))
+    count, seed = part_of(*(int(word) for word in (*sys.argv[1:3], *("1500", "20261116")[len(sys.argv[1:3]) :])))
     began = time.monotonic()
     counted = campaign(count, seed)
     print(f"{counted}; seed {seed}, {time.monotonic() - began:.0f} s")

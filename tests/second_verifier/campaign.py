@@ -17,6 +17,7 @@ import msgspec
 from tests.second_verifier.both import differences, first, second
 from tests.second_verifier.bundles import Files, real, vectors
 from tests.second_verifier.tampering import corpus
+from tests.shares import part_of
 from tests.verify.changing import write_folder
 
 BATCH = 100
@@ -87,8 +88,9 @@ def main(count: str = "20000", seed: str = "1") -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         bundles = {**vectors(), **real(Path(folder) / "made")}
-        seen = campaign(bundles, Path(folder) / "changed", int(seed), int(count), say)
-    print(f"seed {seed}: {seen}, {time.monotonic() - began:.0f} s")
+        part, drawn = part_of(int(count), int(seed))
+        seen = campaign(bundles, Path(folder) / "changed", drawn, part, say)
+    print(f"seed {drawn}: {seen}, {time.monotonic() - began:.0f} s")
     print("\n".join(seen.wrong[:20]))
     return 1 if seen.wrong else 0
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 
+from tests.simulation.machine import one_machine
 from tests.simulation.schedule import Template, Told, simulate
 
 BATCH = 250
+ROUND = 10
+"""So many batches for each process, then it is told how far it came."""
 
 
 @dataclass
@@ -61,38 +65,54 @@ class Counted:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """What is left of the dead is collected some time: nobody wants to hear of that."""
+    """What is left of the dead is collected when all is over: nobody wants to hear of that."""
     before, sys.unraisablehook = sys.unraisablehook, lambda _: None
     try:
-        yield
-    finally:
+        with one_machine():
+            yield
         gc.collect()
+    finally:
         sys.unraisablehook = before
 
 
 def some(count: int, seed: int) -> Counted:
-    """So many that count, from `seed` on; or one, to see it again."""
+    """So many, from `seed` on."""
+    with quiet():
+        return each_of(range(seed, seed + count))
+
+
+def each_of(seeds: range) -> Counted:
     counted, template = Counted(), Template()
     try:
-        with quiet():
-            for number in range(seed, seed + count):
-                counted.add(simulate(number, template))
+        for seed in seeds:
+            counted.add(simulate(seed, template))
     finally:
         template.close()
     return counted
 
 
-def campaign(count: int, seed: int, *, workers: int = 0) -> Counted:
-    """In as many processes as there are processors, unless `workers` says otherwise."""
+def in_a_child(seeds: range) -> Counted:
+    """Which ends with it: nobody sweeps behind it."""
+    sys.unraisablehook = lambda _: None
+    with one_machine():
+        return each_of(seeds)
+
+
+def campaign(count: int, seed: int, share: tuple[int, int] = (1, 1)) -> Counted:
+    """So many that count, in batches of seeds from `seed` on; of a share (K, N) the Kth of every N batches.
+
+    A share has its part of the machine's processors, one at least.
+    """
     began, counted = time.monotonic(), Counted()
-    number, workers = seed, workers or os.cpu_count() or 1
-    with ProcessPoolExecutor(workers) as pool:
-        while counted.schedules < count and not counted.wrong:
-            size = min(BATCH, -(-(count - counted.schedules) // workers))
-            for found in pool.map(some, [size] * workers, [number + size * each for each in range(workers)]):
+    part, shares = share
+    wanted, workers = -(-count // shares), max(1, (os.cpu_count() or 1) // shares)
+    size = min(BATCH, -(-wanted // workers))
+    batches = (range(first, first + size) for first in itertools.count(seed + (part - 1) * size, shares * size))
+    with get_context("fork").Pool(workers, maxtasksperchild=1) as pool:
+        while counted.schedules < wanted and not counted.wrong:
+            round_of = list(itertools.islice(batches, min(ROUND * workers, -(-(wanted - counted.schedules) // size))))
+            for found in pool.imap_unordered(in_a_child, round_of):
                 counted.merge(found)
-            number += size * workers
-            if number % (BATCH * 20) < BATCH * workers:
-                print(f"{counted.schedules} of {count}", flush=True)
+            print(f"{counted.schedules} of {wanted}; the last seed was {round_of[-1][-1]}", flush=True)
     counted.seconds = time.monotonic() - began
     return counted

@@ -14,6 +14,7 @@ from reenact.errors import StoreError
 from reenact.replay.runtime import Runtime
 from reenact.runtime.effects import live
 from reenact.runtime.effects.threads import THREADS, look_at, tell
+from reenact.runtime.host_policy import HostPolicy
 from reenact.runtime.writing.committer import Order, WriterThread
 from reenact.runtime.writing.committer import tell as tell_written
 from reenact.store.base import Lease
@@ -129,7 +130,9 @@ class Executor:
         self.clock = SimulatedClock(loop, f"{draw.random()}", wrong_by_s)
         with another_process():
             self.store = SqliteStore(str(path), clock=self.clock)
-        self.runtime = Runtime(self.store, skills=skills, max_redispatches=MANY_DEATHS, clock=self.clock)
+        self.runtime = Runtime(
+            self.store, skills=skills, policy=HostPolicy(), max_redispatches=MANY_DEATHS, clock=self.clock
+        )
         self.runtime.owner = f"machine-{number}|{number}|1|{draw.random()}"
         self.runtime.heartbeat = SimulatedHeartbeat(self.store, loop)  # type: ignore[assignment]
         self.runtime.committer._thread = SimulatedWriter(self.store, draw, around)

@@ -29,6 +29,8 @@ from tests.simulation.world import HELD, HONOUR_KEY, Asked, Job, Ledger, random_
 
 LEASE_S = LEASE_MS / 1000
 CHAOS_S = 60.0
+OFTEN = 4
+"""A job that waits for a person is tried so often, and then left to the judge."""
 REPLAYED = 8
 """Of so many schedules one is verified and replayed too: that takes as long as all the rest."""
 FAULTS = ("kill", "freeze", "kill before a commit", "kill after a commit", "disk", "clock")
@@ -68,11 +70,13 @@ class Schedule:
         self.run_ids: dict[str, str] = {}
         self.living: list[Executor] = []
         self.born = 0
-        self.is_calm = False
+        self.is_over = self.is_calm = False
         self.armed: dict[int, str] = {}
         """Executors that die at their next commit, and where."""
         self.disk_fails = 0
         self.done: set[str] = set()
+        self.held: Counter[str] = Counter()
+        """How often a job was found to wait for a person, since nothing more befalls anybody."""
 
     def say(self, what: str) -> None:
         self.told.log.append(f"{self.loop.time():8.3f} {what}".replace(str(self.path), "store.db"))
@@ -119,10 +123,16 @@ class Schedule:
                 self.set_to_work(self.bear())
                 continue
             await self.one_fault(self.draw.choice(FAULTS), self.draw.choice(alive).number)
-        while self.loop.time() < ends and len(self.done) < len(self.jobs):  # noqa: ASYNC110  # time is free
+        self.is_over = True
+        while self.loop.time() < ends and not self.is_at_rest:  # noqa: ASYNC110  # time is free
             await asyncio.sleep(1)
         self.is_calm = True
         self.armed.clear()
+
+    @property
+    def is_at_rest(self) -> bool:
+        """No job changes any more unless somebody new comes."""
+        return all(job.name in self.done or self.held[job.name] >= OFTEN for job in self.jobs)
 
     async def one_fault(self, fault: str, number: int) -> None:
         if fault == "kill":
@@ -173,6 +183,8 @@ class Schedule:
             await self.drive_session(executor, job)
         if self.has_ended(executor, job):
             self.done.add(job.name)
+        elif self.is_over and self.status(executor, job) == "held":
+            self.held[job.name] += 1
         self.say(f"executor {executor.number}: has left {job.name}")
 
     async def drive_plan(self, executor: Executor, job: Job) -> None:
@@ -230,12 +242,15 @@ class Schedule:
                 return
             await asyncio.sleep(LEASE_S + 1)
 
-    def has_ended(self, judge: Executor, job: Job) -> bool:
+    def has_ended(self, executor: Executor, job: Job) -> bool:
+        return self.status(executor, job) in ENDED
+
+    def status(self, executor: Executor, job: Job) -> str | None:
         run_id = self.run_ids.get(job.name)
         try:
-            return run_id is not None and judge.store.find_run(run_id).status in ENDED
+            return None if run_id is None else executor.store.find_run(run_id).status
         except RunNotFound:
-            return False
+            return None
 
     async def resolve(self, judge: Executor, job: Job) -> None:
         """From the tool's own ledger: nobody is at work any more who could still act."""

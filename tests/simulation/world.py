@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 from reenact import Registry, SkillContext, skill
@@ -35,10 +36,28 @@ def result(name: str) -> str:
     return f"{name} is done"
 
 
+@dataclass
+class Place:
+    """Where tools act now."""
+
+    ledger: Ledger
+    draw: random.Random
+
+
 def tools(ledger: Ledger, draw: random.Random) -> Registry:
+    """Declared once, since reading a signature takes longer than most of what is done with it."""
+    place, registry = declared_tools(IN_DOUBT)
+    place.ledger, place.draw = ledger, draw
+    return registry
+
+
+@cache
+def declared_tools(in_doubt: Literal["hold", "redispatch"]) -> tuple[Place, Registry]:
     """Each takes a while before it acts and after that: there a process may die, or be frozen."""
+    place = Place(Ledger(), random.Random(0))
 
     async def acted(ctx: SkillContext, skill_id: str, name: str) -> str:
+        ledger, draw = place.ledger, place.draw
         await asyncio.sleep(draw.random() * 2)
         ledger.act(skill_id, name, ctx.idempotency_key)
         await asyncio.sleep(draw.random() * 2)
@@ -46,24 +65,24 @@ def tools(ledger: Ledger, draw: random.Random) -> Registry:
 
     @skill("look", version="1.0.0", tool_class="read")
     async def look(name: str) -> str:
-        await asyncio.sleep(draw.random())
+        await asyncio.sleep(place.draw.random())
         return result(name)
 
     @skill("pay", version="1.0.0", tool_class="write", honours_key=True, cost_estimate_cents=1)
     async def pay(ctx: SkillContext, name: str) -> str:
         return await acted(ctx, "pay", name)
 
-    @skill("charge", version="1.0.0", tool_class="write", in_doubt=IN_DOUBT, cost_estimate_cents=1)
+    @skill("charge", version="1.0.0", tool_class="write", in_doubt=in_doubt, cost_estimate_cents=1)
     async def charge(ctx: SkillContext, name: str) -> str:
         return await acted(ctx, "charge", name)
 
     @skill("wire", version="1.0.0", tool_class="write", honours_key=True)
     def wire(ctx: SkillContext, name: str) -> str:
         """In a thread."""
-        ledger.act("wire", name, ctx.idempotency_key)
+        place.ledger.act("wire", name, ctx.idempotency_key)
         return result(name)
 
-    return Registry([look, pay, charge, wire])
+    return place, Registry([look, pay, charge, wire])
 
 
 @dataclass(frozen=True)

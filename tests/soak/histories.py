@@ -2,7 +2,7 @@
 
 However a run ends, and whoever ended it, with the code of its skills or without: its record verifies, and its mock
 replay matches. A history follows from its number alone, so that one that fails can be looked at again:
-`python -m tests.soak.histories COUNT SEED`, or `… 1 NUMBER` for one.
+`python -m tests.soak.histories COUNT SEED`, or `… 1 NUMBER` for one; SHARE=1/4 takes the first quarter.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from reenact.values.clock import FixedClock
 from tests.replay.recording import Crash, armed
 from tests.replay.skills import act as touch
 from tests.replay.skills import word_for
+from tests.shares import part_of
 
 SESSION = "history"
 WORDS = ("503", "500", "404", "429", "timeout", "refused", "odd", "cancelled", "ok", "ok", "ok")
@@ -382,6 +383,7 @@ def campaign(count: int, seed: int, *, loud: bool = False) -> Counted:
 
 if __name__ == "__main__":
     how_many = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    found = campaign(how_many, int(sys.argv[2]) if len(sys.argv) > 2 else 20261116, loud=True)
+    first = int(sys.argv[2]) if len(sys.argv) > 2 else 20261116
+    found = campaign(*part_of(how_many, first), loud=True)
     print(found)
     sys.exit(bool(found.wrong))

@@ -23,6 +23,7 @@ from reenact.errors import ReenactError
 from reenact.record.reader import steps_of
 from reenact.runtime.people import decisions
 from reenact.store.checks.verification import verify_run
+from tests.shares import part_of
 from tests.soak import loops
 
 LONGEST_S = 120.0
@@ -204,6 +205,7 @@ def campaign(kills: int, seed: int, *, tell: bool = False) -> Counted:
 if __name__ == "__main__":
     wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     chosen = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(10**8)
+    wanted, chosen = part_of(wanted, chosen)
     print(f"seed {chosen}")
     result = campaign(wanted, chosen, tell=True)
     print(result)

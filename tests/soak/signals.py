@@ -16,6 +16,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tests import ctrl_c
+from tests.shares import part_of
 from tests.soak.interrupted import RAISED
 
 PAUSES_S = (0.005, 0.04, 0.12)
@@ -68,6 +69,7 @@ def campaign(signals: int, seed: int, *, limit_s: float = 3000.0) -> Signalled:
 if __name__ == "__main__":
     wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
     chosen = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(10**8)
+    wanted, chosen = part_of(wanted, chosen)
     print(f"seed {chosen}", flush=True)
     done = campaign(wanted, chosen)
     print(done)

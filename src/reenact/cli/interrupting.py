@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from reenact.cli.advice import Advice
     from reenact.cli.screens.progress import PlainProgress
     from reenact.record.result import RunResult
+    from reenact.replay.result import ReplayResult
     from reenact.replay.runtime import Runtime
+    from reenact.store.base import Store
 
 T = TypeVar("T")
 
@@ -79,9 +81,27 @@ def drained(runtime: Runtime, grace_s: float) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def drained_if_live(where: Runtime | Store, grace_s: float) -> AbstractContextManager[None]:
+    """`drained`, of a runtime; from a store alone nothing is called."""
+    from reenact.replay.runtime import Runtime
+
+    return drained(where, grace_s) if isinstance(where, Runtime) else nullcontext()
+
+
 def exit_code_of(result: RunResult, runtime: Runtime) -> int:
     """A run that was given back between two steps is done here; one whose call did not end in time is open."""
-    given_back = (
-        runtime.drain_state.asked and result.status == "running" and result.run_id not in runtime.drain_state.late
-    )
-    return DONE if given_back else exit_code(result.status)
+    return DONE if is_given_back(result, runtime) else exit_code(result.status)
+
+
+def replay_exit_code(result: ReplayResult, where: Runtime | Store) -> int:
+    """The same of a replay that calls live; one that does not has only a store."""
+    from reenact.replay.runtime import Runtime
+
+    if result.status == "running" and isinstance(where, Runtime):
+        return exit_code_of(result, where)
+    return result.exit_code
+
+
+def is_given_back(result: RunResult, runtime: Runtime) -> bool:
+    drain = runtime.drain_state
+    return drain.asked and result.status == "running" and result.run_id not in drain.late

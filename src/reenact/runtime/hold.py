@@ -32,8 +32,13 @@ class Hold:
 
     async def __aenter__(self) -> Hold:
         run = self.run
+        try:
+            self._heartbeat.keep(run.run_id, lambda: run.journal.lease)
+        except StoreError:
+            if run.journal.lease is not None:
+                await self._give_back(run, run.journal.lease)
+            raise
         self._held.add(run.run_id)
-        self._heartbeat.keep(run.run_id, lambda: run.journal.lease)
         self._committer.driven.add(run.run_id)
         return self
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from pathlib import Path
 
-from reenact import skill
+from reenact import SkillError, skill
 
 LEDGER = Path("ledger")
 
@@ -17,6 +17,8 @@ def write(text: str) -> None:
 
 
 def work(name: str, seconds: float) -> str:
+    if seconds and Path("out of order").exists():
+        raise SkillError.of("ERR_OUT_OF_ORDER", "out of order")
     write(f"began {name}")
     time.sleep(seconds)
     write(f"did {name}")

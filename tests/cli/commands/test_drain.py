@@ -81,6 +81,34 @@ def test_resume_and_recover_drain_too(reenact: Command) -> None:
     assert ledger(reenact) == [f"{what} n{number}" for number in range(6) for what in ("began", "did")]
 
 
+@pytest.mark.parametrize(
+    "again",
+    [("replay", "last", "--retry-failed"), ("fork", "last", "--at", "s1", "--live")],
+    ids=lambda words: words[0],
+)
+def test_a_replay_and_a_fork_that_call_live_drain_too(reenact: Command, again: tuple[str, ...]) -> None:
+    """Of a run that failed for want of a file; then it is there."""
+    first = {"step_id": "s0", "skill_id": "slow.thread", "parameters": {"name": "n0", "seconds": 0}}
+    rest = [
+        {"step_id": f"s{number}", "skill_id": "slow.thread", "parameters": {"name": f"n{number}", "seconds": 0.4}}
+        for number in range(1, 4)
+    ]
+    (reenact.folder / "out of order").touch()
+    assert reenact("run", reenact.plan(first, *rest), "--skills", SLOW).code == 1
+    (reenact.folder / "out of order").unlink()
+    done = len(ledger(reenact))
+    process = reenact.start(*again, "--skills", SLOW)
+    until(reenact, "began n1", process)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, out + err
+    assert "drains" in out
+    assert ledger(reenact)[done:] == ["began n1", "did n1"]
+    resumed = reenact("resume", "last", "--skills", SLOW)
+    assert resumed.code == 0, resumed.out + resumed.err
+    assert ledger(reenact)[done + 2 :] == [f"{what} n{number}" for number in (2, 3) for what in ("began", "did")]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_does_not_end_in_time_is_treated_as_after_a_crash(reenact: Command, kind: str) -> None:
     process = reenact.start("run", a_plan(reenact, seconds=60, kinds=(kind,)), "--skills", SLOW, "--grace", "0.3")

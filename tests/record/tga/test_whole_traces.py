@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing
 from hashlib import sha256
@@ -19,7 +20,7 @@ from msgspec.structs import replace
 
 from reenact import Runtime, TgaStateStore
 from reenact.contracts.artifacts import EffectOutcome, ToolCall, ToolEffect
-from reenact.errors import KeyTaken, LockAcquireFailed, RecoveryFailed, UsageError
+from reenact.errors import KeyTaken, LockAcquireFailed, RecoveryFailed, StoreError, UsageError
 from reenact.journal import chain
 from reenact.record.export import export_run
 from reenact.store.checks.verification import verify_run
@@ -204,6 +205,16 @@ def test_one_key_is_one_call_whoever_makes_it(path: Path) -> None:
     assert wait(view.load_effect(*asked)) == links[3].artifact
     assert verify_run(str(path), TRACE).exit_code == 0
     assert verify_run(str(path), OTHER).exit_code == 4
+
+
+def test_a_lock_that_no_thread_can_keep_is_given_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched, pytest.raises(StoreError, match="to keep a lease"):
+        patched.setattr(threading.Thread, "start", refused)
+        wait(TgaStateStore(str(path)).acquire_trace_lock(TRACE))
+    wait(TgaStateStore(str(path)).acquire_trace_lock(TRACE))
 
 
 def test_a_lock_is_kept_while_its_holder_works_and_free_when_he_is_gone(path: Path) -> None:

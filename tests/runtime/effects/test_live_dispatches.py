@@ -113,6 +113,27 @@ def test_whoever_takes_a_run_over_in_the_same_process_gets_what_the_thread_gives
     world.sound(run_id)
 
 
+@pytest.mark.parametrize("later", [None, live.Dispatch()], ids=["taken", "another since"])
+def test_what_whoever_took_the_run_over_has_struck_off_is_no_failure_of_the_call(
+    tmp_path: Path, later: live.Dispatch | None
+) -> None:
+    """It may look before the loop that waits for the thread does, and dispatch the next attempt."""
+    known: list[tuple[str, str]] = []
+
+    @skill("send", version="1.0.0", tool_class="write")
+    def send(to: str) -> str:
+        ((place, trace_id),) = live.DISPATCHES
+        known.append((place, trace_id))
+        live.DISPATCHES.clear()
+        if later is not None:
+            live.DISPATCHES[place, trace_id] = later
+        return f"sent to {to}"
+
+    result = Runtime(str(tmp_path / "store.db"), skills=[send]).run(PLAN)
+    assert result.status == "completed"
+    assert live.DISPATCHES.pop(known[0], None) is later
+
+
 @pytest.mark.parametrize("again", ["resume", "recover"])
 @pytest.mark.parametrize("where", ["loop", "threads"])
 def test_a_run_that_was_cut_off_is_not_sent_beside_itself(tmp_path: Path, again: str, where: str) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 import os
 import signal
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 
 from reenact import Runtime, skill
 from reenact.store.open import open_store
+from reenact.store.sqlite.opened.shared import OpenFile
 from reenact.store.sqlite.store import SqliteStore
 from reenact.store.sqlite.trouble import forks
 from reenact.store.sqlite.trouble.forks import FORKS
@@ -118,6 +121,64 @@ def test_a_fork_waits_for_a_module_that_a_thread_imports(tmp_path: Path, monkeyp
         time.sleep(0.001)
     assert ends_well(lambda: importlib.import_module("slowly_imported"))
     thread.join()
+
+
+class Meanwhile:
+    """While a fork comes to it, another thread opens a store."""
+
+    def __init__(self) -> None:
+        self.opened: list[OpenFile] = []
+        self.thread = threading.Thread(target=self.open)
+
+    def open(self) -> None:
+        self.opened.append(OpenFile(":memory:", sqlite3.connect(":memory:", check_same_thread=False)))
+
+    @property
+    def lock(self) -> threading.Lock:
+        self.thread.start()
+        self.thread.join(0.2)
+        return threading.Lock()
+
+
+def test_what_is_opened_while_a_fork_waits_keeps_nobody_out_for_good() -> None:
+    meanwhile = Meanwhile()
+    FORKS.users.add(meanwhile)
+    try:
+        FORKS.wait()
+    finally:
+        FORKS.users.discard(meanwhile)
+        FORKS.go_on()
+    meanwhile.thread.join(LONG_S)
+    assert meanwhile.opened
+    entered = threading.Event()
+
+    def enter() -> None:
+        with FORKS.inside():
+            entered.set()
+
+    threading.Thread(target=enter, daemon=True).start()
+    assert entered.wait(LONG_S)
+
+
+def gate_is_free() -> bool:
+    if not FORKS._gate.acquire(timeout=0):
+        return False
+    FORKS._gate.release()
+    return True
+
+
+def test_threads_that_fork_at_the_same_time_give_back_what_each_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that comes while another forks, and cannot wait any longer, forks too: the first one's are still its own."""
+    monkeypatch.setattr(forks, "PATIENCE_S", 0.05)
+    FORKS.wait()
+    try:
+        other = threading.Thread(target=lambda: (FORKS.wait(), FORKS.go_on()))
+        other.start()
+        other.join(LONG_S)
+    finally:
+        FORKS.go_on()
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(gate_is_free).result()
 
 
 def test_what_takes_long_is_not_waited_for_and_the_next_fork_waits_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ from reenact.errors import (
     RecoveryFailed,
     RunNotFound,
     StateError,
+    StoreError,
     UsageError,
 )
 from reenact.journal import chain
@@ -138,7 +139,12 @@ class TgaStateStore:
         held = self._held.get(run_id)
         if held is None:
             held = self._held[run_id] = self._take(run_id)
-            self._heartbeat.keep(run_id, lambda: held.lease)
+            try:
+                self._heartbeat.keep(run_id, lambda: held.lease)
+            except StoreError:  # a lock that nobody renews is none
+                del self._held[run_id]
+                self._store.release(held.lease)
+                raise
         held.traces.add(trace_id)
         return held.lease
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reenact.contracts.records import RunStatus
+from reenact.contracts.records import UNFINISHED, RunStatus
 from reenact.errors import DeterminismBroken, UsageError
 from reenact.record.recording import Recording
 from reenact.replay.breakers import find_breakers
@@ -183,6 +183,6 @@ def compared(
 
 def verdict_of(status: RunStatus, held: Against) -> ReplayVerdict:
     """Something was changed on purpose, so that nobody asks who differed."""
-    if status in ("waiting", "held"):
+    if status in UNFINISHED:
         return "failed"
     return "differed" if held.verdict == "world_differed" else held.verdict

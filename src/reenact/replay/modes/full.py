@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from reenact.contracts.records import RunStatus
+from reenact.contracts.records import UNFINISHED, RunStatus
 from reenact.errors import DeterminismBroken
 from reenact.record.recording import Recording
 from reenact.replay.breakers import Breaker, find_breakers
@@ -136,7 +136,7 @@ def compared(
 
 def verdict_of(status: RunStatus, recording: Recording, actions: dict[str, Action], held: Against) -> ReplayVerdict:
     """A replay that stopped half-way failed; one that was served everything compared nothing with the world."""
-    if status in ("waiting", "held") or (status == "cancelled" and recording.status != "cancelled"):
+    if status in UNFINISHED or (status == "cancelled" and recording.status != "cancelled"):
         return "failed"
     asked_the_world = any(actions.get(step_id) != "skip" for step_id in held.steps)
     return held.verdict if asked_the_world or not held.comparison.matches else "not_compared"

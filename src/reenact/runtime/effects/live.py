@@ -121,7 +121,7 @@ class LiveSource(EffectSource):
             if left <= 0:
                 return True
             await asyncio.sleep(min(left, POLL_S))
-        DISPATCHES.pop((self._place, call.trace_id), None)
+        self._strike_off(live, call)
         return live.result if live.result is not None else False
 
     def _result(
@@ -254,19 +254,23 @@ class LiveSource(EffectSource):
             return await within(skill.call_async(ctx, parameters), limit_s, skill.metadata.reference), False
         live = DISPATCHES[self._place, call.trace_id] = Dispatch()
         work = partial(self._work, live, skill, call, begun, parameters)
-        future = self._threads.run(work)
+        try:
+            future = self._threads.run(work)
+        except BaseException:  # as many threads as there may be: nothing of it has begun
+            self._strike_off(live, call)
+            raise
         try:
             done, _ = await asyncio.wait([future], timeout=limit_s)
         except asyncio.CancelledError:
             self._leave(live, call, begun)
             raise
         if not done and skill.metadata.in_doubt == "redispatch":
-            del DISPATCHES[self._place, call.trace_id]  # it has failed: what its thread may still say is nobody's
+            self._strike_off(live, call)  # it has failed: what its thread may still say is nobody's
             future.cancel()
         elif not done:
             self._leave(live, call, begun)
         else:
-            del DISPATCHES[self._place, call.trace_id]
+            self._strike_off(live, call)
             return future.result(), False
         return None, True
 
@@ -287,11 +291,16 @@ class LiveSource(EffectSource):
         if not live.is_over:
             result = live.result = self._left_result(live, call, begun)
             if self._keep_late is not None and self._keep_late(call, result):
-                DISPATCHES.pop((self._place, call.trace_id), None)
+                self._strike_off(live, call)
             live.is_over = True
         if live.error is not None:
             raise live.error
         return live.output
+
+    def _strike_off(self, live: Dispatch, call: AttemptCall) -> None:
+        """Whoever took the run over may have done so before, and may have dispatched its next attempt since."""
+        if DISPATCHES.get((self._place, call.trace_id)) is live:
+            DISPATCHES.pop((self._place, call.trace_id), None)
 
     def _leave(self, live: Dispatch, call: AttemptCall, begun: Begun) -> None:
         """Nobody waits for it here any more: whoever goes on with its run asks what came of it."""

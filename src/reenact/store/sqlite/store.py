@@ -9,7 +9,7 @@ from hashlib import sha256
 from itertools import count
 
 from reenact.contracts.records import RunStatus
-from reenact.errors import ReenactError
+from reenact.errors import DamagedRecord, ReenactError
 from reenact.store.base import Appended, Archiving, BrokenLease, Erasing, LateEffect, Lease, Unit
 from reenact.store.keys.notes import Note, sign_note
 from reenact.store.log.follower import Follower
@@ -23,7 +23,7 @@ from reenact.store.sqlite.appending import Appender
 from reenact.store.sqlite.erasing import empty_log, erase
 from reenact.store.sqlite.log.rows import SqliteLogRows
 from reenact.store.sqlite.reader import SqliteReader
-from reenact.store.sqlite.trouble.database_errors import translate
+from reenact.store.sqlite.trouble.database_errors import DATABASE_ERRORS, translate
 from reenact.values.clock import Clock
 
 WATCH_S = 0.25
@@ -119,12 +119,15 @@ class SqliteStore(SqliteReader):
                 db.execute("SAVEPOINT unit")
                 try:
                     results.append(self._appender.append(unit, lease, owner))
-                except ReenactError as refused:
+                except ReenactError as refusal:
+                    db.execute("ROLLBACK TO unit")
+                    results.append(refusal)
+                except DATABASE_ERRORS as error:
+                    refused = translate(error, self.path)
+                    if not isinstance(error, sqlite3.IntegrityError) and not isinstance(refused, DamagedRecord):
+                        raise  # the disk's, or the file's: everybody's
                     db.execute("ROLLBACK TO unit")
                     results.append(refused)
-                except sqlite3.IntegrityError as refused:
-                    db.execute("ROLLBACK TO unit")
-                    results.append(translate(refused, self.path))
                 db.execute("RELEASE unit")
         return results
 

@@ -9,31 +9,43 @@ import typer
 
 from reenact.cli.commands.runs.replay import BreakersOption
 from reenact.cli.commands.runs.shadow import ReportOption, write_report
-from reenact.cli.options import HostPolicyOption, JsonOption, SkillsOption, StoreOption, TargetArgument, TrustOption
+from reenact.cli.options import (
+    GraceOption,
+    HostPolicyOption,
+    JsonOption,
+    SkillsOption,
+    StoreOption,
+    TargetArgument,
+    TrustOption,
+)
+
+ChangeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="steps.STEP.parameters.url=…, context.budget_cents=5, outputs.STEP.price=7; may be given again.",
+    ),
+]
 
 
 def fork(
     run: TargetArgument,
     at: Annotated[str, typer.Option("--at", metavar="STEP", help="The first step that is not taken from the record.")],
-    change: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="PATH=VALUE",
-            help="steps.STEP.parameters.url=…, context.budget_cents=5, outputs.STEP.price=7; may be given again.",
-        ),
-    ] = None,
+    change: ChangeOption = None,
     policy: Annotated[
         Path | None,
         typer.Option("--policy", metavar="FILE", help="JSON with fields of a plan's context: budget, retry, …"),
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="Call skills from that step on, writes too.")] = False,
+    *,
     allow_breakers: BreakersOption = False,
     trust_plan: TrustOption = False,
     host_policy: HostPolicyOption = None,
     report: ReportOption = None,
     store: StoreOption = None,
     skills: SkillsOption = None,
+    grace: GraceOption = 20.0,
     as_json: JsonOption = False,
 ) -> None:
     """Replay a run up to a step and go on from there with one thing changed, as a new run with its parent.
@@ -46,7 +58,7 @@ def fork(
     """
     from reenact.cli.advice import Advice
     from reenact.cli.commands.runs.replay import show
-    from reenact.cli.interrupting import conduct
+    from reenact.cli.interrupting import conduct, drained, replay_exit_code
     from reenact.cli.options import existing_store, open_runtime, read_object
     from reenact.cli.options import host_policy as policy_of
     from reenact.cli.screens.progress import choose_progress
@@ -66,8 +78,9 @@ def fork(
         lambda: runtime.fork(run, at, changes=changes, live=live, allow_breakers=allow_breakers, trust_plan=trust_plan),
         progress,
         Advice(store, skills or (), host_policy, trust_plan),
+        stopping=drained(runtime, grace),
     )
     if report is not None:
         write_report(of_fork(recording, result, changes.document), report)
     show(result, as_json=as_json)
-    raise typer.Exit(result.exit_code)
+    raise typer.Exit(replay_exit_code(result, runtime))

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reenact.cli.options import HostPolicyOption, JsonOption, SkillsOption, StoreOption, TargetArgument, TrustOption
+from reenact.cli.options import (
+    GraceOption,
+    HostPolicyOption,
+    JsonOption,
+    SkillsOption,
+    StoreOption,
+    TargetArgument,
+    TrustOption,
+)
 from reenact.cli.screens.printing import say
 
 if TYPE_CHECKING:
@@ -30,18 +38,20 @@ Names = list[str] | None
 SkipOption = Annotated[
     Names, typer.Option("--skip", metavar="STEP|read|write", help="full_replay: take the recorded effect.")
 ]
+ExecuteOption = Annotated[
+    Names, typer.Option("--execute", metavar="STEP|read", help="full_replay: call it again; may be given again.")
+]
+CheckOption = Annotated[
+    Names, typer.Option("--check", metavar="STEP|read|write", help="full_replay: ask the skill's read-back.")
+]
 
 
 def replay(
     run: TargetArgument,
     mode: ModeOption = None,
-    execute: Annotated[
-        Names, typer.Option("--execute", metavar="STEP|read", help="full_replay: call it again; may be given again.")
-    ] = None,
+    execute: ExecuteOption = None,
     skip: SkipOption = None,
-    check: Annotated[
-        Names, typer.Option("--check", metavar="STEP|read|write", help="full_replay: ask the skill's read-back.")
-    ] = None,
+    check: CheckOption = None,
     *,
     retry_failed: RetryOption = False,
     allow_breakers: BreakersOption = False,
@@ -50,6 +60,7 @@ def replay(
     save: Annotated[bool, typer.Option("--save", help="mock_replay: keep the report in the store.")] = False,
     store: StoreOption = None,
     skills: SkillsOption = None,
+    grace: GraceOption = 20.0,
     as_json: JsonOption = False,
 ) -> None:
     """Run a recorded plan again.
@@ -64,7 +75,7 @@ def replay(
     4 the recorded run has not ended, or the new one waits; 5 the world differed, and the runtime did not.
     """
     from reenact.cli.advice import Advice
-    from reenact.cli.interrupting import conduct
+    from reenact.cli.interrupting import conduct, drained_if_live, replay_exit_code
     from reenact.cli.options import host_policy as policy_of
     from reenact.cli.options import load_registry
     from reenact.cli.screens.progress import choose_progress
@@ -89,9 +100,10 @@ def replay(
         ),
         progress,
         Advice(store, skills or (), host_policy, trust_plan),
+        stopping=drained_if_live(where, grace),
     )
     show(result, as_json=as_json)
-    raise typer.Exit(result.exit_code)
+    raise typer.Exit(replay_exit_code(result, where))
 
 
 def place(

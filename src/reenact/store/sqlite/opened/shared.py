@@ -49,7 +49,7 @@ class OpenFile:
         self.users: WeakSet[Connection] = WeakSet()
         self.is_closed = False
         OPEN.add(self)
-        FORKS.users.add(self)
+        FORKS.join(self)
 
     def __del__(self) -> None:
         """Nobody has it any more: closed as whoever closes it would, where a fork waits for it."""

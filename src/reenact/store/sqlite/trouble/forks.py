@@ -37,18 +37,24 @@ class Forks:
     def _begin_again(self) -> None:
         self._gate = threading.RLock()  # what is collected while it is held may want to enter too
         self._inside: set[threading.Lock] = set()
-        self._held: list[Any] = []
+        self._held: dict[int, list[Any]] = {}
+        """By thread that forks. One that could not wait any longer for another takes nothing from it."""
+
+    def join(self, user: UsesSqlite) -> None:
+        """From here on a fork waits for it too, as long as it is there."""
+        with self._gate:  # a set that grows while somebody walks over it breaks off the walk
+            self.users.add(user)
 
     @contextmanager
     def inside(self) -> Iterator[None]:
         """Around what opens or closes a database, when there is nothing that others use."""
         busy = threading.Lock()
-        with self._gate:
-            self._inside.add(busy)
-            busy.acquire()  # at once: nobody else knows it yet
+        busy.acquire()  # at once: nobody else knows it yet
         try:
+            with self._gate:
+                self._inside.add(busy)
             yield
-        finally:
+        finally:  # wherever a signal cuts this
             self._inside.discard(busy)
             busy.release()
 
@@ -57,28 +63,32 @@ class Forks:
         until = time.monotonic() + PATIENCE_S
         while True:
             wait_for_imports(until)
-            held = taken([self._gate], until)
-            held += taken(self._inside.copy(), until)
-            held += taken([user.lock for user in self.users], until)
-            self._held = held
+            held = self._held.setdefault(threading.get_ident(), [])
+            take([self._gate], until, held)
+            take(self._inside.copy(), until, held)
+            take([user.lock for user in self.users], until, held)
             if not imported_elsewhere() or time.monotonic() >= until:
                 return
             self.go_on()  # an import may need what is held
 
     def go_on(self) -> None:
         """After it, in the parent."""
-        held, self._held = self._held, []
-        for lock in reversed(held):
-            lock.release()
+        held = self._held.pop(threading.get_ident(), [])
+        while held:
+            held.pop().release()
 
     def begin_again(self) -> None:
-        """After it, in the child, which has no other threads."""
+        """After it, in the child, which has no other threads and uses nothing that its parent has open."""
         self.go_on()
+        self.users.clear()
         self._begin_again()
 
 
-def taken(locks: Iterable[Any], until: float) -> list[Any]:
-    return [lock for lock in locks if lock.acquire(timeout=max(0.0, until - time.monotonic()))]
+def take(locks: Iterable[Any], until: float, held: list[Any]) -> None:
+    """Those that are free in time, each noted at once: a signal may end this anywhere."""
+    for lock in locks:
+        if lock.acquire(timeout=max(0.0, until - time.monotonic())):
+            held.append(lock)  # noqa: PERF401  # what it has so far is kept
 
 
 def imported_elsewhere() -> bool:
