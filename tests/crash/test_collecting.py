@@ -164,7 +164,7 @@ def test_killed_while_a_repository_is_added_to(point: str, tmp_path: Path, clone
 def test_a_lock_that_a_killed_git_left_is_told_with_what_to_do(tmp_path: Path, clone: Path) -> None:
     lock = clone / ".git" / "index.lock"
     with a_store(tmp_path) as store:
-        store.log.rows.put_peer(Peer(f"git:{clone}", "anchor", f"git:{clone}"))
+        store.log.ask(Peer(f"git:{clone}", "anchor", f"git:{clone}"))
         lock.touch()
         (found,) = collect(store, FixedClock())
         assert found.state == "failed"
