@@ -62,3 +62,6 @@ def test_a_receipt_that_names_no_log_is_told_to_prove_less(reenact: Command) -> 
         done = reenact("verify", "REPLAY.jsonl")
         assert done.code == 0
         assert says in done.out
+    folder = reenact("verify", "./")
+    assert folder.code == 1, "it is no bundle"
+    assert "see  reenact verify ./REPLAY.jsonl: a replay log without its journal" in folder.err

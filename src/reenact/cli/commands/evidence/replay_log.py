@@ -22,6 +22,13 @@ def is_log(target: str) -> bool:
     return target.endswith(".jsonl") and Path(target).is_file()
 
 
+def is_log_alone(target: str) -> bool:
+    """A folder with a log, as other producers have it, and nothing that it could be held against but its receipt."""
+    return (Path(target) / "REPLAY.jsonl").is_file() and not any(
+        (Path(target) / name).exists() for name in ("manifest.json", "journal.jsonl")
+    )
+
+
 def verify_log(log: Path, asked: Sequence[str], *, as_json: bool) -> None:
     """`asked` are options that only evidence can answer: a log and its receipt are signed and seen by nobody."""
     from reenact.cli.screens.counted_bar import reading_bar

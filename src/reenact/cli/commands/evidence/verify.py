@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reenact.cli.commands.evidence.replay_log import is_log, verify_log
+from reenact.cli.commands.evidence.replay_log import is_log, is_log_alone, verify_log
 from reenact.cli.commands.log.believing import AuthorityOption, CheckpointOption, PolicyOption
 from reenact.cli.options import JsonOption, StoreOption, TargetArgument
 
@@ -90,6 +90,10 @@ def verify(
         found = (tuple(missing), run, tuple(differences or ()), report.signature.by == "trusted_key")
         write_reports(wanted, Evidence(target, report, SystemClock().timestamp(), *found))
     show(report, differences, missing, as_json=as_json)
+    if is_log_alone(target):
+        from reenact.cli.screens.printing import say
+
+        say(f"see  reenact verify {target.rstrip('/')}/REPLAY.jsonl: a replay log without its journal", err=True)
     if differences or (missing and report.exit_code != 1):
         raise typer.Exit(1)
     raise typer.Exit(report.exit_code)
