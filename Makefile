@@ -56,6 +56,7 @@ torture: setup   ## every campaign in its long form, or SHARE=1/4 of the drawn o
 	$(BIN)/python -m tests.attacks.forgeries $(or $(FORGERIES),1500) $(TORTURE_SEED)
 	$(BIN)/python -m tests.tampering
 	$(BIN)/python -m tests.trace.million
+	$(BIN)/python -m benchmarks.large_log
 	SANDBOXES=all $(BIN)/python -m pytest -q -n 0 tests/attacks/sandbox
 	$(BIN)/python -m tests.second_verifier.campaign $(or $(TAMPERINGS),20000) $(TORTURE_SEED)
 	$(BIN)/python -m tests.attacks.cells $(or $(CELLS),0) $(TORTURE_SEED)

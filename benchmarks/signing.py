@@ -7,6 +7,7 @@ it. Instructions where valgrind is found, else CPU time. `python -m benchmarks.s
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -59,7 +60,8 @@ def cost(count: int, kind: str) -> float:
         file = Path(folder) / "counted"
         tool = ["valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={file}"]
         command = [*(tool if shutil.which("valgrind") else ()), sys.executable, "-m", "benchmarks.signing"]
-        done = subprocess.run([*command, str(count), kind], check=True, stdout=subprocess.PIPE, text=True)
+        env = {**os.environ, "PYTHONHASHSEED": "0"}  # else the two that are compared lay their dictionaries out apart
+        done = subprocess.run([*command, str(count), kind], check=True, stdout=subprocess.PIPE, text=True, env=env)
         return total(file) if file.exists() else float(done.stdout)
 
 

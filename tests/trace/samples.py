@@ -85,6 +85,7 @@ def reader_of(events: list[ReplayEvent]) -> ReplayReader:
 def receipt_of(events: list[ReplayEvent]) -> SessionReceipt:
     """The receipt that fits."""
     made = {event.id: event for event in events if isinstance(event, ToolCall)}
+    checks = [event for event in events if isinstance(event, Verification)]
     calls = [
         ReceiptToolCall(
             id=event.id,
@@ -105,7 +106,11 @@ def receipt_of(events: list[ReplayEvent]) -> SessionReceipt:
         issue_number=42,
         plan_hash=canonical_hash("plan"),
         tool_calls=calls,
-        verification=ReceiptVerification(commands_run=["make test"], exit_codes=[0], verification_delta=3),
+        verification=ReceiptVerification(
+            commands_run=[command for event in checks for command in event.commands],
+            exit_codes=[code for event in checks for code in event.exit_codes],
+            verification_delta=sum(event.verification_delta for event in checks),
+        ),
         final_confidence=0.92,
         replay_hash=hash_of_bytes(text_of(events)),
     )

@@ -17,11 +17,13 @@ from reenact.errors import ReceiptError, ReplayLogError, UsageError
 from reenact.trace import (
     HashForm,
     ReceiptToolCall,
+    ReceiptVerification,
     ReplayEvent,
     ReplayReader,
     SessionReceipt,
     ToolCall,
     ToolResult,
+    Verification,
     canonical_hash,
     verify_replay,
 )
@@ -63,6 +65,10 @@ def in_order(receipt: SessionReceipt, *places: int) -> SessionReceipt:
     return msgspec.structs.replace(receipt, tool_calls=[receipt.tool_calls[place] for place in places])
 
 
+def checked(**fields: Any) -> ReceiptVerification:
+    return msgspec.structs.replace(RECEIPT.verification, **fields)
+
+
 RECEIPTS: dict[str, tuple[SessionReceipt, str]] = {
     "params": (changed(RECEIPT, 0, params_hash=ZEROS), "Tool file_read params mismatch"),
     "tool": (changed(RECEIPT, 0, tool="shell"), "Tool shell name mismatch: expected shell, got file_read"),
@@ -81,6 +87,28 @@ RECEIPTS: dict[str, tuple[SessionReceipt, str]] = {
     "reversed": (in_order(RECEIPT, 3, 2, 1, 0), "Tool calls are in another order"),
     "another session": (msgspec.structs.replace(RECEIPT, session_id="sess_2"), "Session id mismatch"),
     "another plan": (msgspec.structs.replace(RECEIPT, plan_hash=ZEROS), "Plan hash mismatch"),
+    "another policy": (msgspec.structs.replace(RECEIPT, policy_version="v2"), "Policy version mismatch"),
+    "another issue": (msgspec.structs.replace(RECEIPT, issue_number=7), "Issue number mismatch: expected 7, got 42"),
+    "more confidence": (
+        msgspec.structs.replace(RECEIPT, final_confidence=1.0),
+        "Confidence mismatch: expected 1.0, got 0.92",
+    ),
+    "tests that passed": (
+        msgspec.structs.replace(RECEIPT, verification=checked(exit_codes=[1])),
+        "Verification mismatch: expected 1 commands, exit codes 1, delta 3; got 1 commands, exit codes 0, delta 3",
+    ),
+    "another command": (
+        msgspec.structs.replace(RECEIPT, verification=checked(commands_run=["true"])),
+        "Verification mismatch",
+    ),
+    "another delta": (
+        msgspec.structs.replace(RECEIPT, verification=checked(verification_delta=4)),
+        "Verification mismatch",
+    ),
+    "a verification left out": (
+        msgspec.structs.replace(RECEIPT, verification=ReceiptVerification()),
+        "A verification is in the replay log, but not in the receipt",
+    ),
     "other bytes": (msgspec.structs.replace(RECEIPT, replay_hash=ZEROS), "Replay hash mismatch"),
 }
 
@@ -108,6 +136,10 @@ LOGS: dict[str, tuple[list[ReplayEvent], str]] = {
     "a result lost": (
         [event for event in EVENTS if not (isinstance(event, ToolResult) and event.id == "tc_2")],
         "(tc_2) has no result in the replay log",
+    ),
+    "no verification": (
+        [event for event in EVENTS if not isinstance(event, Verification)],
+        "A verification is in the receipt, but not in the replay log",
     ),
     "the end cut": (EVENTS[:6], "(tc_4) is in the receipt, but not in the replay log"),
     "all of it gone": (EVENTS[:1], "(tc_1) is in the receipt, but not in the replay log"),
@@ -150,6 +182,33 @@ def test_hashes_of_another_producer_fit_and_it_is_said() -> None:
     assert result.hash_forms == {HashForm.CODE_POINTS.value: 1, HashForm.RFC_8785.value: 1}
 
 
+def test_verifications_are_summed_up_or_the_last_one_is_told_or_how_ci_ended() -> None:
+    one, two = (
+        Verification(t=at(n), commands=[f"make {n}"], exit_codes=[n], verification_delta=n + 1) for n in range(2)
+    )
+    events = [*EVENTS[:3], one, two]
+    receipt = msgspec.structs.replace(RECEIPT, tool_calls=[], replay_hash=None)
+    for said, fits in (
+        (ReceiptVerification(commands_run=["make 0", "make 1"], exit_codes=[0, 1], verification_delta=3), True),
+        (ReceiptVerification(commands_run=["make 1"], exit_codes=[1], verification_delta=2), True),
+        (ReceiptVerification(verification_delta=3, ci_status="fail"), True),
+        (ReceiptVerification(verification_delta=4, ci_status="fail"), False),
+        (ReceiptVerification(verification_delta=3), False),
+        (ReceiptVerification(commands_run=["make 0"], exit_codes=[0], verification_delta=1), False),
+        (ReceiptVerification(commands_run=["make 0", "make 1"], exit_codes=[0], verification_delta=3), False),
+    ):
+        result = verify_replay(events, msgspec.structs.replace(receipt, verification=said))
+        assert result.success is fits, (said, result.mismatches)
+
+
+def test_numbers_of_single_precision_fit_however_they_were_printed() -> None:
+    """As producers whose utilities have 32 bits write them: one way in the log, the other in the receipt."""
+    events = [*EVENTS[:3], *call_pair(1, utility=0.800000011920929)]
+    receipt = msgspec.structs.replace(receipt_of(events), replay_hash=None)
+    for utility, fits in ((0.8, True), (0.800000011920929, True), (0.8000001, False), (-0.8, False)):
+        assert verify_replay(events, changed(receipt, 0, step_utility=utility)).success is fits
+
+
 def test_a_log_that_cannot_be_read_is_an_error_and_no_mismatch() -> None:
     with pytest.raises(ReplayLogError):
         verify_replay(ReplayReader.from_bytes(text_of(EVENTS)[:-3]), RECEIPT)
@@ -179,7 +238,7 @@ def test_what_is_too_far_apart_is_not_held_and_not_called_a_success(monkeypatch:
 def test_thousands_of_mismatches_are_counted_and_not_kept() -> None:
     events = [event for number in range(1200) for event in call_pair(number)]
     calls = [msgspec.structs.replace(call, output_hash=ZEROS) for call in receipt_of(events).tool_calls]
-    result = verify_replay(events, msgspec.structs.replace(RECEIPT, tool_calls=calls, replay_hash=None))
+    result = verify_replay(events, msgspec.structs.replace(receipt_of(events), tool_calls=calls))
     assert len(result.mismatches) == 1001
     assert result.mismatches[-1] == "and 200 more"
 

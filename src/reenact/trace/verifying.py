@@ -9,17 +9,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
+from struct import Struct
 from typing import Final
 
 import msgspec
 
-from reenact.trace.events import PlanStart, ReplayEvent, SessionStart, ToolCall, ToolResult
+from reenact.trace.events import (
+    PlanStart,
+    ReplayEvent,
+    SessionEnd,
+    SessionStart,
+    ToolCall,
+    ToolResult,
+    Verification,
+)
 from reenact.trace.hashing import PREFIX, form_of, is_hash
 from reenact.trace.reader import Events, Progress, ReplayReader
 from reenact.trace.receipt import ReceiptToolCall, SessionReceipt
+from reenact.trace.verified import Verified
 
 MOST_APART: Final = 1 << 16
 MOST_MISMATCHES: Final = 1000
+_SINGLE: Final = Struct("<f")
 
 
 class VerificationResult(msgspec.Struct, frozen=True):
@@ -89,6 +100,7 @@ class Comparison:
         self._results = 0
         self._forms: Counter[str] = Counter()
         self._gave_up = False
+        self._verified = Verified(receipt.verification)
         self._by_call = InOrder()
         self._by_result = InOrder()
 
@@ -105,10 +117,19 @@ class Comparison:
             self._result(event)
         elif isinstance(event, SessionStart):
             self._same("Session id", self._receipt.session_id, event.session_id)
+            self._same("Policy version", self._receipt.policy_version, event.policy_version)
+            self._same("Issue number", self._receipt.issue_number, event.issue_number)
         elif isinstance(event, PlanStart):
             self._same("Plan hash", self._receipt.plan_hash, event.plan_hash)
+        elif isinstance(event, Verification):
+            self._verified.take(event)
+        elif isinstance(event, SessionEnd):
+            self._same("Confidence", self._receipt.final_confidence, event.confidence)
 
     def end(self) -> None:
+        verified = self._verified.mismatch()
+        if verified is not None:
+            self.differs(verified)
         while not self._gave_up and self._take_item():
             pass
         if self._gave_up:
@@ -132,8 +153,9 @@ class Comparison:
             hash_forms=dict(self._forms),
         )
 
-    def _same(self, what: str, expected: str | None, got: str) -> None:
-        if expected is not None and expected != got:
+    def _same(self, what: str, expected: str | float | None, got: str | float | None) -> None:
+        """What the receipt does not know differs from nothing."""
+        if expected is not None and expected != got and not is_rounded(expected, got):
             self.differs(f"{what} mismatch: expected {expected}, got {got}")
 
     def _call(self, event: ToolCall) -> None:
@@ -200,7 +222,7 @@ class Comparison:
             ("step_utility", item.step_utility, result.step_utility),
             ("latency_ms", item.latency_ms, result.latency_ms),
         ):
-            if expected != got:
+            if expected != got and not is_rounded(expected, got):
                 self.differs(f"Tool {item.tool} {what} mismatch: expected {expected}, got {got}")
 
     def _give_up_if_too_far(self) -> None:
@@ -209,6 +231,18 @@ class Comparison:
             self._gave_up = True
             self._calls.clear()
             self._unmatched.clear()
+
+
+def is_rounded(expected: float | str | None, got: float | str | None) -> bool:
+    """Whether one is the other in single precision: the format's numbers have it, and not everybody prints them so."""
+    if not (isinstance(expected, float) and isinstance(got, float)):
+        return False
+    return expected == to_single(got) or got == to_single(expected)
+
+
+def to_single(value: float) -> float:
+    rounded: float = _SINGLE.unpack(_SINGLE.pack(value))[0]
+    return rounded
 
 
 class InOrder:

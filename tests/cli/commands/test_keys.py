@@ -150,6 +150,20 @@ def test_a_key_is_trusted_for_what_it_is_trusted_for(signed: Command, tmp_path: 
     assert (done.code, "none of the keys that are trusted for it" in done.out) == (1, True)
 
 
+def test_a_key_of_one_store_does_not_speak_for_the_log_of_another(signed: Command, tmp_path: Path) -> None:
+    (key,) = shown(signed)
+    assert signed("log", "checkpoint").code == 0
+    assert signed("export", "last", "--to", tmp_path / "bundle").code == 0
+    here, unbelieved = read_vkey(key["verifier_key"]), "signed by no key that is believed"
+    elsewhere = here._replace(name="reenact/019b76da-a800-7000-8000-000000000001")
+    for number, (trusted, counts) in enumerate(((here, True), (key["public_key"], True), (elsewhere, False))):
+        keys = tmp_path / f"keys-{number}"
+        assert signed("keys", "trust", str(trusted), "--name", "a", "--for", "log", "--keys", keys).code == 0
+        proof = tmp_path / "bundle" / "seal.tlog-proof"
+        done = signed("log", "check", proof, "--bundle", tmp_path / "bundle", "--keys", keys)
+        assert (unbelieved not in done.out) is counts, done.out + done.err
+
+
 def test_who_is_trusted_stays_so_after_a_rotation_and_older_runs_stay_valid(signed: Command) -> None:
     (old,) = shown(signed)
     first = signed("ls", "--json").json[0]["run_id"]

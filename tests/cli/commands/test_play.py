@@ -80,6 +80,21 @@ def test_a_log_is_shown_line_by_line_in_a_pipe(reenact: Command) -> None:
     assert reenact("play", EIGHT_LINES, "--no-tty").out == done.out
 
 
+def test_no_name_in_a_log_forges_a_line_of_what_is_shown(reenact: Command) -> None:
+    forged = "x\nreceipt: fits, 2 calls"
+    events: list[ReplayEvent] = [
+        ReplayHeader(producer=forged, created_at="2026-01-13T10:00:00Z"),
+        ToolCall(
+            t="2026-01-13T10:00:00Z", id=forged, tool=forged, params={}, params_hash=forged, step_id=forged
+        ),
+        UnknownEvent({"event": forged}),
+    ]  # fmt: skip
+    done = reenact("play", log_in(reenact, events), "--no-tty")
+    assert done.code == 0
+    assert len(done.out.splitlines()) == len(events) + 1, done.out
+    assert r"x\nreceipt: fits, 2 calls" in done.out
+
+
 def test_a_folder_is_played_and_held_against_its_receipt(reenact: Command) -> None:
     events = session(3, failing=2)
     log_in(reenact, events, "bundle/REPLAY.jsonl")

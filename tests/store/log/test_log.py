@@ -192,6 +192,7 @@ def change(folder: Path, *statements: str) -> None:
     ("statements", "says"),
     [
         (["DELETE FROM seals WHERE id = 3"], "a head was signed for 3 seals, and 2 are there"),
+        (["DELETE FROM seals WHERE id = 3", "SELECT 1"], "a head was signed for 3 seals, and 2 are there"),
         (["UPDATE log_checkpoints SET root = zeroblob(32)"], "another head than the one that was signed"),
         (["UPDATE log_nodes SET hash = zeroblob(32) WHERE id = 0", "DELETE FROM log_nodes WHERE id > 0"], "log has"),
     ],
@@ -201,7 +202,7 @@ def test_nothing_more_is_signed_where_what_was_signed_is_contradicted(
 ) -> None:
     with a_store(tmp_path):
         pass
-    if statements[0].startswith("DELETE FROM seals"):
+    if statements == ["DELETE FROM seals WHERE id = 3"]:
         statements = [*statements, "DELETE FROM log_nodes"]
     change(tmp_path, *statements)
     with closing(open_store(tmp_path)) as store:
@@ -212,6 +213,38 @@ def test_nothing_more_is_signed_where_what_was_signed_is_contradicted(
         with pytest.raises((NotAuthentic, DamagedRecord)):
             store.log.advance()
         assert heads(store) == before
+
+
+def test_what_a_process_wrote_itself_is_a_leaf_as_it_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever changes a commit before the log has its seal changes neither the leaf nor what is signed."""
+    with closing(open_store(tmp_path)) as store:
+        store._follower.close()
+        monkeypatch.setattr(store.log.rows, "seals", lambda *_: pytest.fail("a seal was read again"))
+        for number in range(7):
+            seal_one(store, f"own {number}")
+            if number == 3:
+                change(tmp_path, "UPDATE commits SET body = zeroblob(9) WHERE id >> 24 = 4")
+            store.log.advance()
+        change(tmp_path, "UPDATE log_checkpoints SET root = zeroblob(32) WHERE size = 7")
+        seal_one(store, "one more")
+        store.log.advance()
+        sizes = [size for size, _ in heads(store)]
+        monkeypatch.undo()
+        assert sizes == list(range(1, 9))
+        assert "seal 4 of the store" in str(compare(store.log, (), nothing).problem)
+
+
+def test_what_others_wrote_between_is_read(tmp_path: Path) -> None:
+    with closing(open_store(tmp_path)) as store, closing(SqliteStore(store.url)) as other:
+        store._follower.close()
+        other._follower.close()
+        for number in range(12):
+            seal_one(other if number % 3 else store, f"mixed {number}")
+            (store if number % 2 else other).log.advance()
+        assert [size for size, _ in heads(store)] == list(range(1, 13))
+        assert compare(store.log, (), nothing).problem is None
 
 
 def test_a_run_that_nobody_vouches_for_is_no_leaf(tmp_path: Path) -> None:

@@ -1,13 +1,18 @@
-"""A progress bar over things that are counted, on a terminal that can show one; nothing elsewhere."""
+"""A progress bar over things that are counted, or bytes that are read, on a terminal that can show one."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any, Self, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
 
 from reenact.cli.screens.printing import terminal
+from reenact.cli.screens.progress import can_animate
 
+LARGE: Final = 8 << 20
+"""Smaller files are read before anybody waits."""
 Thing = TypeVar("Thing")
 
 
@@ -44,3 +49,16 @@ def counted(things: Sequence[Thing], word: str) -> Iterator[Thing]:
         for done, thing in enumerate(things):
             bar.update(done, len(things))
             yield thing
+
+
+@contextmanager
+def reading_bar(what: str, file: Path) -> Iterator[Callable[[int, int], None] | None]:
+    """Takes (bytes read, bytes in all) of a large file; None where no bar is shown."""
+    if file.stat().st_size < LARGE or not can_animate():
+        yield None
+        return
+    from rich.progress import Progress
+
+    with Progress(console=terminal(err=True), transient=True) as shown:
+        task = shown.add_task(what)
+        yield lambda done, total: shown.update(task, completed=done, total=total)

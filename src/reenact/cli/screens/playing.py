@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from reenact.cli.screens.keys import QUIT, NoKeys, keys_here
 from reenact.cli.screens.play_lines import Tools, event_line, is_failure, time_of
-from reenact.cli.screens.printing import Segment, as_text, say, terminal
+from reenact.cli.screens.printing import Segment, as_plain, as_text, say, terminal
 from reenact.trace.events import ReplayEvent, parse_time
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Filter:
 def show_lines(events: Iterable[ReplayEvent], wanted: Filter) -> None:
     """All at once, one plain line for each event: for pipes, files and terminals that cannot move their cursor."""
     for line in shown(events, wanted):
-        say("".join(text for text, _ in line))
+        say(as_plain(line))
 
 
 def shown(events: Iterable[ReplayEvent], wanted: Filter) -> Iterator[list[Segment]]:

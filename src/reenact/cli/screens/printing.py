@@ -62,11 +62,16 @@ def print_lines(lines: Iterable[list[Segment]], *, err: bool = False) -> None:
     stream = sys.stderr if err else sys.stdout
     if not stream.isatty():
         for line in lines:
-            say("".join(text for text, _ in line), err=err)
+            say(as_plain(line), err=err)
         return
     console = terminal(err=err)
     for line in lines:
         console.print(as_text(line), soft_wrap=True)
+
+
+def as_plain(line: list[Segment]) -> str:
+    """A line for pipes and files: one, whatever stands in it."""
+    return one_line("".join(text for text, _ in line))
 
 
 def as_text(line: list[Segment]) -> Text:

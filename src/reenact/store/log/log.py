@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from reenact.contracts.records import Seal
 from reenact.errors import DamagedRecord, NotAuthentic, UsageError
 from reenact.store.keys.notes import is_signed_note, sign_note
 from reenact.store.log.rows import LogRows, Peer, SealRow, SignedHead
@@ -29,6 +30,7 @@ from reenact.verify.signed.signed_note import ED25519, VerifierKey, signature_li
 
 BATCH = 512
 """Seals that become leaves in one transaction."""
+MOST_HEARD = 4096
 
 
 PEER = "reenact.log_peer.v1"
@@ -45,7 +47,21 @@ class Growth(NamedTuple):
     size: int
     nodes: list[tuple[Node, bytes]]
     edge: list[bytes]
+    last: str
+    """The digest of the last seal in it."""
     is_all: bool
+    newest: SignedHead | None
+    """What was signed last, before it."""
+    known: Mapping[Node, bytes] = {}
+    """Nodes of before."""
+
+
+class Own(NamedTuple):
+    """The head that this process signed last."""
+
+    head: SignedHead
+    edge: list[bytes]
+    last: str
 
 
 class ReadLog:
@@ -113,12 +129,9 @@ class ReadLog:
         """NotAuthentic where the seal is not what the log has as its leaf."""
         before = self.rows.seal_digest(index) if index else ZERO_DIGEST
         for row in self.rows.seals(index, 1):
-            leaf, _ = leaf_of(row, index + 1, before)
-            if self.rows.nodes([(0, index)])[0, index] != leaf_hash(leaf):
-                raise NotAuthentic(
-                    f"seal {index + 1} of the store, of run {row.run_id}, is not the one that its log has: one of them "
-                    f"was changed since; nothing more is signed. See `reenact verify {row.run_id}`"
-                )
+            leaf = read_leaf(row)
+            refuse_gap(leaf, index + 1, before)
+            refuse_other_leaf(leaf, self.rows.nodes([(0, index)])[0, index])
 
     # -- from the seals alone --------------------------------------------------------------------------------------
 
@@ -157,6 +170,8 @@ class Log(ReadLog):
         self._key = key
         self._check = check
         self._lock = threading.Lock()
+        self._heard: dict[str, Seal] = {}
+        self._own: Own | None = None
 
     # -- who is asked ----------------------------------------------------------------------------------------------
 
@@ -185,9 +200,9 @@ class Log(ReadLog):
         with self._lock:
             while True:
                 size = self.rows.size()
-                growth = self._growth(size)
+                growth = self._own_growth(size) or self._growth(size)
                 told(growth.size)
-                newest = self.rows.newest()
+                newest = growth.newest
                 if newest is not None:
                     self._refuse_contradicted(newest, growth)
                 signed = None
@@ -197,20 +212,55 @@ class Log(ReadLog):
                 if not growth.nodes and signed is None:
                     return newest
                 if self.rows.grow(size, growth.nodes, signed) and signed is not None:
+                    self._own = Own(signed, growth.edge, growth.last)
                     return signed
 
+    def hear(self, seal: Seal) -> None:
+        """A seal that this process has just written: what it knows itself it need not read, and trust, again."""
+        if len(self._heard) >= MOST_HEARD:
+            self._heard.clear()
+        self._heard[str(seal.seal_digest)] = seal
+
+    def _own_growth(self, size: int) -> Growth | None:
+        """What follows the head that this process signed last, where it wrote all of that too: none of it is read."""
+        own = self._own
+        seals = self._known(size, BATCH) if own is not None and own.head.size == size else []
+        if own is None or not seals:
+            return None
+        return grown(Edge(size, own.edge), own.last, seals, is_all=len(seals) < BATCH, newest=own.head)
+
     def _growth(self, size: int) -> Growth:
-        known = self.rows.nodes(complete(0, size))
-        edge = Edge(size, [known[node] for node in complete(0, size)])
-        before = self.rows.seal_digest(size) if size else ZERO_DIGEST
-        if size:
-            self.check_leaf(size - 1)
-        rows = self.rows.seals(size, BATCH)
-        for row in rows:
+        wanted, newest = complete(0, size), self.rows.newest()
+        known = self.rows.nodes({*wanted, (0, size - 1)} if size else ())
+        edge = Edge(size, [known[node] for node in wanted])
+        skip = 1 if size else 0  # with the last one that is a leaf
+        seals = self._known(size - skip, BATCH + skip) or self._read(size, skip)
+        last = self._last(size, seals[:1], known[0, size - 1]) if size else ZERO_DIGEST
+        is_all = len(seals) < BATCH + skip
+        return grown(edge, last, seals[skip:], is_all=is_all, newest=newest)._replace(known=known)
+
+    def _known(self, after: int, limit: int) -> list[Leaf]:
+        """The next seals, where this process wrote all of them; of the store only their order is read."""
+        found = []
+        for number, digest in self.rows.digests(after, limit):
+            seal = self._heard.get(digest)
+            if seal is None:
+                return []
+            found.append(Leaf(number, seal.run_id, canonicalize(seal), digest, seal.prev_store_seal))
+        return found
+
+    def _read(self, size: int, skip: int) -> list[Leaf]:
+        rows = self.rows.seals(size - skip, BATCH + skip)
+        for row in rows[skip:]:
             self._check(row)
-            leaf, before = leaf_of(row, edge.size + 1, before)
-            edge.append(leaf_hash(leaf))
-        return Growth(edge.size, edge.added, edge.hashes, len(rows) < BATCH)
+        return [read_leaf(row) for row in rows]
+
+    def _last(self, size: int, seals: list[Leaf], node: bytes) -> str:
+        """The digest of the last seal that is a leaf, provided that it is the one that the log has."""
+        if not seals or seals[0].number != size:
+            raise cut(size, self.rows.seal_count())
+        refuse_other_leaf(seals[0], node)
+        return seals[0].digest
 
     def _refuse_contradicted(self, newest: SignedHead, growth: Growth) -> None:
         """Nothing is signed that does not go on from what was signed last."""
@@ -218,9 +268,13 @@ class Log(ReadLog):
             if growth.is_all:
                 raise cut(newest.size, growth.size)
             return
-        added, wanted = dict(growth.nodes), complete(0, newest.size)
-        kept = self.rows.nodes([node for node in wanted if node not in added])
-        self._refuse_other(newest, joined([added.get(node) or kept[node] for node in wanted]))
+        if self._own is not None and self._own.head is newest:
+            return  # its edge is what has grown
+        known, wanted = {**growth.known, **dict(growth.nodes)}, complete(0, newest.size)
+        missing = [node for node in wanted if node not in known]
+        if missing:
+            known |= self.rows.nodes(missing)
+        self._refuse_other(newest, joined([known[node] for node in wanted]))
 
     @staticmethod
     def _refuse_other(kept: SignedHead, root: bytes) -> None:
@@ -250,17 +304,62 @@ class Edge:
         self.size += 1
 
 
+def grown(edge: Edge, last: str, seals: Sequence[Leaf], *, is_all: bool, newest: SignedHead | None) -> Growth:
+    """The tree with these seals behind the one that has the digest `last`."""
+    for seal in seals:
+        refuse_gap(seal, edge.size + 1, last)
+        last = seal.digest
+        edge.append(leaf_hash(seal.content))
+    return Growth(edge.size, edge.added, edge.hashes, last, is_all, newest)
+
+
+class Leaf(NamedTuple):
+    """A seal in the order of the store, from 1 on: its canonical bytes, and the digest that it says it follows."""
+
+    number: int
+    run_id: str
+    content: bytes
+    digest: str
+    follows: object
+
+
 def leaf_of(row: SealRow, number: int, before: str | None) -> tuple[bytes, str]:
-    """(canonical bytes of the seal, its digest), provided that it follows the one before it."""
-    seal = next((part(line, "seal") for line in read_lines(row.body) if line.get("kind") == "seal"), {})
-    where = f"seal {number} of the store"
-    if row.number != number:
-        raise NotAuthentic(f"{where} is missing: the log ends before it; see `reenact verify`")
+    """(canonical bytes of the seal, its digest), provided that it is this one and follows the one before it."""
+    leaf = read_leaf(row)
+    refuse_gap(leaf, number, before)
+    return leaf.content, leaf.digest
+
+
+def read_leaf(row: SealRow) -> Leaf:
+    seal = seal_in(row.body)
     if seal.get("seal_digest") != row.seal_digest or seal.get("run_id") != row.run_id:
-        raise NotAuthentic(f"{where} is not the one that run {row.run_id} ends with; see `reenact verify {row.run_id}`")
-    if seal.get("prev_store_seal") != before:
-        raise NotAuthentic(f"{where} does not follow the one before it; see `reenact verify {row.run_id}`")
-    return canonicalize(seal), row.seal_digest
+        raise NotAuthentic(
+            f"seal {row.number} of the store is not the one that run {row.run_id} ends with; "
+            f"see `reenact verify {row.run_id}`"
+        )
+    return Leaf(row.number, row.run_id, canonicalize(seal), row.seal_digest, seal.get("prev_store_seal"))
+
+
+def refuse_gap(leaf: Leaf, number: int, before: str | None) -> None:
+    where = f"seal {number} of the store"
+    if leaf.number != number:
+        raise NotAuthentic(f"{where} is missing: the log ends before it; see `reenact verify`")
+    if leaf.follows != before:
+        raise NotAuthentic(f"{where} does not follow the one before it; see `reenact verify {leaf.run_id}`")
+
+
+def seal_in(body: bytes) -> Mapping[str, Any]:
+    """The seal that a commit ends with; nothing where it ends with something else."""
+    last = body.removesuffix(b"\n").rpartition(b"\n")[2]
+    return next((part(line, "seal") for line in read_lines(last) if line.get("kind") == "seal"), {})
+
+
+def refuse_other_leaf(leaf: Leaf, node: bytes) -> None:
+    if node != leaf_hash(leaf.content):
+        raise NotAuthentic(
+            f"seal {leaf.number} of the store, of run {leaf.run_id}, is not the one that its log has: one of them "
+            f"was changed since; nothing more is signed. See `reenact verify {leaf.run_id}`"
+        )
 
 
 def cut(signed: int, there: int) -> NotAuthentic:

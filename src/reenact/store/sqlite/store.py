@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from itertools import count
 
@@ -85,7 +85,7 @@ class SqliteStore(SqliteReader):
             except SignFirst as first:
                 first.sign(tries)
         if unit.seal is not None:
-            self._sealed()
+            self._sealed([done])
         if lease is None:
             self._watch.left_s(unit.run_id, held(done.lease))
         return done
@@ -105,7 +105,7 @@ class SqliteStore(SqliteReader):
             except SignFirst as first:
                 first.sign(tries)
         if any(unit.seal is not None for unit, _, _ in units):
-            self._sealed()
+            self._sealed(results)
         for (unit, lease, _), done in zip(units, results, strict=True):
             if lease is None and isinstance(done, Appended):
                 self._watch.left_s(unit.run_id, held(done.lease))
@@ -137,10 +137,13 @@ class SqliteStore(SqliteReader):
 
     # -- the log ---------------------------------------------------------------------------------------------------
 
-    def _sealed(self) -> None:
-        """A run has ended, and is durable: the log follows on its own."""
+    def _sealed(self, results: Sequence[Appended | Exception]) -> None:
+        """Runs have ended, and are durable: the log follows on its own."""
         self._writer.check_files()
         if not self.in_memory:
+            for done in results:
+                if isinstance(done, Appended) and done.seal is not None:
+                    self.log.hear(done.seal)
             self._follower.tell()
 
     def _check_sealed(self, row: SealRow) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reenact.cli.commands.evidence.replay_log import is_log, verify_log
+from reenact.cli.commands.evidence.replay_log import is_log, is_log_alone, verify_log
 from reenact.cli.commands.log.believing import AuthorityOption, CheckpointOption, PolicyOption
 from reenact.cli.options import JsonOption, StoreOption, TargetArgument
 
@@ -69,26 +69,31 @@ def verify(
 
     A run is checked in its store, row by row, and the tables that are derived from its commits are compared with
     them. A name that is a folder is one; write ./NAME to be sure. A zip is read where it lies: nothing is unpacked. A
-    file REPLAY.jsonl is held against the RECEIPT.json beside it.
+    file REPLAY.jsonl is held against the RECEIPT.json beside it, which nobody signed: the options are for bundles.
 
     Exit codes: 0 integrity and completeness hold and nothing is contradicted, 1 broken, or something required is
     absent, 2 no such run, or a list of keys that is none, 3 the store, folder or zip cannot be used, 4 the run has no
     seal: completeness is open.
     """
+    wanted = {"html": html, "markdown": markdown, "junit": junit, "sarif": sarif}
     if is_log(target):
-        verify_log(Path(target), as_json=as_json)
+        asked = {"require": require, "keys": keys, "checkpoint": checkpoint, "tsa-ca": tsa_ca, **wanted}
+        verify_log(Path(target), [f"--{name}" for name, given in asked.items() if given], as_json=as_json)
     from reenact.cli.commands.log.believing import believed
     from reenact.cli.screens.evidence_words import Evidence
     from reenact.values.clock import SystemClock
 
     report, differences = check(target, store, keys, believed(witness_policy, checkpoint, tsa_ca))
     missing = absent_proofs(report, [*(require or []), *([] if keys is None else [Proof.signature])])
-    wanted = {"html": html, "markdown": markdown, "junit": junit, "sarif": sarif}
     if any(wanted.values()):
         run = None if report.exit_code == 1 or differences else document_of(target, store, report)
         found = (tuple(missing), run, tuple(differences or ()), report.signature.by == "trusted_key")
         write_reports(wanted, Evidence(target, report, SystemClock().timestamp(), *found))
     show(report, differences, missing, as_json=as_json)
+    if is_log_alone(target):
+        from reenact.cli.screens.printing import say
+
+        say(f"see  reenact verify {target.rstrip('/')}/REPLAY.jsonl: a replay log without its journal", err=True)
     if differences or (missing and report.exit_code != 1):
         raise typer.Exit(1)
     raise typer.Exit(report.exit_code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,8 +112,20 @@ def check(proof: Path, seal: Path | None, bundle: Path | None, keys: Path | None
     if keys is None and bundle is not None:
         keys = bundle / "keys.json"
     trust = Trust() if keys is None else named_trust(keys)
-    known = {**trust.by_kid, **{key.kid: key.public_key for key in trust.keys if "log" in key.purposes}}
-    return verify_proof(content(proof), leaf, known, believed(*believing), str(proof))
+    data = content(proof)
+    known = {key.kid: key.public_key for key in trust.of_store(store_of(data)).values() if "log" in key.purposes}
+    return verify_proof(data, leaf, known, believed(*believing), str(proof))
+
+
+def store_of(proof: bytes) -> str | None:
+    """Whose log a proof says that it is of; None where it cannot be read, which its check tells."""
+    from reenact.errors import DamagedRecord
+    from reenact.verify.log.proof import read_proof
+    from reenact.verify.signed.trust import KEY_NAME
+
+    with suppress(DamagedRecord):
+        return read_proof(proof).checkpoint.head.origin.removeprefix(KEY_NAME)
+    return None
 
 
 def consistency(url: str | None, kept: list[Path], output: Path | None, *, as_json: bool) -> None:

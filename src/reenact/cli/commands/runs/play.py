@@ -17,13 +17,10 @@ from reenact.cli.options import JsonOption, StoreOption
 
 if TYPE_CHECKING:
     from reenact.trace import ReplayReader, ReplaySummary, VerificationResult
-    from reenact.trace.reader import Progress
 
 REPLAY, RECEIPT = "REPLAY.jsonl", "RECEIPT.json"
 LARGEST = 1 << 32
 """Of a log in a zip."""
-LARGE = 8 << 20
-"""From here on it takes long enough for a bar."""
 
 
 def play(
@@ -134,33 +131,17 @@ def read(
     place: Path, beside: Path | None, *, lenient: bool
 ) -> tuple[ReplayReader, ReplaySummary, VerificationResult | None]:
     """The log, read once through; and whether a receipt fits it."""
+    from reenact.cli.screens.counted_bar import reading_bar
     from reenact.trace import ReplayReader, SessionReceipt, verify_replay
 
     reader = ReplayReader.from_file(place, lenient=lenient)
-    with bar("reading", place) as progress:
+    with reading_bar("reading", place) as progress:
         summary = reader.summary(progress)
     if beside is None:
         return reader, summary, None
     receipt = SessionReceipt.from_file(beside)
-    with bar("comparing with the receipt", place) as progress:
+    with reading_bar("comparing with the receipt", place) as progress:
         return reader, summary, verify_replay(reader, receipt, progress=progress)
-
-
-@contextmanager
-def bar(what: str, place: Path) -> Iterator[Progress | None]:
-    """Progress over a long log, where stderr is a terminal that can show it."""
-    from reenact.cli.screens.progress import can_animate
-
-    if place.stat().st_size < LARGE or not can_animate():
-        yield None
-        return
-    from rich.progress import Progress as Bar
-
-    from reenact.cli.screens.printing import terminal
-
-    with Bar(console=terminal(err=True), transient=True) as shown:
-        task = shown.add_task(what)
-        yield lambda done, total: shown.update(task, completed=done, total=total)
 
 
 def show(

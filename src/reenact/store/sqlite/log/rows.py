@@ -76,6 +76,10 @@ class SqliteLogRows:
             )
         return rows
 
+    def digests(self, after: int, limit: int) -> list[tuple[int, str]]:
+        rows = self._query("SELECT id, seal_digest FROM seals WHERE id > ? ORDER BY id LIMIT ?", after, limit)
+        return [(number, checked("seals", f"id {number}, seal_digest", digest, str)) for number, digest in rows]
+
     def seal_count(self) -> int:
         ((last,),) = self._query("SELECT max(id) FROM seals")
         return last or 0
