@@ -402,7 +402,7 @@ class Session(ForeignTools):
         Rebuilt from the record, in the form in which it was sent unless a `style` is given. Empty before the first.
         In a session with an id it is that of the lane, as far as the program has come.
         """
-        record = models.CallsSoFar(self._engine.store, self.run_id, self._answers)
+        record = models.CallsSoFar(self._engine.store, self.run_id, self._answers, self._redactor)
         return models.conversation_of(record, self._redactor, style)
 
     async def settle(self) -> list[StructuredOutcome]:

@@ -20,9 +20,8 @@ from reenact.errors import Diverged, SecretError, UsageError
 from reenact.journal.run_fold import RunFold
 from reenact.record.outcomes import Payloads
 from reenact.record.reader import RecordedStep
-from reenact.record.told import next_requests, told_loss
-from reenact.runtime.session.answering import hints, went_on
-from reenact.runtime.session.answering.calls import Asked, Ended, LaneRecord, RecordedCall, recorded_call
+from reenact.runtime.session.answering import hints
+from reenact.runtime.session.answering.calls import Asked, Ended, LaneRecord, RecordedCall, recorded_calls
 from reenact.runtime.session.answering.lanes import MAIN, NUMBERED, Lanes, is_under, lane_of
 from reenact.runtime.session.answering.telling import is_as_recorded, listed, on_a_line, shown_call
 from reenact.runtime.session.answering.went_on import Unanswered
@@ -64,14 +63,8 @@ class Answers:
 
     def keep(self, past: RunFold, steps: Iterable[RecordedStep], payloads: Payloads) -> None:
         """What an earlier start has left."""
-        found = sorted(steps, key=lambda each: each.trace.step_index)
-        following, unanswered = next_requests(found), went_on.recorded(past, payloads, self._commits)
-        for step in found:
-            went, then = unanswered.get(step.trace.trace_id), following.get(step.trace.trace_id)
-            if went is not None and went.why == "answered":
-                then, went = (went.commit - self._commits, ""), None
-            loss = told_loss(step, then, is_sealed=past.seal is not None)
-            self._keep(recorded_call(step, self._redactor, self._commits, loss, went))
+        for call in recorded_calls(past, steps, payloads, self._redactor, self._commits):
+            self._keep(call)
         turns = -1  # the first is the opening
         for event in past.events:
             turns += event.type == "turn"
