@@ -171,10 +171,7 @@ class Session(ForeignTools):
 
     def answer_at_once(self, asked: Asked) -> StructuredOutcome | RecordedCall | None:
         """What the record answers without waiting for anybody; the recorded call where that is open."""
-        answers = self._answers
-        found = None if answers is None else answers.find_now(asked)
-        in_test = isinstance(self._at, Ended) and self._at.check is not None
-        return found.answer() if found is not None and found.answers_at_once and not in_test else found
+        return None if self._answers is None else self._answers.answer_at_once(asked)
 
     async def answer(
         self, asked: Asked, found: RecordedCall | None = None, *, on_progress: Callable[[str], None] | None = None
@@ -207,7 +204,9 @@ class Session(ForeignTools):
                 del self._engine.on_progress[call.run.run_id, call.step.step_id]
 
     async def _found(self, found: RecordedCall, asked: Asked) -> StructuredOutcome:
-        """What the record has; where its caller went on without an answer, as it was then."""
+        """What the record has, in its turn; where its caller went on without an answer, as it was then."""
+        if self._answers is not None:
+            await self._answers.turns.wait(found, by_threads=self.by_threads)
         if found.went_on is not None and self._unanswered is not None:
             self._unsettled[found.name] = found
             await self._unanswered.as_it_went(found.trace, found.went_on, asked.lane)
@@ -239,6 +238,8 @@ class Session(ForeignTools):
                 continue
             if found is None and answers.in_test:
                 self._diverged = answers.refuse_new(asked)
+            elif found is None:
+                await answers.turns.wait(None, by_threads=self.by_threads)
             if found is None and self._diverged is not None:
                 raise self._diverged  # also where the program has swallowed it: nothing new is made any more
             if found is not None or self.no_fork.is_set():
@@ -365,8 +366,7 @@ class Session(ForeignTools):
         return self._told.now()
 
     async def told_now(self) -> datetime:
-        """`now`, for a thread that is not the loop's."""
-        return self.now()
+        return self.now()  # for a thread that is not the loop's
 
     def random(self) -> float:
         """In [0, 1); the same draws in the same order for a program that is started again."""

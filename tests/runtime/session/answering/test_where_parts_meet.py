@@ -204,11 +204,11 @@ def test_calls_that_begin_during_a_fork_are_of_the_run_that_goes_on(
 
             async def changed() -> None:
                 await asyncio.sleep(0.05)
-                await session.call("look", {"what": "other"})
+                await session.call("look", {"what": "other"}, step_id="first")
 
             await asyncio.gather(changed(), beside())
 
-    stopped(tmp_path, lambda session: session.call("look", {"what": "a"}))
+    stopped(tmp_path, lambda session: session.call("look", {"what": "a"}, step_id="first"))
     asyncio.run(program(on_divergence="fork"))
     asyncio.run(program())
     assert [made for made in MADE if made[0] == "pay"] == [("pay", number) for number in range(20)]
