@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -17,7 +18,8 @@ from tests.runtime.session.answering.programs import Stop
 from tests.runtime.session.answering.test_where_parts_meet import verified
 
 SENT: list[str] = []
-BEGAN: dict[str, asyncio.Event] = {}
+ENDED: list[str] = []
+ENDS: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
 
 @skill("look", version="1.0.0", tool_class="read", idempotent=False)
@@ -29,11 +31,12 @@ async def look(what: int) -> int:
 
 @skill("work", version="1.0.0", tool_class="write", honours_key=True, retry={"max_retries": 0})
 async def work(name: str, until: str) -> str:
-    """Ends once another has begun; the one that is called `fails` fails."""
+    """Ends once another has ended, in this start or before; the one that is called `fails` fails."""
     SENT.append(name)
-    BEGAN[name].set()
-    if until and until not in SENT:
-        await BEGAN[until].wait()
+    if until and until not in ENDED:
+        await ENDS[until].wait()
+    ENDED.append(name)
+    ENDS[name].set()
     if name == "fails":
         raise ValueError("no luck")
     return name
@@ -47,7 +50,7 @@ async def program(session: Session, *, lanes: bool, dies: str = "") -> str:
             await asyncio.sleep(0)  # what takes it a while
         with session.lane(name) if lanes else nullcontext():
             if dies == name:
-                await BEGAN["beside"].wait()
+                await ENDS["beside"].wait()
                 raise Stop
             outcome = await session.call("work", {"name": name, "until": until})
         if not outcome.ok:
@@ -70,7 +73,7 @@ async def program(session: Session, *, lanes: bool, dies: str = "") -> str:
 
 def start(path: Path, run: Callable[[Session], Awaitable[object]]) -> object:
     async def whole() -> object:
-        BEGAN.update({name: asyncio.Event() for name in ("fails", "beside", "after")})
+        ENDS.clear()
         async with Runtime(str(path / "store.db"), skills=[work, look]).session(id="order-42") as session:
             return await run(session)
 
@@ -80,6 +83,7 @@ def start(path: Path, run: Callable[[Session], Awaitable[object]]) -> object:
 @pytest.fixture(autouse=True)
 def nothing_sent() -> None:
     SENT.clear()
+    ENDED.clear()
 
 
 @pytest.mark.parametrize("lanes", [True, False], ids=["lanes", "one lane"])
@@ -94,6 +98,42 @@ def test_a_task_that_fails_at_once_does_not_end_those_beside_it_before_they_ask(
         start(tmp_path, partial(program, lanes=lanes, dies=dies))
     for _ in range(3):
         assert start(tmp_path, partial(program, lanes=lanes)) == "after"
+    assert sent == SENT
+    verified(tmp_path)
+
+
+@pytest.mark.parametrize("lanes", [True, False], ids=["lanes", "one lane"])
+def test_what_is_ready_first_is_ready_first_again(tmp_path: Path, lanes: bool) -> None:
+    """Results that are kept as they come, and a race whose loser goes on."""
+    order = ["d", "b", "e", "a", "c"]
+
+    async def keeps(session: Session, *, dies: bool = False) -> list[str]:
+        found: list[str] = []
+
+        async def one(name: str) -> None:
+            with session.lane(name) if lanes else nullcontext():
+                until = order[order.index(name) - 1] if name != order[0] else ""
+                found.append(str((await session.call("work", {"name": name, "until": until})).output))
+
+        await asyncio.gather(*map(one, sorted(order)))
+        racers = [
+            session.call("work", {"name": name, "until": until}) for name, until in (("slow", "won"), ("quick", ""))
+        ]
+        tasks = [asyncio.create_task(racer) for racer in racers]
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        found += [str(task.result().output) for task in tasks if task in done]
+        found.append(str((await session.call("work", {"name": "won", "until": ""})).output))
+        await asyncio.wait(tasks)
+        await session.call("work", {"name": "".join(found), "until": ""})
+        if dies:
+            raise Stop
+        return found
+
+    with pytest.raises(Stop):
+        start(tmp_path, partial(keeps, dies=True))
+    sent = list(SENT)
+    for _ in range(2):
+        assert start(tmp_path, keeps) == [*order, "quick", "won"]
     assert sent == SENT
     verified(tmp_path)
 

@@ -119,6 +119,7 @@ class Answers:
             return None  # others may have to be waited for
         if found is None or self.in_test or not found.answers_at_once or not self.turns.has_come(found):
             return found
+        found.is_answered = True
         return found.answer()
 
     def _find(self, asked: Asked) -> RecordedCall | None:
@@ -274,6 +275,7 @@ class Answers:
         """All that is recorded counts as asked for, and calls are numbered on: the host does not start over."""
         for call in self._by_name.values():
             self._ask(call)
+            call.is_answered = True
             self.lanes.at(call.lane).calls += 1
 
     def asked(self) -> list[RecordedCall]:
@@ -295,6 +297,7 @@ class Answers:
                     raise UsageError(f"there is no call {name!r} in the record of this session")
             for name in wanted:
                 self._ask(self._by_name[name])
+                self._by_name[name].is_answered = True
 
     def refuse_not_asked(self) -> None:
         """At the end of the program: every write that was recorded was asked for again; in a test, every call."""

@@ -72,6 +72,8 @@ class RecordedCall:
     went_on: WentOn | None = None
     """Where its caller went on without any answer."""
     is_asked: bool = False
+    is_answered: bool = False
+    """Its caller has what it gets."""
 
     @property
     def name(self) -> str:
