@@ -75,11 +75,14 @@ class Turns:
     async def _wait(self, call: RecordedCall | None, *, by_threads: bool) -> None:
         until = time.monotonic() + self._patience_s
         pauses, before = pauses_s(), self._progress()
-        while not self.has_come(call) and others_may_ask(by_threads=by_threads):
+        while not self.has_come(call):
+            pause = next(pauses)
+            if pause and not others_may_ask(by_threads=by_threads):
+                return
             if time.monotonic() > until:
                 self._give_up(call)
                 return
-            await asyncio.sleep(next(pauses))
+            await asyncio.sleep(pause)
             if before != (before := self._progress()):
                 pauses = pauses_s()
 
