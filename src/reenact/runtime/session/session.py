@@ -54,7 +54,8 @@ class Session(ForeignTools):
         self.no_fork.set()
         self._diverged: Diverged | None = None
         self.by_threads = False
-        """Whether threads call it, through its synchronous front."""
+        """Whether threads call it, through its synchronous front, which then says which answers they have."""
+        self.taken: Callable[[str], None] = (lambda _: None) if answers is None else answers.taken
         self._confidence: float | None = None
         self._in_flight: dict[str, tuple[asyncio.Future[None], asyncio.Task[object] | None]] = {}
         """Until when each call is under way, and in whose task."""
@@ -129,8 +130,6 @@ class Session(ForeignTools):
         """Call what a model asks for: a tool call of `llm_invoke`'s, OpenAI's or Anthropic's form."""
         skill_id, parameters = models.asked_for(self._plan.registry, tool_call)
         return await self.call(skill_id, parameters, step_id=step_id, idempotency_key=idempotency_key, secrets=secrets)
-
-    # -- asking the record -------------------------------------------------------------------------------------------
 
     def ask(
         self,

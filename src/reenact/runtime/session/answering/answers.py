@@ -122,6 +122,12 @@ class Answers:
         found.is_answered = True
         return found.answer()
 
+    def taken(self, name: str) -> None:
+        """The thread that asked for this call has its answer."""
+        found = self._by_name.get(name)
+        if found is not None:
+            found.is_answered = True
+
     def _find(self, asked: Asked) -> RecordedCall | None:
         with self._lock:
             found = self._named(asked) if asked.name is not None else self._placed(asked)

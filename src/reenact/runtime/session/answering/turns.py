@@ -69,8 +69,8 @@ class Turns:
         try:
             await self._wait(call, by_threads=by_threads)
         finally:
-            if call is not None:
-                call.is_answered = True  # or nobody waits for that any more
+            if call is not None and not by_threads:  # a thread says so itself, once it has the answer
+                call.is_answered = True
 
     async def _wait(self, call: RecordedCall | None, *, by_threads: bool) -> None:
         until = time.monotonic() + self._patience_s
