@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from reenact.contracts.outcome import StructuredOutcome
 
 STYLES: Final = ("openai", "anthropic")
-DO_NOT: Final = "Do not call"
-"""So begins the message of a lost answer, which tells the rest itself."""
-IN_DOUBT: Final = f"{DO_NOT} it again: it may have happened, and a person or a later check settles it."
+IN_DOUBT: Final = "Do not call it again: it may have happened, and a person or a later check settles it."
 
 
 class ToolResult(NamedTuple):
@@ -38,11 +36,10 @@ def result_text(outcome: StructuredOutcome) -> str:
         return canonicalize(outcome.output).decode()
     # A gate's reason, `/count: is required`, is what a model needs to do better; its message only names the gate.
     reason = details.get("reason") if "gate" in details else None
-    said = str(reason or outcome.message)
-    text = f"{outcome.code}: {said}"
-    if outcome.code != "ERR_IN_DOUBT" or said.startswith(DO_NOT):
-        return text
-    return f"{text}{'' if text.endswith('.') else '.'} {IN_DOUBT}"
+    text = f"{outcome.code}: {reason or outcome.message}"
+    if outcome.code != "ERR_IN_DOUBT" or "cause" in details:
+        return text  # of a lost answer the message says itself what to do
+    return f"{text.rstrip('.')}. {IN_DOUBT}"
 
 
 def result_messages(results: Iterable[ToolResult], style: str) -> list[dict[str, object]]:
