@@ -37,7 +37,9 @@ def result_text(outcome: StructuredOutcome) -> str:
     # A gate's reason, `/count: is required`, is what a model needs to do better; its message only names the gate.
     reason = details.get("reason") if "gate" in details else None
     text = f"{outcome.code}: {reason or outcome.message}"
-    return f"{text} {IN_DOUBT}" if outcome.code == "ERR_IN_DOUBT" else text
+    if outcome.code != "ERR_IN_DOUBT" or "cause" in details:
+        return text  # of a lost answer the message says itself what to do
+    return f"{text.rstrip('.')}. {IN_DOUBT}"
 
 
 def result_messages(results: Iterable[ToolResult], style: str) -> list[dict[str, object]]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from reenact.contracts.model_mistakes import said_name, without_marks
+from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.references import unescape
 from reenact.contracts.tool_results import IN_DOUBT, ToolResult, check_style, result_messages, result_text
 from reenact.record.reader import RecordedStep, RunReader
@@ -43,9 +44,13 @@ def messages(steps: Iterable[RecordedStep], style: str, opened: Callable[[object
     asked = openai_call if check_style(style) == "openai" else anthropic_call
     found: list[Document] = []
     for step in sorted(steps, key=lambda item: item.trace.step_index):
-        call = described(step, opened)
+        call = described(step, opened, result_of(step, opened))
         found += [asked(call), *result_messages([call.result], style)]
     return found
+
+
+Result = tuple[str, bool]
+"""(content, whether the call failed)."""
 
 
 class Described(NamedTuple):
@@ -65,26 +70,33 @@ def tool_name(name: str) -> str:
     return found if len(found) <= LONGEST_NAME else f"{found[:55]}-{sha256_hex(name.encode())[:8]}"
 
 
-def described(step: RecordedStep, opened: Callable[[object], object]) -> Described:
+def described(step: RecordedStep, opened: Callable[[object], object], result: Result) -> Described:
     recorded = opened(step.parameters())
     recorded = recorded if isinstance(recorded, dict) else {}
     tool = tool_name(said_name(recorded) or str(step.trace.meta("skill_id")))
     arguments = unescape(without_marks(recorded), None)
     assert isinstance(arguments, dict)
-    return Described(tool, arguments, ToolResult(step.trace.trace_id, *result_of(step, opened)))
+    return Described(tool, arguments, ToolResult(step.trace.trace_id, *result))
 
 
-def result_of(step: RecordedStep, opened: Callable[[object], object]) -> tuple[str, bool]:
-    """(content, whether it failed)."""
+def result_of(step: RecordedStep, opened: Callable[[object], object]) -> Result:
+    """What is on record of a call."""
     if not step.finished and step.trace.attempts and step.trace.attempts[-1].kind == "lost":
-        told = loss_outcome(step, step.trace.attempts[-1])
-        return f"{told.code}: {told.message}", True
+        return told(loss_outcome(step, step.trace.attempts[-1]))
     if not step.finished:
-        return WAITING if step.trace.state == "PENDING" else f"{INTERRUPTED} {IN_DOUBT}", True
+        return unknown(was_sent=step.trace.state != "PENDING")
     outcome = step.outcome()
     if outcome.details is not None and "output" in outcome.details:
         outcome = replace(outcome, details={**outcome.details, "output": opened(outcome.output)})
+    return told(outcome)
+
+
+def told(outcome: StructuredOutcome) -> Result:
     return result_text(outcome), not outcome.ok
+
+
+def unknown(*, was_sent: bool) -> Result:
+    return (f"{INTERRUPTED} {IN_DOUBT}" if was_sent else WAITING), True
 
 
 def openai_call(call: Described) -> Document:

@@ -54,7 +54,8 @@ class Session(ForeignTools):
         self.no_fork.set()
         self._diverged: Diverged | None = None
         self.by_threads = False
-        """Whether threads call it, through its synchronous front."""
+        """Whether threads call it, through its synchronous front, which then says which answers they have."""
+        self.taken: Callable[[str], None] = (lambda _: None) if answers is None else answers.taken
         self._confidence: float | None = None
         self._in_flight: dict[str, tuple[asyncio.Future[None], asyncio.Task[object] | None]] = {}
         """Until when each call is under way, and in whose task."""
@@ -130,8 +131,6 @@ class Session(ForeignTools):
         skill_id, parameters = models.asked_for(self._plan.registry, tool_call)
         return await self.call(skill_id, parameters, step_id=step_id, idempotency_key=idempotency_key, secrets=secrets)
 
-    # -- asking the record -------------------------------------------------------------------------------------------
-
     def ask(
         self,
         skill_id: str,
@@ -171,10 +170,7 @@ class Session(ForeignTools):
 
     def answer_at_once(self, asked: Asked) -> StructuredOutcome | RecordedCall | None:
         """What the record answers without waiting for anybody; the recorded call where that is open."""
-        answers = self._answers
-        found = None if answers is None else answers.find_now(asked)
-        in_test = isinstance(self._at, Ended) and self._at.check is not None
-        return found.answer() if found is not None and found.answers_at_once and not in_test else found
+        return None if self._answers is None else self._answers.answer_at_once(asked)
 
     async def answer(
         self, asked: Asked, found: RecordedCall | None = None, *, on_progress: Callable[[str], None] | None = None
@@ -207,7 +203,9 @@ class Session(ForeignTools):
                 del self._engine.on_progress[call.run.run_id, call.step.step_id]
 
     async def _found(self, found: RecordedCall, asked: Asked) -> StructuredOutcome:
-        """What the record has; where its caller went on without an answer, as it was then."""
+        """What the record has, in its turn; where its caller went on without an answer, as it was then."""
+        if self._answers is not None:
+            await self._answers.turns.wait(found, by_threads=self.by_threads)
         if found.went_on is not None and self._unanswered is not None:
             self._unsettled[found.name] = found
             await self._unanswered.as_it_went(found.trace, found.went_on, asked.lane)
@@ -239,6 +237,8 @@ class Session(ForeignTools):
                 continue
             if found is None and answers.in_test:
                 self._diverged = answers.refuse_new(asked)
+            elif found is None:
+                await answers.turns.wait(None, by_threads=self.by_threads)
             if found is None and self._diverged is not None:
                 raise self._diverged  # also where the program has swallowed it: nothing new is made any more
             if found is not None or self.no_fork.is_set():
@@ -365,8 +365,7 @@ class Session(ForeignTools):
         return self._told.now()
 
     async def told_now(self) -> datetime:
-        """`now`, for a thread that is not the loop's."""
-        return self.now()
+        return self.now()  # for a thread that is not the loop's
 
     def random(self) -> float:
         """In [0, 1); the same draws in the same order for a program that is started again."""
@@ -402,7 +401,7 @@ class Session(ForeignTools):
         Rebuilt from the record, in the form in which it was sent unless a `style` is given. Empty before the first.
         In a session with an id it is that of the lane, as far as the program has come.
         """
-        record = models.CallsSoFar(self._engine.store, self.run_id, self._answers)
+        record = models.CallsSoFar(self._engine.store, self.run_id, self._answers, self._redactor)
         return models.conversation_of(record, self._redactor, style)
 
     async def settle(self) -> list[StructuredOutcome]:

@@ -64,11 +64,14 @@ class SyncSession:
         self._thread.refuse_fork()
         asked = session.ask(skill_id, parameters, version, step_id, idempotency_key, dict(secrets or {}))
         found = session.answer_at_once(asked)  # without a hop into the loop
-        return (
-            found
-            if isinstance(found, StructuredOutcome)
-            else do(partial(session.answer, asked, found, on_progress=on_progress))
-        )
+        if isinstance(found, StructuredOutcome):
+            return found
+        return self._taken(do(partial(session.answer, asked, found, on_progress=on_progress)))
+
+    def _taken(self, outcome: StructuredOutcome) -> StructuredOutcome:
+        """The next answer is given once this thread has its own: they come in their order."""
+        self._session.taken(outcome.step_id)
+        return outcome
 
     def lane(self, name: str) -> AbstractContextManager[str]:
         """`with session.lane("researcher"):` names the calls inside by a strand of their own.
@@ -104,15 +107,14 @@ class SyncSession:
         idempotency_key: str | None = None,
         secrets: Mapping[str, str] | None = None,
     ) -> StructuredOutcome:
-        return self._thread.do(
-            partial(
-                self._session.call_tool,
-                tool_call,
-                step_id=step_id,
-                idempotency_key=idempotency_key,
-                secrets=secrets,
-            )
+        call_tool = partial(
+            self._session.call_tool,
+            tool_call,
+            step_id=step_id,
+            idempotency_key=idempotency_key,
+            secrets=secrets,
         )
+        return self._taken(self._thread.do(call_tool))
 
     def step(
         self,
@@ -127,7 +129,9 @@ class SyncSession:
         self._thread.refuse_fork()
         asked = session.ask_step(function, args, kwargs, step_id, idempotency_key, declared)
         found = session.answer_at_once(asked)
-        return found if isinstance(found, StructuredOutcome) else self._thread.do(partial(session.answer, asked, found))
+        if isinstance(found, StructuredOutcome):
+            return found
+        return self._taken(self._thread.do(partial(session.answer, asked, found)))
 
     def add(self, skill: Skill) -> None:
         self._session.add(skill)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from reenact import Runtime, skill
-from reenact.errors import Diverged
+from reenact.errors import Diverged, UsageError
 from reenact.runtime.session.answering import answers, went_on
 from reenact.runtime.session.sync import SyncSession
 from reenact.store.checks.verification import verify_run
@@ -204,13 +205,36 @@ def test_calls_that_begin_during_a_fork_are_of_the_run_that_goes_on(
 
             async def changed() -> None:
                 await asyncio.sleep(0.05)
-                await session.call("look", {"what": "other"})
+                await session.call("look", {"what": "other"}, step_id="first")
 
             await asyncio.gather(changed(), beside())
 
-    stopped(tmp_path, lambda session: session.call("look", {"what": "a"}))
+    stopped(tmp_path, lambda session: session.call("look", {"what": "a"}, step_id="first"))
     asyncio.run(program(on_divergence="fork"))
     asyncio.run(program())
     assert [made for made in MADE if made[0] == "pay"] == [("pay", number) for number in range(20)]
     assert len(runtime(tmp_path).store.runs()) == 2
+    verified(tmp_path)
+
+
+def test_a_lane_is_left_where_it_was_entered(tmp_path: Path) -> None:
+    """An async generator that is finished by another task runs in that one's context from then on."""
+
+    async def program() -> None:
+        async with runtime(tmp_path).session(id="order-42") as session:
+
+            async def names() -> AsyncIterator[str]:
+                with session.lane("side"):
+                    for amount in (1, 2):
+                        yield (await session.call("pay", {"amount": amount})).step_id
+
+            async def finishes(generator: AsyncIterator[str]) -> list[str]:
+                return [name async for name in generator]
+
+            generator = names()
+            assert await anext(generator) == "main.side:1"
+            with pytest.raises(UsageError, match="leave it where it was entered"):
+                await asyncio.create_task(finishes(generator))
+
+    asyncio.run(program())
     verified(tmp_path)

@@ -14,17 +14,18 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
+from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Event, EventType
 from reenact.contracts.references import has_encrypted
 from reenact.errors import Diverged, SecretError, UsageError
 from reenact.journal.run_fold import RunFold
 from reenact.record.outcomes import Payloads
 from reenact.record.reader import RecordedStep
-from reenact.record.told import next_requests, told_loss
-from reenact.runtime.session.answering import hints, went_on
-from reenact.runtime.session.answering.calls import Asked, Ended, LaneRecord, RecordedCall, recorded_call
+from reenact.runtime.session.answering import hints
+from reenact.runtime.session.answering.calls import Asked, Ended, LaneRecord, RecordedCall, recorded_calls
 from reenact.runtime.session.answering.lanes import MAIN, NUMBERED, Lanes, is_under, lane_of
 from reenact.runtime.session.answering.telling import is_as_recorded, listed, on_a_line, shown_call
+from reenact.runtime.session.answering.turns import PATIENCE_S, POLL_S, Turns, others_may_ask
 from reenact.runtime.session.answering.went_on import Unanswered
 from reenact.runtime.session.plan import Document
 from reenact.runtime.writing.redaction import Redactor
@@ -32,9 +33,6 @@ from reenact.values.difference import first_difference
 
 __all__ = ["Answers", "Asked", "Ended", "RecordedCall", "Unanswered"]
 
-PATIENCE_S: Final = 10.0
-"""How long a call that the record does not expect yet waits for others to ask for what it does."""
-POLL_S: Final = 0.02
 TOLD: Final = ("turn", "verify", "now")
 """Events that answer the program."""
 
@@ -44,6 +42,7 @@ class Answers:
 
     def __init__(self, redactor: Redactor, *, in_test: bool = False, has_ended: bool = False) -> None:
         self.lanes = Lanes()
+        self.turns = Turns()
         self.advice = ENDED_ADVICE if has_ended else ADVICE
         self.in_test = in_test
         """All of the record is to be asked for, and nothing else."""
@@ -64,14 +63,8 @@ class Answers:
 
     def keep(self, past: RunFold, steps: Iterable[RecordedStep], payloads: Payloads) -> None:
         """What an earlier start has left."""
-        found = sorted(steps, key=lambda each: each.trace.step_index)
-        following, unanswered = next_requests(found), went_on.recorded(past, payloads, self._commits)
-        for step in found:
-            went, then = unanswered.get(step.trace.trace_id), following.get(step.trace.trace_id)
-            if went is not None and went.why == "answered":
-                then, went = (went.commit - self._commits, ""), None
-            loss = told_loss(step, then, is_sealed=past.seal is not None)
-            self._keep(recorded_call(step, self._redactor, self._commits, loss, went))
+        for call in recorded_calls(past, steps, payloads, self._redactor, self._commits):
+            self._keep(call)
         turns = -1  # the first is the opening
         for event in past.events:
             turns += event.type == "turn"
@@ -92,10 +85,12 @@ class Answers:
     def _only(self, names: set[str]) -> None:
         self._by_name = {name: call for name, call in self._by_name.items() if name in names}
         self._unasked = {name: call for name, call in self._unasked.items() if name in names}
+        self.turns.only(names)
         for lane in self._by_lane.values():
             lane.calls, lane.first = [call for call in lane.calls if call.name in names], 0
 
     def _keep(self, call: RecordedCall) -> None:
+        self.turns.add(call)
         self._by_name[call.name] = self._unasked[call.name] = call
         if lane_of(call.name) is not None or NUMBERED.match(call.name):
             self._by_lane.setdefault(call.lane, LaneRecord()).calls.append(call)
@@ -116,12 +111,22 @@ class Answers:
                     raise
             await asyncio.sleep(POLL_S)
 
-    def find_now(self, asked: Asked) -> RecordedCall | None:
-        """The recorded call, which then is asked for; None where it is new, or has to be waited for."""
+    def answer_at_once(self, asked: Asked) -> StructuredOutcome | RecordedCall | None:
+        """As `find`, where nothing is waited for, and its answer where it has one whose turn it is."""
         try:
-            return self._find(asked)
+            found = self._find(asked)
         except Diverged:
-            return None
+            return None  # others may have to be waited for
+        if found is None or self.in_test or not found.answers_at_once or not self.turns.has_come(found):
+            return found
+        found.is_answered = True
+        return found.answer()
+
+    def taken(self, name: str) -> None:
+        """The thread that asked for this call has its answer."""
+        found = self._by_name.get(name)
+        if found is not None:
+            found.is_answered = True
 
     def _find(self, asked: Asked) -> RecordedCall | None:
         with self._lock:
@@ -276,6 +281,7 @@ class Answers:
         """All that is recorded counts as asked for, and calls are numbered on: the host does not start over."""
         for call in self._by_name.values():
             self._ask(call)
+            call.is_answered = True
             self.lanes.at(call.lane).calls += 1
 
     def asked(self) -> list[RecordedCall]:
@@ -297,6 +303,7 @@ class Answers:
                     raise UsageError(f"there is no call {name!r} in the record of this session")
             for name in wanted:
                 self._ask(self._by_name[name])
+                self._by_name[name].is_answered = True
 
     def refuse_not_asked(self) -> None:
         """At the end of the program: every write that was recorded was asked for again; in a test, every call."""
@@ -365,10 +372,3 @@ def said_by(event: Event, payloads: Payloads) -> Document:
     except LookupError:
         return {}
     return said if isinstance(said, dict) else {}
-
-
-def others_may_ask(*, by_threads: bool) -> bool:
-    """Whether anybody but whoever asks is there to ask for something too."""
-    if by_threads:
-        return sum(not thread.name.startswith("reenact-") for thread in threading.enumerate()) > 1
-    return len(asyncio.all_tasks()) > 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
@@ -10,9 +10,11 @@ from typing import Final, NamedTuple
 from reenact.contracts.outcome import StructuredOutcome
 from reenact.contracts.records import Attempt, RunStatus
 from reenact.journal.fold import TraceFold
-from reenact.record.outcomes import build_outcome, mark_of, with_output
+from reenact.journal.run_fold import RunFold
+from reenact.record.outcomes import Payloads, build_outcome, mark_of, with_output
 from reenact.record.reader import RecordedStep
-from reenact.record.told import loss_outcome
+from reenact.record.told import loss_outcome, next_requests, told_loss
+from reenact.runtime.session.answering import went_on as unanswered
 from reenact.runtime.session.answering.lanes import Lane, lane_of_step
 from reenact.runtime.session.answering.went_on import WentOn
 from reenact.runtime.session.plan import Document, SessionPlan
@@ -61,6 +63,8 @@ class RecordedCall:
     lane: str
     begun: int
     """The commit that holds its request."""
+    before: int
+    """How many commits the runs had that its own one continues."""
     returned: int
     """The commit after which its caller had an answer."""
     loss: Attempt | None = None
@@ -68,6 +72,8 @@ class RecordedCall:
     went_on: WentOn | None = None
     """Where its caller went on without any answer."""
     is_asked: bool = False
+    is_answered: bool = False
+    """Its caller has what it gets."""
 
     @property
     def name(self) -> str:
@@ -106,6 +112,33 @@ class RecordedCall:
             outcome = with_output(outcome, mark_of(gone))
         return self.redactor.answer(outcome)
 
+    def known(self) -> StructuredOutcome | None:
+        """What the program knows of it by now; None where nothing is: it is open, or the program went on without.
+
+        That is not always what is on record by now: what came of a lost answer in the meantime was not told.
+        """
+        if self.went_on is None and self.is_finished:
+            return self.answer()
+        loss = self._loss_so_far()
+        return None if loss is None else self.redactor.answer(loss_outcome(self.step, loss))
+
+    @property
+    def is_known_as_sent(self) -> bool:
+        """Whether it was sent, as far as the program knows."""
+        sent = self.step.commits.get("tool_call")
+        if self.went_on is None:
+            return self.trace.state != "PENDING"
+        return sent is not None and self.before + sent < self.went_on.commit
+
+    def _loss_so_far(self) -> Attempt | None:
+        losses = [attempt for attempt in self.trace.attempts if attempt.kind == "lost"]
+        if self.went_on is not None:
+            by_then, at = self.went_on.commit - self.before, self.step.losses
+            losses = [loss for loss in losses if at.get(loss.ordinal, LATER) < by_then]
+        elif losses and self.trace.attempts[-1] is not losses[-1]:
+            return None
+        return losses[-1] if losses else None
+
     def left_behind(self) -> StructuredOutcome:
         """Of a call that was open when its run was ended: nothing more will be known of it here."""
         message = "it was open when its run was ended; whether it took effect is not known"
@@ -121,6 +154,19 @@ class RecordedCall:
         except LookupError as gone:
             return gone
         return None
+
+
+def recorded_calls(
+    past: RunFold, steps: Iterable[RecordedStep], payloads: Payloads, redactor: Redactor, before: int
+) -> Iterator[RecordedCall]:
+    """The calls of a run with what their callers were told."""
+    found = sorted(steps, key=lambda each: each.trace.step_index)
+    following, without = next_requests(found), unanswered.recorded(past, payloads, before)
+    for step in found:
+        went, then = without.get(step.trace.trace_id), following.get(step.trace.trace_id)
+        if went is not None and went.why == "answered":
+            then, went = (went.commit - before, ""), None
+        yield recorded_call(step, redactor, before, told_loss(step, then, is_sealed=past.seal is not None), went)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +218,7 @@ def recorded_call(
         redactor=redactor,
         lane=lane_of_step(step),
         begun=before + commits.get("action_request", 0),
+        before=before,
         returned=returned,
         loss=loss,
         went_on=went_on,

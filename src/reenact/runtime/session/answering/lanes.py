@@ -73,9 +73,15 @@ class Lanes:
         try:
             yield lane.path
         finally:
-            _current.reset(token)
             lane.is_open = False
             del parent.under[name]
+            try:
+                _current.reset(token)
+            except ValueError:
+                raise UsageError(
+                    f"the lane {lane.path} was entered in another task or context; leave it where it was entered, and "
+                    "put no `yield` of an async generator into its block"
+                ) from None
 
     def _opened(self, parent: Lane, name: str) -> Lane:
         if not isinstance(name, str) or not NAME.match(name):

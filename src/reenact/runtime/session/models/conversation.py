@@ -12,8 +12,9 @@ from reenact.contracts.tool_results import ToolResult, check_style, result_messa
 from reenact.errors import UsageError
 from reenact.record.reader import RecordedStep, RunReader
 from reenact.runtime.session.answering.answers import Answers
-from reenact.runtime.session.answering.lanes import is_under, lane_of_step
-from reenact.runtime.session.messages import Described, described, opener, tool_name
+from reenact.runtime.session.answering.calls import RecordedCall, recorded_call, recorded_calls
+from reenact.runtime.session.answering.lanes import is_under
+from reenact.runtime.session.messages import Described, Result, described, opener, told, tool_name, unknown
 from reenact.runtime.session.plan import Document
 from reenact.runtime.writing.redaction import Redactor
 from reenact.store.base import Store
@@ -30,21 +31,39 @@ class CallsSoFar:
     told something else than the first time. Each lane talks to a model of its own.
     """
 
-    def __init__(self, store: Store, run_id: str, answers: Answers | None) -> None:
+    def __init__(self, store: Store, run_id: str, answers: Answers | None, redactor: Redactor) -> None:
         self._here = None if answers is None else answers.lanes.current.path
-        self._calls = [] if answers is None else [(call.lane, call.step) for call in answers.asked()]
+        self._calls = [] if answers is None else answers.asked()
         made = None if answers is None else {*answers.made}
         if made is None or made:
-            steps = sorted(RunReader(store, run_id).steps(), key=lambda item: item.trace.step_index)
-            self._calls += [(lane_of_step(step), step) for step in steps if made is None or step.step_id in made]
+            found = made_here(RunReader(store, run_id), redactor, as_told=made is not None)
+            self._calls += [call for call in found if made is None or call.name in made]
 
-    def question(self) -> tuple[RecordedStep | None, list[RecordedStep]]:
+    def question(self) -> tuple[RecordedStep | None, list[RecordedCall]]:
         """(the last that this lane asked a model, the calls that it and those under it made since)."""
         for place in reversed(range(len(self._calls))):
-            lane, step = self._calls[place]
-            if step.trace.meta("skill_id") == MODEL and self._here in (None, lane):
-                return step, [each for under, each in self._calls[place + 1 :] if is_under(under, self._here or under)]
+            call = self._calls[place]
+            if call.skill_id == MODEL and self._here in (None, call.lane):
+                since = self._calls[place + 1 :]
+                return call.step, [each for each in since if is_under(each.lane, self._here or each.lane)]
         return None, []
+
+
+def made_here(reader: RunReader, redactor: Redactor, *, as_told: bool) -> list[RecordedCall]:
+    """The calls of a run; `as_told` as its program knows them, else with all that is known of them by now."""
+    steps = list(reader.steps())
+    if as_told:
+        return list(recorded_calls(reader.fold, steps, reader.payloads, redactor, 0))
+    return [recorded_call(step, redactor, 0, None) for step in sorted(steps, key=lambda step: step.trace.step_index)]
+
+
+def result_for(call: RecordedCall) -> Result:
+    """What a model is told of a call: what its program was told, in the words of `outcome.as_message`.
+
+    What came of a call since the program went on is not in it: the next start is to say the same.
+    """
+    known = call.known()
+    return unknown(was_sent=call.is_known_as_sent) if known is None else told(known)
 
 
 def conversation_of(record: CallsSoFar, redactor: Redactor, style: str | None) -> list[Document]:
@@ -63,7 +82,7 @@ def conversation_of(record: CallsSoFar, redactor: Redactor, style: str | None) -
     if answer is not None:
         said = answer.get("message") or {"role": "assistant", "content": answer["text"]}
         calls = answer.get("tool_calls") or []
-        results = results_of(calls, [described(step, opened) for step in since] if calls else [])
+        results = results_of(calls, [described(call.step, opened, result_for(call)) for call in since] if calls else [])
         messages = [*messages, said, *result_messages(results, style or style_of(said))]
     return messages if style is None else as_openai(messages) if style == "openai" else as_anthropic(messages)
 
