@@ -181,6 +181,28 @@ def test_threads_that_fork_at_the_same_time_give_back_what_each_has(monkeypatch:
         assert pool.submit(gate_is_free).result()
 
 
+def test_a_fork_waits_until_a_thread_that_ended_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenSSL takes a lock of all threads once more when one is gone: a child would wait for that one for ever."""
+    seen = iter([{7}, {7}, set[int](), set[int](), {9}])
+    monkeypatch.setattr(forks, "EXIT_S", LONG_S)
+    monkeypatch.setattr(forks, "unknown_threads", lambda: next(seen))
+    FORKS.wait()
+    FORKS.go_on()
+    assert next(seen) == {9}, "looked until it was gone"
+
+
+def test_a_thread_that_python_never_knew_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[set[int]] = []
+    monkeypatch.setattr(forks, "EXIT_S", 0.0)
+    monkeypatch.setattr(forks, "unknown_threads", lambda: looks.append({7}) or {7})
+    FORKS.wait()
+    FORKS.go_on()
+    monkeypatch.setattr(forks, "EXIT_S", LONG_S)
+    FORKS.wait()
+    FORKS.go_on()
+    assert len(looks) == 4, "twice each: it is no thread that ends"
+
+
 def test_what_takes_long_is_not_waited_for_and_the_next_fork_waits_again(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(forks, "PATIENCE_S", 0.01)

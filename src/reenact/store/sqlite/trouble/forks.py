@@ -1,8 +1,10 @@
-"""A fork waits until no other thread is inside SQLite, or imports a module.
+"""A fork waits until no other thread is inside SQLite, imports a module, or is about to be gone.
 
 SQLite has locks of the whole process, and Python one for each module that is being imported. A child that is forked
 while another thread holds one has the lock, and not the thread that gives it back: it would wait for ever with the
-first thing that it opens, or imports. What takes too long is not waited for, so a fork is late by two seconds at most.
+first thing that it opens, or imports. So it is with the lock of OpenSSL that each thread takes once more when it has
+ended, and each new thread that hashes anything. What takes too long is not waited for, so a fork is late by two seconds
+at most.
 """
 
 from __future__ import annotations
@@ -13,11 +15,15 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final, Protocol
 from weakref import WeakSet
 
 PATIENCE_S: Final = 2.0
 LOOK_S: Final = 0.001
+EXIT_S: Final = 0.05
+"""A thread that Python does not know, and that is there for longer, is no thread that ends."""
+THREADS: Final = Path("/proc/self/task")
 
 
 class UsesSqlite(Protocol):
@@ -39,6 +45,8 @@ class Forks:
         self._inside: set[threading.Lock] = set()
         self._held: dict[int, list[Any]] = {}
         """By thread that forks. One that could not wait any longer for another takes nothing from it."""
+        self._foreign: set[int] = set()
+        """Threads that Python has not started, by number."""
 
     def join(self, user: UsesSqlite) -> None:
         """From here on a fork waits for it too, as long as it is there."""
@@ -68,8 +76,15 @@ class Forks:
             take(self._inside.copy(), until, held)
             take([user.lock for user in self.users], until, held)
             if not imported_elsewhere() or time.monotonic() >= until:
-                return
+                break
             self.go_on()  # an import may need what is held
+        self._wait_for_exits()
+
+    def _wait_for_exits(self) -> None:
+        until = time.monotonic() + EXIT_S
+        while (unknown := unknown_threads() - self._foreign) and time.monotonic() < until:
+            time.sleep(LOOK_S / 2)
+        self._foreign = (self._foreign | unknown) & unknown_threads()
 
     def go_on(self) -> None:
         """After it, in the parent."""
@@ -101,6 +116,15 @@ def imported_elsewhere() -> bool:
 def wait_for_imports(until: float) -> None:
     while imported_elsewhere() and time.monotonic() < until:
         time.sleep(LOOK_S)
+
+
+def unknown_threads() -> set[int]:
+    """Those of this process that Python has forgotten, since they ended, or never knew; none where nobody tells."""
+    try:
+        there = {int(name) for name in os.listdir(THREADS)}  # noqa: PTH208  # names alone
+    except (OSError, ValueError):
+        return set()
+    return there - {thread.native_id or 0 for thread in threading.enumerate()}
 
 
 FORKS = Forks()
