@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import quiet_forks
+
 # How long an example takes says something about the machine, not about the code: no test may fail for it.
 settings.register_profile("reenact", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("reenact")
+
+quiet_forks.begin()
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"

@@ -25,6 +25,7 @@ from reenact.values.threads import once
 
 FORKED = 40
 LONG_S = 20.0
+LEAVES_AFTER_S = 0.5
 
 
 @skill("t.note", version="1.0.0", tool_class="read")
@@ -91,7 +92,7 @@ def left_before_the_fork(work: AbstractContextManager[object]) -> bool:
     thread = threading.Thread(target=other)
     thread.start()
     within.wait()
-    threading.Timer(0.05, leave.set).start()
+    threading.Timer(LEAVES_AFTER_S, leave.set).start()
     pid = os.fork()
     if pid == 0:
         os._exit(0 if left.is_set() else 1)
