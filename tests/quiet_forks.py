@@ -1,6 +1,6 @@
 """Tests fork in a process that has threads of others: leftovers of earlier tests, and those of the test runner.
 
-A lock of some library that a thread holds at that instant is never given back in the child. Nobody knows all such locks.
+A lock of some library that a thread holds at that instant is never given back in the child; nobody knows all of them.
 But a thread that sleeps is at rest: so a fork of a test waits a moment until all others do. It is no part of what is
 tested: where threads are meant to be at work, they are, and the fork comes all the same.
 """
