@@ -27,6 +27,7 @@ from reenact.trace import (
     UnknownEvent,
     canonical_hash,
 )
+from tests import ctrl_c
 from tests.cli.harness import Command
 from tests.trace.samples import EIGHT_LINES, receipt_of, session, text_of
 
@@ -197,15 +198,16 @@ class Terminal:
         self.ours, theirs = os.openpty()
         self.before = termios.tcgetattr(theirs)
         self.theirs = theirs
-        self.process = subprocess.Popen(
-            reenact.argv(*arguments),
-            cwd=reenact.folder,
-            env=reenact.env(TERM="xterm-256color", COLUMNS="120", LINES="30", NO_COLOR="1"),
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-        )
+        with ctrl_c.heard():
+            self.process = subprocess.Popen(
+                reenact.argv(*arguments),
+                cwd=reenact.folder,
+                env=reenact.env(TERM="xterm-256color", COLUMNS="120", LINES="30", NO_COLOR="1"),
+                stdin=theirs,
+                stdout=theirs,
+                stderr=theirs,
+                start_new_session=True,
+            )
         self.seen = ""
 
     def until(self, text: str, limit_s: float = 30) -> None:
