@@ -28,6 +28,8 @@ const CHUNK = 1 << 20;
 const KEPT_FINDINGS = 100;
 const GIVE_UP_AFTER = 1000;
 const SHOWN = 160;
+/** A message of ours has whole paths in it. */
+const SHOWN_MESSAGE = 4000;
 const MOST_NAMES = 1_000_000;
 
 const BREAKS = {
@@ -520,11 +522,11 @@ const at = (where) => ({
 });
 
 /** Evidence as it may be printed: one line, bounded, nothing that moves a cursor or turns text around. */
-function shown(value) {
+function shown(value, limit = SHOWN) {
   const whole = typeof value === "string" ? value : typeof value === "bigint" ? String(value) : JSON.stringify(value);
-  const characters = Array.from(whole.slice(0, 2 * SHOWN + 2));
-  const safe = characters.slice(0, SHOWN).map(printable).join("");
-  return characters.length > SHOWN ? `${safe}…` : safe;
+  const characters = Array.from(whole.slice(0, 2 * limit + 2));
+  const safe = characters.slice(0, limit).map(printable).join("");
+  return characters.length > limit ? `${safe}…` : safe;
 }
 
 function printable(character) {
@@ -4263,6 +4265,23 @@ function checked(target, { keys, require, believed }) {
   return report;
 }
 
+/** All of standard input: a pipe in which nothing lies yet may say so instead of waiting. */
+function readInput() {
+  const parts = [];
+  const part = Buffer.alloc(65536);
+  for (;;) {
+    try {
+      const size = fs.readSync(0, part);
+      if (size === 0) return Buffer.concat(parts).toString("utf8");
+      parts.push(Buffer.from(part.subarray(0, size)));
+    } catch (error) {
+      if (error.code === "EOF") return Buffer.concat(parts).toString("utf8");
+      if (error.code !== "EAGAIN") throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
+    }
+  }
+}
+
 /** One line of a batch; one that cannot be read ends none of the others. */
 function lineOf(target, options) {
   try {
@@ -4270,7 +4289,7 @@ function lineOf(target, options) {
     return { ...report, exit_code: exitCode(report) };
   } catch (error) {
     if (!(error instanceof CannotRead)) throw error;
-    return { error: shown(error.message), exit_code: 3 };
+    return { error: shown(error.message, SHOWN_MESSAGE), exit_code: 3 };
   }
 }
 
@@ -4278,7 +4297,7 @@ function main(given) {
   try {
     const options = parseArguments(given);
     if (options.batch) {
-      for (const target of fs.readFileSync(0, "utf8").split("\n").filter(Boolean)) {
+      for (const target of readInput().split("\n").filter(Boolean)) {
         process.stdout.write(`${JSON.stringify(lineOf(target, options))}\n`);
       }
       return 0;
@@ -4288,7 +4307,7 @@ function main(given) {
     return exitCode(report);
   } catch (error) {
     if (!(error instanceof WrongUsage) && !(error instanceof CannotRead)) throw error;
-    process.stderr.write(`verify.mjs: ${shown(error.message)}\n`);
+    process.stderr.write(`verify.mjs: ${shown(error.message, SHOWN_MESSAGE)}\n`);
     if (error instanceof WrongUsage) process.stderr.write("usage: node verify.mjs DIR|ZIP [--keys FILE] [--require signature|trust|anchor] [--witness-policy FILE] [--checkpoint FILE] [--tsa-ca FILE] [--json]\n");
     return error instanceof WrongUsage ? 2 : 3;
   }

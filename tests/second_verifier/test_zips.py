@@ -6,6 +6,7 @@ import json
 import os
 import struct
 import subprocess
+import time
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
@@ -62,6 +63,8 @@ def bomb(path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_both_refuse_the_same_zips_in_the_same_words(tmp_path: Path) -> None:
     changes = {**{name: change for name, (change, _) in HOSTILE.items()}, "a bomb": bomb}
+    tmp_path /= "a folder far down " * 9  # no message is cut for the length of a path
+    tmp_path.mkdir()
     paths = []
     for number, change in enumerate(changes.values()):
         paths.append(zipped(tmp_path / f"{number}.zip"))
@@ -101,3 +104,16 @@ def test_the_command_takes_a_zip(tmp_path: Path) -> None:
     done = subprocess.run([node(), str(SCRIPT), str(path)], capture_output=True, text=True, check=False)
     said = f"verify.mjs: {path}: the zip was cut: its end is missing; ask for it again\n"
     assert (done.returncode, done.stdout, done.stderr) == (3, "", said)
+
+
+def test_paths_that_come_late_are_waited_for(tmp_path: Path) -> None:
+    """A pipe that is set not to block says that there is nothing yet, and whoever asked would end."""
+    theirs, ours = os.pipe()
+    os.set_blocking(theirs, False)
+    verifier = subprocess.Popen([node(), str(SCRIPT), "--batch"], stdin=theirs, stdout=subprocess.PIPE, text=True)
+    os.close(theirs)
+    time.sleep(0.5)
+    os.write(ours, f"{zipped(tmp_path / 'b.zip')}\n".encode())
+    os.close(ours)
+    said, _ = verifier.communicate(timeout=60)
+    assert json.loads(said)["exit_code"] == 0
