@@ -16,7 +16,7 @@ from reenact.store.encryption import SUFFIX, key_name, read_keys
 from reenact.store.keys.here import VARIABLE, files_beside, given_places
 from reenact.store.location import to_type
 from reenact.store.signing import read_key
-from reenact.store.sqlite.opened.files import refuse_lone_log
+from reenact.store.sqlite.opened.files import refuse_lone_log, refuse_taken_log
 
 MEGABYTE = 1024 * 1024
 LOW_DISK = 200 * MEGABYTE
@@ -32,6 +32,7 @@ def look_from_outside(path: str) -> tuple[list[Finding], bool]:
     try:
         is_there, is_file = file.exists(), file.is_file()
         refuse_lone_log(path)
+        refuse_taken_log(path)  # who opens it begins another log, and then nobody could tell any more
     except OSError as error:
         return [
             Finding("store", "trouble", f"{path} cannot be looked at: {error.strerror}", "check its folders")
@@ -43,10 +44,7 @@ def look_from_outside(path: str) -> tuple[list[Finding], bool]:
     if not is_file:
         return [Finding("store", "trouble", f"{path} is not a file", "name a file with --store")], False
     size = size_of(file, *(Path(f"{path}{suffix}") for suffix in LOG))
-    findings = [Finding("store", "ok", f"{path}, {size / MEGABYTE:.1f} MB with its log")]
-    if (taken := log_was_taken(file)) is not None:
-        findings.append(taken)
-    return findings, True
+    return [Finding("store", "ok", f"{path}, {size / MEGABYTE:.1f} MB with its log")], True
 
 
 def look_around(
@@ -125,19 +123,6 @@ def permissions(file: Path) -> Iterator[Finding]:
                 f"{path} cannot be written by this user: another one made it",
                 f"give it to the user that runs reenact: chown --reference={shlex.join([str(file), str(path)])}",
             )
-
-
-def log_was_taken(file: Path) -> Finding | None:
-    """SQLite takes log and index away together. To be asked before the store is opened, which may make them."""
-    log, index = (Path(f"{file}{suffix}") for suffix in LOG)
-    if log.exists() or not index.exists() or log.exists() or not index.exists():  # a process may be closing it
-        return None
-    return Finding(
-        "log",
-        "warning",
-        f"{index} is there and {log} is not: it was taken away, and with it the last commits",
-        "put it back before anything else is done; without it, runs may send again what they had sent",
-    )
 
 
 def long_log(log: Path) -> Iterator[Finding]:
