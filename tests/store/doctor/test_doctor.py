@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import sqlite3
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -137,6 +138,23 @@ def test_a_key_that_is_a_link_to_nothing_is_trouble(ill: Command) -> None:
     assert done.code == 3
     Path(f"{ill.store}.key").unlink()
     assert "unmounted" in said(done, "trouble", "key")["says"]
+
+
+@pytest.mark.parametrize("harm", ["empty", "text", "folder"])
+def test_what_is_to_be_done_about_a_damaged_key_can_be_done_as_it_says(ill: Command, harm: str) -> None:
+    key = Path(f"{ill.store}.key")
+    if harm == "folder":
+        key.unlink()
+        key.mkdir()
+    else:
+        key.write_text("my notes" if harm == "text" else "")
+    do = said(ill("doctor", "--json"), "trouble", "key")["do"]
+    move, replace = (shlex.split(command) for command in do.split("`")[1::2])
+    subprocess.run(move, check=True)
+    assert replace[0] == "reenact"
+    assert ill(*replace[1:]).code == 0
+    assert ill("doctor").code == 0
+    assert ill("run", ill.plan({"skill_id": "steady"}), "--skills", SKILLS).code == 0
 
 
 def test_a_folder_in_the_place_of_a_key_is_told_by_its_name(ill: Command) -> None:
