@@ -78,6 +78,9 @@ __all__ = [
     "skill_from_schema",
 ]
 
+importlib.import_module("reenact.store.sqlite.trouble.forks")
+"""Forks wait for threads that import a module from here on: also for the one that imports the store first."""
+
 
 def __getattr__(name: str) -> object:
     home = _HOME.get(name)

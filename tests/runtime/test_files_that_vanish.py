@@ -20,7 +20,9 @@ from reenact.record.result import RunResult
 from reenact.runtime import crash_points
 from reenact.runtime.people import decisions as people
 from reenact.store.checks.verification import verify_run
+from reenact.store.doctor.examine import examine
 from reenact.store.sqlite.store import WATCH_S, SqliteStore
+from reenact.values.clock import SystemClock
 from tests.crash.harness import in_child
 
 STEPS = 40
@@ -294,6 +296,9 @@ def test_a_store_whose_log_was_taken_from_a_dead_process_is_not_opened_as_if_not
     for to_read in (False, True):
         with pytest.raises(StoreError, match=f"{log} was taken away"):
             SqliteStore(str(store), to_read=to_read)
+        told = examine(str(store), SystemClock())[0]  # and leaves the trace of it where it is
+        assert (told.subject, told.verdict) == ("store", "trouble")
+        assert told.says.startswith(f"{log} was taken away")
     assert not log.exists()
     (tmp_path / "log").rename(log)
     assert SqliteStore(str(store))._writer.query("SELECT value FROM store WHERE key = 'x'") == [("y",)]

@@ -164,19 +164,27 @@ def read_private_file(path: Path, what: str, *, follow: bool = False) -> bytes:
         if error.errno == errno.ELOOP:
             raise StoreUnavailable(f"{what} {path} is a link; put the file itself there") from None
         raise StoreUnavailable(f"{what} {path} cannot be read: {error.strerror}") from None
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
+    try:
+        status = os.fstat(descriptor)
         refuse_open_to_others(path, status, what)
         if status.st_nlink > 1 and not follow:
             sweep(path)  # its maker died between its two names
-        return file.read(LARGEST)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(LARGEST)
+    finally:
+        os.close(descriptor)
 
 
 def refuse_open_to_others(path: Path, status: os.stat_result, what: str) -> None:
     """As ssh does: whoever else could read it could sign, and whoever else owns it could put another there."""
     quoted = shlex.quote(str(path))
+    if stat.S_ISDIR(status.st_mode):
+        raise StoreUnavailable(
+            f"{what} {path} is a folder, as containers make one where the file that they mount is not there; put the "
+            "file itself there"
+        )
     if not stat.S_ISREG(status.st_mode):
-        raise StoreUnavailable(f"{what} {path} is not a file")
+        raise StoreUnavailable(f"{what} {path} is not a file; put the file itself there")
     if not hasattr(os, "getuid"):  # pragma: no cover  # modes say nothing there
         return
     if status.st_uid != os.getuid():

@@ -90,7 +90,8 @@ def read_key(path: Path, *, follow: bool = False) -> SigningKey:
     try:
         private = load_pem_private_key(data, password=None)
     except (ValueError, TypeError):
-        raise StoreUnavailable(f"{WHAT} {path} is damaged; put it back from a backup") from None
+        do = "put it back from a backup, or ask `reenact doctor`"
+        raise StoreUnavailable(f"{WHAT} {path} is damaged; {do}") from None
     if not isinstance(private, Ed25519PrivateKey):
         raise StoreUnavailable(f"{WHAT} {path} is not an Ed25519 key")
     return SigningKey(private, is_strict=STRICT in data)

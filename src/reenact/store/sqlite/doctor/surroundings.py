@@ -16,7 +16,7 @@ from reenact.store.encryption import SUFFIX, key_name, read_keys
 from reenact.store.keys.here import VARIABLE, files_beside, given_places
 from reenact.store.location import to_type
 from reenact.store.signing import read_key
-from reenact.store.sqlite.opened.files import refuse_lone_log
+from reenact.store.sqlite.opened.files import refuse_lone_log, refuse_taken_log
 
 MEGABYTE = 1024 * 1024
 LOW_DISK = 200 * MEGABYTE
@@ -32,6 +32,7 @@ def look_from_outside(path: str) -> tuple[list[Finding], bool]:
     try:
         is_there, is_file = file.exists(), file.is_file()
         refuse_lone_log(path)
+        refuse_taken_log(path)  # who opens it begins another log, and then nobody could tell any more
     except OSError as error:
         return [
             Finding("store", "trouble", f"{path} cannot be looked at: {error.strerror}", "check its folders")
@@ -43,10 +44,7 @@ def look_from_outside(path: str) -> tuple[list[Finding], bool]:
     if not is_file:
         return [Finding("store", "trouble", f"{path} is not a file", "name a file with --store")], False
     size = size_of(file, *(Path(f"{path}{suffix}") for suffix in LOG))
-    findings = [Finding("store", "ok", f"{path}, {size / MEGABYTE:.1f} MB with its log")]
-    if (taken := log_was_taken(file)) is not None:
-        findings.append(taken)
-    return findings, True
+    return [Finding("store", "ok", f"{path}, {size / MEGABYTE:.1f} MB with its log")], True
 
 
 def look_around(
@@ -127,19 +125,6 @@ def permissions(file: Path) -> Iterator[Finding]:
             )
 
 
-def log_was_taken(file: Path) -> Finding | None:
-    """SQLite takes log and index away together. To be asked before the store is opened, which may make them."""
-    log, index = (Path(f"{file}{suffix}") for suffix in LOG)
-    if log.exists() or not index.exists() or log.exists() or not index.exists():  # a process may be closing it
-        return None
-    return Finding(
-        "log",
-        "warning",
-        f"{index} is there and {log} is not: it was taken away, and with it the last commits",
-        "put it back before anything else is done; without it, runs may send again what they had sent",
-    )
-
-
 def long_log(log: Path) -> Iterator[Finding]:
     size = size_of(log)
     if size > LONG_LOG:
@@ -151,10 +136,13 @@ def long_log(log: Path) -> Iterator[Finding]:
         )
 
 
-def lost_advice(database: Path) -> str:
+def lost_advice(database: Path, in_the_way: Path | None = None) -> str:
+    """A file in the place of the key that is none is to be moved away first, to a name that no key has."""
     replace = to_type(f"sqlite:///{database}", "keys", "replace", "--lost", "--reason", "…")
     unset = "" if given_places() else ", which is not set, if it lies elsewhere"
     where = f"name it in {VARIABLE}{unset}, or put it back from a backup"
+    if in_the_way is not None:
+        replace = f"{shlex.join(['mv', str(in_the_way), f'{database}.damaged-key'])}` and then `{replace}"
     return f"{where}; where there is none, `{replace}` lets its runs go on"
 
 
@@ -186,24 +174,24 @@ def beside(database: Path, keys: Mapping[str, str] | None) -> Finding:
         return Finding("key", "warning", says, lost_advice(database))
     if not there:
         return Finding("key", "ok", f"{first} is not there: the first run makes it")
-    found = [key(file, keys, lost_advice(database)) for file in there]
+    found = [key(file, keys, database) for file in there]
     return next((one for one in found if one.verdict != "ok"), found[-1])
 
 
-def key(path: Path, keys: Mapping[str, str] | None, lost: str) -> Finding:
+def key(path: Path, keys: Mapping[str, str] | None, database: Path) -> Finding:
     """A signing key beside the store: readable, whole, its own, and nobody else's to read."""
     quoted = shlex.quote(str(path))
     try:
         found = read_key(path)
     except FileNotFoundError:
-        return Finding("key", "warning", f"{path} went away", lost)
+        return Finding("key", "warning", f"{path} went away", lost_advice(database))
     except StoreUnavailable as error:
         if path.is_symlink():
             says = f"{path} is a link to {path.readlink()}, and is not followed"
             return Finding("key", "trouble", says, f"put the file itself there, or name it in {VARIABLE}")
         if "chmod 600" in str(error) or not os.access(path, os.R_OK):
             return Finding("key", "trouble", str(error), f"chmod 600 {quoted}, as the user that runs reenact")
-        return Finding("key", "trouble", str(error), lost)
+        return Finding("key", "trouble", str(error), lost_advice(database, path))
     if keys and found.kid not in keys:
         says = f"{path} is {found.kid}, which this store has never signed with: it may be that of another store"
         return Finding("key", "warning", says, f"put back the key that is {', '.join(sorted(keys))}")

@@ -67,7 +67,10 @@ class Forks:
             busy.release()
 
     def wait(self) -> None:
-        """Before a fork: nobody enters from here on, and one thread forks at a time."""
+        """Before a fork: nobody enters from here on, and one thread forks at a time.
+
+        What is looked at last gives no other thread its turn, so it is still true when the fork comes.
+        """
         until = time.monotonic() + PATIENCE_S
         while True:
             wait_for_imports(until)
@@ -75,16 +78,16 @@ class Forks:
             take([self._gate], until, held)
             take(self._inside.copy(), until, held)
             take([user.lock for user in self.users], until, held)
+            self._wait_for_exits()
             if not imported_elsewhere() or time.monotonic() >= until:
                 break
             self.go_on()  # an import may need what is held
-        self._wait_for_exits()
 
     def _wait_for_exits(self) -> None:
         until = time.monotonic() + EXIT_S
-        while (unknown := unknown_threads() - self._foreign) and time.monotonic() < until:
+        while (unknown := unknown_threads()) - self._foreign and time.monotonic() < until:
             time.sleep(LOOK_S / 2)
-        self._foreign = (self._foreign | unknown) & unknown_threads()
+        self._foreign = unknown
 
     def go_on(self) -> None:
         """After it, in the parent."""
