@@ -222,7 +222,7 @@ def test_numbers_of_single_precision_fit_however_they_were_printed() -> None:
         assert verify_replay(events, changed(receipt, 0, step_utility=utility)).success is fits
 
 
-@pytest.mark.parametrize("log, said", [(0.92, 1e300), (-1e300, 0.92), (1e39, 3.5e38)])
+@pytest.mark.parametrize(("log", "said"), [(0.92, 1e300), (-1e300, 0.92), (1e39, 3.5e38)])
 def test_a_confidence_that_no_32_bits_hold_is_another_one(log: float, said: float) -> None:
     end = EVENTS[-1]
     assert isinstance(end, SessionEnd)
