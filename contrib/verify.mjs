@@ -3149,6 +3149,8 @@ class Damaged extends Error {}
 
 const ED25519 = 1;
 const COSIGNATURE = 4;
+const MAX_POLICY = 1 << 18;
+const MAX_POLICY_LINES = 1000;
 const NOBODY = { policy: null, kept: [], roots: [] };
 
 function fromBase64(spelled) {
@@ -3282,31 +3284,58 @@ function readVkey(spelled) {
   return found;
 }
 
-/** Which logs and witnesses are known, and whose cosignatures are enough. */
+/** Which logs and witnesses are known, and whose cosignatures are enough. Bytes that are no UTF-8 stay what they are in names. */
 function readPolicy(data) {
+  if (data.length > MAX_POLICY) throw new WrongUsage(`a witness policy has at most ${MAX_POLICY} bytes`);
+  if (data.some((byte) => (byte < 0x20 && byte !== 0x09 && byte !== 0x0a) || byte === 0x7f)) throw new WrongUsage("a witness policy has no control characters but tab and newline");
+  const lines = data.toString("latin1").split("\n");
+  if (lines.length > MAX_POLICY_LINES) throw new WrongUsage(`a witness policy has at most ${MAX_POLICY_LINES} lines`);
   const policy = { logs: [], witnesses: [], groups: new Map(), quorum: null };
-  const isKnown = (name) => policy.groups.has(name) || policy.witnesses.some((each) => each.name === name);
-  const refuse = (number, why) => {
-    throw new WrongUsage(`witness policy, line ${number}: ${why}`);
-  };
-  for (const [index, spelled] of data.toString("utf8").split("\n").entries()) {
+  const grouped = new Set();
+  for (const [index, spelled] of lines.entries()) {
     const [kind, ...words] = spelled.split(/[ \t]+/).filter(Boolean);
     if (kind === undefined || kind.startsWith("#")) continue;
-    if (kind === "log" && words.length >= 1) policy.logs.push(readVkey(words[0]));
-    else if (kind === "witness" && words.length >= 2 && !isKnown(words[0])) {
-      const witness = { name: words[0], key: readVkey(words[1]) };
-      if (witness.key.kind !== COSIGNATURE) refuse(index + 1, "a witness's key is one for cosignatures, of kind 4");
-      policy.witnesses.push(witness);
-    } else if (kind === "group" && words.length >= 3 && !isKnown(words[0]) && words.slice(2).every(isKnown)) {
-      const members = words.slice(2);
-      const needed = { all: members.length, any: 1 }[words[1]] ?? Number(readNumber(words[1]) ?? 0n);
-      if (needed < 1 || needed > members.length) refuse(index + 1, `of ${members.length} members 1 to ${members.length} can be needed`);
-      policy.groups.set(words[0], { needed, members });
-    } else if (kind === "quorum" && words.length === 1 && (words[0] === "none" || isKnown(words[0]))) policy.quorum = words[0];
-    else refuse(index + 1, "log VKEY, witness NAME VKEY, group NAME all|any|K MEMBER…, or quorum NAME is expected");
+    const why = takePolicyLine(policy, grouped, kind, words);
+    if (why !== null) throw new WrongUsage(`witness policy, line ${index + 1}: ${why}`);
   }
   if (policy.quorum === null) throw new WrongUsage("a witness policy says whose word is enough: `quorum NAME`, or `quorum none`");
   return policy;
+}
+
+/** null, or what is wrong with this line after those above it. A member of two groups, and a key under two names, would count twice. */
+function takePolicyLine(policy, grouped, kind, words) {
+  const isKnown = (name) => policy.groups.has(name) || policy.witnesses.some((each) => each.name === name);
+  const isTaken = (name) => name === "none" || isKnown(name);
+  const isThere = (keys, key) => keys.some((other) => other.raw.equals(key.raw));
+  const vkey = (word) => readVkey(Buffer.from(word, "latin1").toString()); // only the names that a policy gives may be any bytes
+  if (kind === "log") {
+    if (words.length !== 1 && words.length !== 2) return "a log is written `log VKEY [URL]`";
+    const key = vkey(words[0]);
+    if (key.kind !== ED25519) return "a log's key is an Ed25519 key, of kind 1";
+    if (isThere(policy.logs, key)) return "this log stands there twice";
+    policy.logs.push(key);
+  } else if (kind === "witness") {
+    if (words.length !== 2 && words.length !== 3) return "a witness is written `witness NAME VKEY [URL]`";
+    if (isTaken(words[0])) return "the name of this one is taken";
+    const key = vkey(words[1]);
+    if (key.kind !== COSIGNATURE) return "a witness's key is one for cosignatures, of kind 4";
+    if (isThere(policy.witnesses.map((each) => each.key), key)) return "this witness stands there twice";
+    policy.witnesses.push({ name: words[0], key });
+  } else if (kind === "group") {
+    if (words.length < 3) return "a group is written `group NAME all|any|K MEMBER…`";
+    const [name, count, ...members] = words;
+    if (isTaken(name)) return "the name of this one is taken";
+    if (new Set(members).size < members.length || members.some((each) => !isKnown(each) || grouped.has(each))) return "a group names witnesses and groups of lines above, each of which is in one group";
+    const needed = count === "all" ? members.length : count === "any" ? 1 : Number(readNumber(count) ?? 0n);
+    if (needed < 1 || needed > members.length) return `of ${members.length} members 1 to ${members.length} can be needed`;
+    for (const each of members) grouped.add(each);
+    policy.groups.set(name, { needed, members });
+  } else if (kind === "quorum") {
+    if (words.length !== 1 || !(words[0] === "none" || isKnown(words[0]))) return "the quorum is a witness or a group of a line above, or none";
+    if (policy.quorum !== null) return "there is one quorum";
+    [policy.quorum] = words;
+  } else return "a line begins with log, witness, group, quorum or #";
+  return null;
 }
 
 function isMet(policy, cosigned) {
