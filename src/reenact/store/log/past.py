@@ -9,7 +9,7 @@ from typing import NamedTuple
 from reenact.errors import NotAuthentic
 from reenact.store.log.log import Edge, Log, ReadLog
 from reenact.store.log.rows import SignedHead
-from reenact.verify.log.checkpoint import Checkpoint, Head
+from reenact.verify.log.checkpoint import Checkpoint, Head, of_log
 from reenact.verify.log.merkle import complete, joined
 from reenact.verify.signed.signed_note import is_signature
 
@@ -47,7 +47,8 @@ class Past(NamedTuple):
 
 def compare(log: ReadLog, kept: Sequence[Checkpoint], told: Callable[[int], object]) -> Past:
     """Every head that was signed here, and those that were kept, against the records of the seals, each read once."""
-    wanted = [(each.head, "a head that was kept") for each in kept]
+    mine, others = of_log(kept, log.origin)
+    wanted = [(each.head, "a head that was kept") for each in mine]
     wanted += [(log.head(each), "a head that was signed here") for each in log.rows.checkpoints()]
     edge, leaves = Edge(), log.leaves()
     for head, what in sorted(wanted, key=lambda each: each[0].size):
@@ -70,6 +71,8 @@ def compare(log: ReadLog, kept: Sequence[Checkpoint], told: Callable[[int], obje
             return Past(log, "", edge.size, f"{what} is none of this log", str(head), str(here))
     largest = max((head.size for head, _ in wanted), default=0)
     says = f"nothing that a head of size {largest} covers was changed or removed: {len(wanted)} heads, {largest} seals"
+    if others:
+        says += f"; {others} of the kept heads are of other logs"
     return Past(log, says if wanted else "no head was signed yet", len(wanted))
 
 
