@@ -85,9 +85,7 @@ def refuse_of_other_form(form: Format, payloads: Payloads, *, seed: int, split: 
     from reenact.errors import UsageError
 
     if form is Format.training and payloads is Payloads.none:
-        raise UsageError(
-            "--payloads none: training data is made of values; what was erased is left out of it"
-        )
+        raise UsageError("--payloads none: training data is made of values; what was erased is left out of it")
     if form is Format.bundle and (seed != 0 or split != SPLIT):
         raise UsageError("--seed and --split are of training data: say --format training")
 

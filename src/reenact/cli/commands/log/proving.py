@@ -136,7 +136,7 @@ def consistency(url: str | None, kept: list[Path], output: Path | None, *, as_js
     from reenact.cli.screens.printing import print_json
     from reenact.errors import UsageError
     from reenact.store.log.log import ReadLog
-    from reenact.store.log.past import compare
+    from reenact.store.log.past import compare, held_elsewhere
     from reenact.verify.log.checkpoint import of_log
 
     if output is not None and len(kept) != 1:
@@ -144,7 +144,7 @@ def consistency(url: str | None, kept: list[Path], output: Path | None, *, as_js
     heads = [each for path in kept for each in kept_in(path)]
     with existing_evidence(url) as evidence:
         log = ReadLog(evidence.log_rows(), evidence.store_id() or "", evidence.keys)
-        past = compare(log, heads, told)
+        past = compare(log, heads, told, held_elsewhere(log))
         if output is not None and past.problem is None:
             write_new(output, past.proof_from(of_log(heads, log.origin)[0][-1].head.size))
     if as_json:
