@@ -29,6 +29,7 @@ const CHUNK = 1 << 20;
 const KEPT_FINDINGS = 100;
 const GIVE_UP_AFTER = 1000;
 const SHOWN = 160;
+const SHOWN_NAMES = 5;
 const MOST_NAMES = 1_000_000;
 
 const BREAKS = {
@@ -3659,7 +3660,7 @@ class Anchoring {
       else if (time !== null) cosigned.push([name, time]);
     }
     const others = new Set(checkpoint.note.signatures.map(({ name, id }) => `${name} ${id}`)).size - 1 - cosigned.length;
-    if (others > 0) this.findings.note(`${others} cosignatures of witnesses that nobody named here, with --witness-policy: not checked`);
+    if (others > 0) this.findings.note(`${others} cosignature${others > 1 ? "s" : ""} of witnesses that nobody named here, with --witness-policy: not checked`);
     const first = cosigned.map(([, time]) => time).sort((a, b) => (a < b ? -1 : 1))[0];
     const since = first === undefined ? null : first <= 253402300799n ? new Date(Number(first) * 1000).toISOString().replace(".000Z", "Z") : `${first} s after 1970`;
     return this.anchor(checkpoint, index, { witnesses: cosigned.map(([name]) => name), known: policy?.witnesses.length ?? 0, since });
@@ -3990,7 +3991,7 @@ class Bundle {
       if (wrong) this.findings.add(wrong, { file: shown(name) });
     }
     for (const name of [...missing].sort()) this.findings.add(problem("FILE_MISSING", `${name} is named by the manifest and not there`), { file: name });
-    if (litter.length) this.findings.note(`not part of the evidence: ${litter.slice(0, 5).join(", ")}${litter.length > 5 ? ", …" : ""}`);
+    if (litter.length) this.findings.note(`not part of the evidence: ${litter.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))).slice(0, SHOWN_NAMES).map(shown).join(", ")}${litter.length > SHOWN_NAMES ? `, and ${litter.length - SHOWN_NAMES} more` : ""}`);
     for (const commitment of packed?.keys() ?? []) {
       if (this.findings.total > GIVE_UP_AFTER) return undefined;
       if (!payloads.sizes.has(commitment)) this.findings.add(problem("FILE_EXTRA", `payload ${commitment} is none that the journal names`), { file: "payloads", payload: commitment });
