@@ -10,6 +10,7 @@
 // Follows docs/spec/, and shares no code with Reenact. The steps are those of docs/spec/bundle.md; which check
 // comes first, and what it is called, is in docs/spec/verification.md, whose sections the headings here name.
 
+import { Buffer, isUtf8 } from "node:buffer";
 import { createHash, createHmac, createPublicKey, verify as verifySignature, X509Certificate } from "node:crypto";
 import fs from "node:fs";
 import path from "node:path";
@@ -30,6 +31,7 @@ const GIVE_UP_AFTER = 1000;
 const SHOWN = 160;
 /** A message of ours has whole paths in it. */
 const SHOWN_MESSAGE = 4000;
+const SHOWN_NAMES = 5;
 const MOST_NAMES = 1_000_000;
 
 const BREAKS = {
@@ -3151,6 +3153,9 @@ class Damaged extends Error {}
 
 const ED25519 = 1;
 const COSIGNATURE = 4;
+const MAX_POLICY = 1 << 18;
+const MAX_TRUST = 1 << 20;
+const MAX_POLICY_LINES = 1000;
 const NOBODY = { policy: null, kept: [], roots: [] };
 
 function fromBase64(spelled) {
@@ -3205,24 +3210,30 @@ function readCheckpoint(data) {
 
 /** Those of a file to which one was added after the other; one at its end that a crash tore is left out. */
 function readCheckpoints(data) {
-  const found = [];
-  let at = { lines: [], below: false, blank: false };
-  const dash = "\u2014 ";
-  const whole = data.toString("latin1");
-  for (const spelled of whole.match(/[^\n]*\n|[^\n]+$/g) ?? []) {
-    const isSigned = Buffer.from(spelled, "latin1").toString().startsWith(dash) && (at.below || at.blank);
-    if (at.below && !isSigned) {
-      found.push(at.lines.join(""));
-      at = { lines: [], below: false, blank: false };
-    }
-    at = { lines: [...at.lines, spelled], below: isSigned, blank: spelled === "\n" };
-  }
-  if (at.lines.length && (at.below || !found.length) && (at.lines.at(-1).endsWith("\n") || !found.length)) found.push(at.lines.join(""));
+  const found = splitNotes(data.toString("latin1"));
+  if (found.length > 1 && !isWholeNote(found.at(-1))) found.pop();
   try {
-    return (found.length ? found : [whole]).map((each) => readCheckpoint(Buffer.from(each, "latin1")));
+    return (found.length ? found : [""]).map((each) => readCheckpoint(Buffer.from(each, "latin1")));
   } catch (error) {
     throw error instanceof Damaged ? new WrongUsage(error.message) : error;
   }
+}
+
+const SIGNED_LINE = Buffer.from("\u2014 ").toString("latin1");
+/** Whether it was written to its end: below the text there is a signature, on a line that ends. */
+const isWholeNote = (note) => note.endsWith("\n") && note.slice(note.includes("\n\n") ? note.lastIndexOf("\n\n") + 2 : 0).startsWith(SIGNED_LINE);
+
+/** The signed notes that follow one another; together they are the file. */
+function splitNotes(whole) {
+  const found = [];
+  let [isBelow, afterBlank] = [true, false];
+  for (const line of whole.match(/[^\n]*\n|[^\n]+$/g) ?? []) {
+    const isSigned = line.startsWith(SIGNED_LINE) && found.length > 0 && (isBelow || afterBlank);
+    if (isBelow && !isSigned) found.push("");
+    found[found.length - 1] += line;
+    [isBelow, afterBlank] = [isSigned, line === "\n"];
+  }
+  return found;
 }
 
 function readProof(data) {
@@ -3276,39 +3287,68 @@ function cosignedBy(note, key) {
   return first;
 }
 
-function readVkey(spelled) {
+function wrongUsage(why) {
+  throw new WrongUsage(why);
+}
+
+function readVkey(spelled, refuse = wrongUsage) {
   const [name, id, ...rest] = spelled.split("+");
   const raw = fromBase64(rest.join("+"));
   const found = raw !== null && raw.length === 33 && isKeyName(name) ? verifierKey(name, raw[0], raw.subarray(1)) : null;
-  if (found === null || found.id !== id) throw new WrongUsage("a verifier key is written NAME+8 HEX DIGITS+BASE64, and its id is that of its key");
+  if (found === null || found.id !== id) refuse("a verifier key is written NAME+8 HEX DIGITS+BASE64, and its id is that of its key");
   return found;
 }
 
-/** Which logs and witnesses are known, and whose cosignatures are enough. */
+/** Which logs and witnesses are known, and whose cosignatures are enough. Bytes that are no UTF-8 stay what they are in names. */
 function readPolicy(data) {
+  if (data.length > MAX_POLICY) throw new WrongUsage(`a witness policy has at most ${MAX_POLICY} bytes`);
+  if (data.some((byte) => (byte < 0x20 && byte !== 0x09 && byte !== 0x0a) || byte === 0x7f)) throw new WrongUsage("a witness policy has no control characters but tab and newline");
+  const lines = data.toString("latin1").split("\n");
+  if (lines.length > MAX_POLICY_LINES) throw new WrongUsage(`a witness policy has at most ${MAX_POLICY_LINES} lines`);
   const policy = { logs: [], witnesses: [], groups: new Map(), quorum: null };
-  const isKnown = (name) => policy.groups.has(name) || policy.witnesses.some((each) => each.name === name);
-  const refuse = (number, why) => {
-    throw new WrongUsage(`witness policy, line ${number}: ${why}`);
-  };
-  for (const [index, spelled] of data.toString("utf8").split("\n").entries()) {
+  const grouped = new Set();
+  for (const [index, spelled] of lines.entries()) {
     const [kind, ...words] = spelled.split(/[ \t]+/).filter(Boolean);
     if (kind === undefined || kind.startsWith("#")) continue;
-    if (kind === "log" && words.length >= 1) policy.logs.push(readVkey(words[0]));
-    else if (kind === "witness" && words.length >= 2 && !isKnown(words[0])) {
-      const witness = { name: words[0], key: readVkey(words[1]) };
-      if (witness.key.kind !== COSIGNATURE) refuse(index + 1, "a witness's key is one for cosignatures, of kind 4");
-      policy.witnesses.push(witness);
-    } else if (kind === "group" && words.length >= 3 && !isKnown(words[0]) && words.slice(2).every(isKnown)) {
-      const members = words.slice(2);
-      const needed = { all: members.length, any: 1 }[words[1]] ?? Number(readNumber(words[1]) ?? 0n);
-      if (needed < 1 || needed > members.length) refuse(index + 1, `of ${members.length} members 1 to ${members.length} can be needed`);
-      policy.groups.set(words[0], { needed, members });
-    } else if (kind === "quorum" && words.length === 1 && (words[0] === "none" || isKnown(words[0]))) policy.quorum = words[0];
-    else refuse(index + 1, "log VKEY, witness NAME VKEY, group NAME all|any|K MEMBER…, or quorum NAME is expected");
+    takePolicyLine(policy, grouped, kind, words, (why) => wrongUsage(`witness policy, line ${index + 1}: ${why}`));
   }
   if (policy.quorum === null) throw new WrongUsage("a witness policy says whose word is enough: `quorum NAME`, or `quorum none`");
   return policy;
+}
+
+/** Refuses what cannot follow the lines above it: a member of two groups, and a key under two names, would count twice. */
+function takePolicyLine(policy, grouped, kind, words, refuse) {
+  const isKnown = (name) => policy.groups.has(name) || policy.witnesses.some((each) => each.name === name);
+  const isTaken = (name) => name === "none" || isKnown(name);
+  const isThere = (keys, key) => keys.some((other) => other.raw.equals(key.raw));
+  const vkey = (word) => readVkey(Buffer.from(word, "latin1").toString(), refuse); // only the names that a policy gives may be any bytes
+  if (kind === "log") {
+    if (words.length !== 1 && words.length !== 2) refuse("a log is written `log VKEY [URL]`");
+    const key = vkey(words[0]);
+    if (key.kind !== ED25519) refuse("a log's key is an Ed25519 key, of kind 1");
+    if (isThere(policy.logs, key)) refuse("this log stands there twice");
+    policy.logs.push(key);
+  } else if (kind === "witness") {
+    if (words.length !== 2 && words.length !== 3) refuse("a witness is written `witness NAME VKEY [URL]`");
+    if (isTaken(words[0])) refuse("the name of this one is taken");
+    const key = vkey(words[1]);
+    if (key.kind !== COSIGNATURE) refuse("a witness's key is one for cosignatures, of kind 4");
+    if (isThere(policy.witnesses.map((each) => each.key), key)) refuse("this witness stands there twice");
+    policy.witnesses.push({ name: words[0], key });
+  } else if (kind === "group") {
+    if (words.length < 3) refuse("a group is written `group NAME all|any|K MEMBER…`");
+    const [name, count, ...members] = words;
+    if (isTaken(name)) refuse("the name of this one is taken");
+    if (new Set(members).size < members.length || members.some((each) => !isKnown(each) || grouped.has(each))) refuse("a group names witnesses and groups of lines above, each of which is in one group");
+    const needed = count === "all" ? members.length : count === "any" ? 1 : Number(readNumber(count) ?? 0n);
+    if (needed < 1 || needed > members.length) refuse(`of ${members.length} members 1 to ${members.length} can be needed`);
+    for (const each of members) grouped.add(each);
+    policy.groups.set(name, { needed, members });
+  } else if (kind === "quorum") {
+    if (words.length !== 1 || !(words[0] === "none" || isKnown(words[0]))) refuse("the quorum is a witness or a group of a line above, or none");
+    if (policy.quorum !== null) refuse("there is one quorum");
+    [policy.quorum] = words;
+  } else refuse("a line begins with log, witness, group, quorum or #");
 }
 
 function isMet(policy, cosigned) {
@@ -3622,7 +3662,7 @@ class Anchoring {
       else if (time !== null) cosigned.push([name, time]);
     }
     const others = new Set(checkpoint.note.signatures.map(({ name, id }) => `${name} ${id}`)).size - 1 - cosigned.length;
-    if (others > 0) this.findings.note(`${others} cosignatures of witnesses that nobody named here, with --witness-policy: not checked`);
+    if (others > 0) this.findings.note(`${others} cosignature${others > 1 ? "s" : ""} of witnesses that nobody named here, with --witness-policy: not checked`);
     const first = cosigned.map(([, time]) => time).sort((a, b) => (a < b ? -1 : 1))[0];
     const since = first === undefined ? null : first <= 253402300799n ? new Date(Number(first) * 1000).toISOString().replace(".000Z", "Z") : `${first} s after 1970`;
     return this.anchor(checkpoint, index, { witnesses: cosigned.map(([name]) => name), known: policy?.witnesses.length ?? 0, since });
@@ -3649,7 +3689,10 @@ class Anchoring {
   /** The heads that the reader kept, and that the seal is in. */
   keptHeads(proof, leaf, origin) {
     const found = [];
-    for (const head of this.believed.kept) {
+    const every = this.believed.kept;
+    const mine = every.filter((head) => origin === null || head.origin === origin);
+    if (mine.length && mine.length < every.length) this.findings.note(`${every.length - mine.length} of the kept checkpoints are of other logs, and say nothing of this one`);
+    for (const head of mine.length ? mine : every) {
       if (origin !== null && head.origin !== origin) this.add("LOG_CONTRADICTED", "the kept checkpoint is of another log", head.origin, origin);
       else if (proof === null || proof.checkpoint.size !== head.size) this.findings.note(`the kept checkpoint has size ${head.size}, the proof here another: ask for one of that size`);
       else if (!rootFrom(leaf, proof.index, head.size, proof.hashes)?.equals(head.root)) this.add("LOG_CONTRADICTED", "this is not the log whose head was kept");
@@ -3950,7 +3993,7 @@ class Bundle {
       if (wrong) this.findings.add(wrong, { file: shown(name) });
     }
     for (const name of [...missing].sort()) this.findings.add(problem("FILE_MISSING", `${name} is named by the manifest and not there`), { file: name });
-    if (litter.length) this.findings.note(`not part of the evidence: ${litter.slice(0, 5).join(", ")}${litter.length > 5 ? ", …" : ""}`);
+    if (litter.length) this.findings.note(`not part of the evidence: ${litter.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))).slice(0, SHOWN_NAMES).map(shown).join(", ")}${litter.length > SHOWN_NAMES ? `, and ${litter.length - SHOWN_NAMES} more` : ""}`);
     for (const commitment of packed?.keys() ?? []) {
       if (this.findings.total > GIVE_UP_AFTER) return undefined;
       if (!payloads.sizes.has(commitment)) this.findings.add(problem("FILE_EXTRA", `payload ${commitment} is none that the journal names`), { file: "payloads", payload: commitment });
@@ -4211,11 +4254,9 @@ function readBytes(file) {
 
 /** Who is trusted for what: lines NAME PURPOSES KEY, or a JSON object {kid: key}. */
 function readTrust(file) {
-  const spelled = readBytes(file).toString("utf8");
-  if (!spelled.trimStart().startsWith("{")) {
-    const lines = spelled.split("\n").map((line) => line.replace(/^[ \t\r]+|[ \t\r]+$/g, ""));
-    return new Trust(lines.filter((line) => line && !line.startsWith("#")).map(readTrusted), true);
-  }
+  const data = readBytes(file);
+  const spelled = data.toString("utf8");
+  if (!/^[ \t\n\r\v\f]*\{/.test(spelled)) return new Trust(readTrustLines(data, spelled, file), true);
   const says = `${file}: keys are one JSON object, {kid: base64url of the public key}, or lines NAME PURPOSES KEY`;
   try {
     new StrictJson(spelled).document();
@@ -4227,15 +4268,47 @@ function readTrust(file) {
   return new Trust(Object.entries(found).map(([kid, publicKey]) => ({ kid, publicKey, name: null, purposes: PURPOSES, storeId: null })), true);
 }
 
-function readTrusted(line) {
-  const [, name, purposes, spelled] = /^(.*?\S)[ \t]+(\S+)[ \t]+(\S+)$/.exec(line) ?? [];
-  const given = purposes?.split(",") ?? [];
-  if (!given.length || !given.every((each) => PURPOSES.includes(each))) throw new WrongUsage(`a line is NAME  PURPOSES  KEY, with purposes of ${PURPOSES.join(", ")}`);
-  const key = spelled.includes("+") ? readVkey(spelled) : null;
-  const publicKey = key === null ? spelled : key.raw.toString("base64url");
-  const found = decodedKey(publicKey);
-  if (found === null || (key !== null && (key.kind !== ED25519 || !/^reenact\/./.test(key.name)))) throw new WrongUsage("a key is the verifier key of a store, NAME+ID+BASE64, or 43 characters of base64url");
-  return { kid: found.kid, publicKey, name, purposes: given, storeId: key === null ? null : key.name.slice("reenact/".length) };
+function readTrustLines(data, spelled, file) {
+  if (data.length > MAX_TRUST) throw new CannotRead(`${file}: it has more than ${MAX_TRUST} bytes`);
+  const refuse = (number, why) => {
+    throw new WrongUsage(`${file}, line ${number}: ${why}`);
+  };
+  const foreign = data.toString("latin1").split("\n").findIndex((line) => !isUtf8(Buffer.from(line, "latin1")));
+  if (foreign >= 0) refuse(foreign + 1, "this is not UTF-8");
+  const found = [];
+  for (const [index, whole] of spelled.split("\n").entries()) {
+    const line = whole.replace(/^[ \t\r]+|[ \t\r]+$/g, "");
+    if (!line || line.startsWith("#")) continue;
+    const key = readTrusted(line, (why) => refuse(index + 1, why));
+    const same = found.find(({ publicKey, storeId }) => publicKey === key.publicKey && (storeId === key.storeId || storeId === null || key.storeId === null));
+    if (same !== undefined) refuse(index + 1, `the key ${key.kid} stands in line ${same.number} already`);
+    found.push({ ...key, number: index + 1 });
+  }
+  return found.map(({ number, ...key }) => key);
+}
+
+/** Told apart from the right, so that a name may have spaces. */
+function readTrusted(line, refuse) {
+  const [, name, purposes, spelled] = /^(.*[^ \t])[ \t]+([^ \t]+)[ \t]+([^ \t]+)$/s.exec(line.replaceAll("\t", " ")) ?? refuse("a line is NAME  PURPOSES  KEY, as in `acme billing  seals,capabilities  reenact/…+…+…`");
+  if (length(name) > 100 || name.includes("  ") || Array.from(name).some((each) => printable(each) !== each)) refuse("a name has 1 to 100 printable characters, and single spaces between its words");
+  const given = purposes.split(",");
+  const unknown = given.find((each) => !PURPOSES.includes(each));
+  if (unknown !== undefined) refuse(`a key is trusted for ${PURPOSES.join(", ")}, joined by commas; '${shown(unknown)}' is none of them`);
+  if (new Set(given).size < given.length) refuse("a purpose stands there twice");
+  return { ...readPublic(spelled, refuse), name, purposes: given };
+}
+
+/** A verifier key, for its store alone, or 32 bytes in base64url, for every store that it signs for. */
+function readPublic(spelled, refuse) {
+  if (!spelled.includes("+")) {
+    const found = decodedKey(spelled) ?? refuse("a key is a verifier key, NAME+ID+BASE64, or the 43 characters of a public key in base64url");
+    return { kid: found.kid, publicKey: spelled, storeId: null };
+  }
+  const key = readVkey(spelled, refuse);
+  if (key.kind !== ED25519) refuse(`the verifier key is of kind ${key.kind}; a store signs with Ed25519, kind ${ED25519}`);
+  if (!/^reenact\/./s.test(key.name)) refuse(`the name of a store's verifier key is reenact/ and the store's id, not '${shown(key.name)}'`);
+  const publicKey = key.raw.toString("base64url");
+  return { kid: decodedKey(publicKey).kid, publicKey, storeId: key.name.slice("reenact/".length) };
 }
 
 function parseArguments(given) {

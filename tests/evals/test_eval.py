@@ -177,6 +177,7 @@ def test_a_request_that_the_run_never_made_is_found(reenact: Command) -> None:
     [
         ({"modles": ["x"]}, "unknown field `modles`"),
         ({"models": []}, "at least one model"),
+        ({"seed": 2**53 - 1}, "seed: that of the last sample would be beyond 2^53-1"),
         ({"models": ["m", "m"]}, "two have the same id"),
         ({"models": [{"name": "m"}]}, "the name as its id"),
         ({"name": "Capitals!"}, "name: 1 to 40"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from base64 import b64encode
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from cryptography.x509 import load_pem_x509_certificate
 
 from reenact.cli.commands.log.believing import believed
+from reenact.errors import UsageError
 from reenact.verify import verify_bundle
 from reenact.verify.log import der
 from reenact.verify.log.timestamp import (
@@ -28,8 +30,8 @@ from reenact.verify.log.timestamp import (
     read_response,
     write_request,
 )
-from reenact.verify.signed.signed_note import COSIGNATURE, VerifierKey, signature_line
-from tests.second_verifier.both import comparable, second, spoken
+from reenact.verify.signed.signed_note import COSIGNATURE, ED25519, VerifierKey, signature_line
+from tests.second_verifier.both import SCRIPT, comparable, node, second, spoken
 from tests.second_verifier.bundles import Files, real
 from tests.verify.changing import read_folder, remade, write_folder
 from tests.witness.test_stamping import CURVE, RSA, Authority
@@ -86,6 +88,38 @@ def test_a_proof_alone_is_nobodys_word(bundle: Files, tmp_path: Path) -> None:
 def test_witnesses_are_counted_as_the_policy_says(bundle: Files, tmp_path: Path, quorum: str, verdict: str) -> None:
     files = {**bundle, PROOF: cosigned(bundle[PROOF])}
     assert judged(files, tmp_path, policy(tmp_path, quorum)) == (verdict, [])
+
+
+LOG = VerifierKey("reenact/x", ED25519, bytes(31) + b"x")
+NO_POLICIES = {
+    "a witness under two names": f"witness w {VKEY}\nwitness x {VKEY}\ngroup g 2 w x\nquorum g\n",
+    "a member twice": f"witness w {VKEY}\ngroup g 2 w w\nquorum g\n",
+    "a member of two groups": f"witness w {VKEY}\ngroup g any w\ngroup h any w\ngroup k 2 g h\nquorum k\n",
+    "two quorums": f"witness w {VKEY}\nquorum w\nquorum none\n",
+    "a witness named none": f"witness none {VKEY}\nquorum none\n",
+    "a log twice": f"log {LOG}\nlog {LOG}\nwitness w {VKEY}\nquorum w\n",
+    "a witness as a log": f"log {VKEY}\nwitness w {VKEY}\nquorum w\n",
+    "a log as a witness": f"witness w {LOG}\nquorum w\n",
+    "a count of another world": f"witness w {VKEY}\ngroup g constructor w\nquorum g\n",
+    "a word too many": f"witness w {VKEY} http://w https://w\nquorum w\n",
+    "a control character": f"witness w {VKEY}\r\nquorum w\r\n",
+    "too many lines": f"witness w {VKEY}\nquorum w\n" + "\n" * 1000,
+    "too many bytes": f"witness w {VKEY}\nquorum w\n#" + "x" * (1 << 18),
+    "no quorum": f"witness w {VKEY}\n",
+}
+
+
+@pytest.mark.parametrize("name", NO_POLICIES)
+def test_nobody_counts_twice_in_a_policy_and_what_is_none_is_refused(name: str, bundle: Files, tmp_path: Path) -> None:
+    """By both in the same words: one witness under two names was once said to be two of two by the second."""
+    folder = write_folder(tmp_path / "bundle", remade({**bundle, PROOF: cosigned(bundle[PROOF])}))
+    file = tmp_path / "policy"
+    file.write_text(NO_POLICIES[name], newline="")
+    with pytest.raises(UsageError) as refused:
+        believed(file, [], None)
+    words = [node(), SCRIPT, folder, "--witness-policy", file]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr.splitlines()[0]) == (2, f"verify.mjs: {refused.value}")
 
 
 def test_a_cosignature_for_another_head_is_found(bundle: Files, tmp_path: Path) -> None:

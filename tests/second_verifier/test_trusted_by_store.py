@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -10,13 +11,15 @@ from tempfile import mkdtemp
 
 import pytest
 
+from reenact.errors import UsageError
 from reenact.store.keys.trusted import named_trust
 from reenact.verify import Report, verify_bundle
 from reenact.verify.render import in_words
 from reenact.verify.signed.trust import Trust, verifier_key
 from tests.attacks.refunds import Files, exported, forged, remake
 from tests.attacks.test_changes_what_a_call_returned import drop_all_notes, notes_in, with_notes
-from tests.second_verifier.both import differences, second, spoken, told
+from tests.second_verifier.both import SCRIPT, differences, node, second, spoken, told
+from tests.verify.changing import write_folder
 
 Change = Callable[[Files], Files]
 ELSEWHERE = "01900000-0000-7000-8000-000000000000"
@@ -119,3 +122,36 @@ def test_both_say_it_in_the_same_words(change: Change, lines: tuple[tuple[str, s
     ours, theirs = spoken(folder, listed(tmp_path / "keys", *given) if lines else None)
     assert len(ours) == 4
     assert ours == theirs
+
+
+def key() -> str:
+    (found,) = json.loads(sent()["keys.json"]).values()
+    return str(found)
+
+
+NO_LISTS: dict[str, Callable[[], str]] = {
+    "a key under two names": lambda: f"acme  {ALL}  {key()}\nother  {ALL}  {key()}\n",
+    "a key for a store and for all": lambda: f"acme  {ALL}  {verifier_key(store(), key())}\nother  {ALL}  {key()}\n",
+    "a purpose twice": lambda: f"acme  seals,seals  {key()}\n",
+    "a purpose that is none": lambda: f"acme  seals,all  {key()}\n",
+    "no name": lambda: f"{ALL}  {key()}\n",
+    "a name with a space too many": lambda: f"acme  billing  {ALL}  {key()}\n",
+    "a name that turns the line around": lambda: f"acme\u202ebilling  {ALL}  {key()}\n",
+    "a long name": lambda: f"{'x' * 101}  {ALL}  {key()}\n",
+    "another kind of space": lambda: f"acme  {ALL}\u00a0{key()}\n",
+    "a byte order mark": lambda: f"\ufeffacme  {ALL}  {key()}\n",
+    "a key of no store": lambda: f"acme  {ALL}  {str(verifier_key(store(), key())).replace('reenact/', 'x/')}\n",
+}
+
+
+@pytest.mark.parametrize("name", NO_LISTS)
+def test_what_is_no_list_is_refused_by_both_with_its_line(name: str, tmp_path: Path) -> None:
+    folder, file = write_folder(tmp_path / "bundle", sent()), tmp_path / "trusted"
+    file.write_text(f"# mine\n\n{NO_LISTS[name]()}", encoding="utf-8")
+    with pytest.raises(UsageError) as refused:
+        named_trust(file)
+    words = [node(), SCRIPT, folder, "--keys", file]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    place = str(refused.value).split(": ")[0]
+    assert done.stderr.startswith(f"verify.mjs: {place}: "), done.stderr

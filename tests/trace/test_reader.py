@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -217,6 +220,7 @@ def test_what_no_reader_takes_is_not_written(tmp_path: Path) -> None:
     with ReplayWriter(path) as writer:
         for wrong, code in (
             (EVENTS[1], "REPLAY_HEADER_MISSING"),
+            (EVENTS[1], "REPLAY_HEADER_MISSING"),
             (ReplayHeader(producer="x", created_at=at(0)), None),
             (ReplayHeader(producer="x", created_at=at(0)), "REPLAY_HEADER_REPEATED"),
             (EVENTS[4], "REPLAY_RESULT_ORPHAN"),
@@ -253,6 +257,35 @@ def test_a_damaged_log_is_not_gone_on_with(tmp_path: Path) -> None:
     with pytest.raises(ReplayLogError):
         ReplayWriter(path, resume=True)
     assert path.read_bytes() == HEADER + b"damage\n"
+
+
+class FullDisk(io.FileIO):
+    """Takes so many bytes, and then none."""
+
+    room = len(HEADER) + len(START) + 20
+
+    def write(self, data: Any, /) -> int:
+        taken = super().write(memoryview(data)[: max(0, self.room - self.tell())])
+        if not taken:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return taken
+
+
+def test_where_the_disk_is_full_the_file_ends_with_a_whole_line_and_a_new_writer_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "REPLAY.jsonl"
+    with ReplayWriter(path) as writer:
+        writer._file = FullDisk(path, "wb")
+        writer.emit(EVENTS[0])
+        writer.emit(EVENTS[1])
+        with pytest.raises(UsageError, match="cannot be written: No space left"):
+            writer.emit(EVENTS[2])
+        with pytest.raises(UsageError, match="resume=True"):
+            writer.emit(EVENTS[2])
+        assert (writer.lines, path.read_bytes()) == (2, HEADER + START)
+    with ReplayWriter(path, resume=True) as writer:
+        for event in EVENTS[2:]:
+            writer.emit(event)
+    assert path.read_bytes() == WHOLE
 
 
 def test_a_writer_that_is_killed_leaves_whole_lines_and_at_most_one_torn(tmp_path: Path) -> None:

@@ -16,11 +16,14 @@ from hypothesis import strategies as st
 from reenact.errors import ReceiptError, ReplayLogError, UsageError
 from reenact.trace import (
     HashForm,
+    PlanStart,
     ReceiptToolCall,
     ReceiptVerification,
     ReplayEvent,
     ReplayReader,
+    SessionEnd,
     SessionReceipt,
+    SessionStart,
     ToolCall,
     ToolResult,
     Verification,
@@ -33,6 +36,7 @@ from tests.trace.samples import at, call_pair, reader_of, receipt_of, session, t
 
 EVENTS = session(4)
 RECEIPT = receipt_of(EVENTS)
+NONE = ReceiptVerification()
 ZEROS = "sha256:" + "0" * 64
 
 
@@ -141,6 +145,15 @@ LOGS: dict[str, tuple[list[ReplayEvent], str]] = {
         [event for event in EVENTS if not isinstance(event, Verification)],
         "A verification is in the receipt, but not in the replay log",
     ),
+    "the last line cut": (EVENTS[:-1], "Session end mismatch: expected 2026-01-13T10:01:31Z, got no SessionEnd"),
+    "whose session it is": (
+        [event for event in EVENTS if not isinstance(event, SessionStart)],
+        "Session id mismatch: expected sess_1, got no SessionStart",
+    ),
+    "whose plan it is": (
+        [event for event in EVENTS if not isinstance(event, PlanStart)],
+        "Plan hash mismatch: expected sha256:",
+    ),
     "the end cut": (EVENTS[:6], "(tc_4) is in the receipt, but not in the replay log"),
     "all of it gone": (EVENTS[:1], "(tc_1) is in the receipt, but not in the replay log"),
     "a call more": ([*EVENTS[:-1], *call_pair(9), EVENTS[-1]], "(tc_9) is in the replay log, but not in the receipt"),
@@ -158,7 +171,7 @@ def test_a_changed_log_is_found_also_without_its_hash(name: str) -> None:
 
 def test_calls_side_by_side_may_be_listed_as_they_were_made_or_as_they_ended() -> None:
     (one, one_done), (two, two_done) = call_pair(1), call_pair(2)
-    events: list[ReplayEvent] = [*EVENTS[:3], one, two, two_done, one_done]
+    events: list[ReplayEvent] = [*EVENTS[:3], one, two, two_done, one_done, EVENTS[-1]]
     for order in ([two_done, one_done], [one_done, two_done]):
         receipt = receipt_of([*EVENTS[:3], one, two, *order])
         assert verify_replay(events, msgspec.structs.replace(receipt, replay_hash=None)).mismatches == []
@@ -172,7 +185,7 @@ def test_a_call_that_neither_side_has_a_result_for_is_no_mismatch() -> None:
 
 def test_hashes_of_another_producer_fit_and_it_is_said() -> None:
     line = '{"a":2,"b":1.0}'
-    events = [*EVENTS[:3], *call_pair(1), *call_pair(2)]
+    events = [*EVENTS[:3], *call_pair(1), *call_pair(2), EVENTS[-1]]
     call = events[3]
     assert isinstance(call, ToolCall)
     theirs = "sha256:" + hashlib.sha256(line.encode()).hexdigest()
@@ -186,7 +199,7 @@ def test_verifications_are_summed_up_or_the_last_one_is_told_or_how_ci_ended() -
     one, two = (
         Verification(t=at(n), commands=[f"make {n}"], exit_codes=[n], verification_delta=n + 1) for n in range(2)
     )
-    events = [*EVENTS[:3], one, two]
+    events = [*EVENTS[:3], one, two, EVENTS[-1]]
     receipt = msgspec.structs.replace(RECEIPT, tool_calls=[], replay_hash=None)
     for said, fits in (
         (ReceiptVerification(commands_run=["make 0", "make 1"], exit_codes=[0, 1], verification_delta=3), True),
@@ -203,10 +216,23 @@ def test_verifications_are_summed_up_or_the_last_one_is_told_or_how_ci_ended() -
 
 def test_numbers_of_single_precision_fit_however_they_were_printed() -> None:
     """As producers whose utilities have 32 bits write them: one way in the log, the other in the receipt."""
-    events = [*EVENTS[:3], *call_pair(1, utility=0.800000011920929)]
+    events = [*EVENTS[:3], *call_pair(1, utility=0.800000011920929), EVENTS[-1]]
     receipt = msgspec.structs.replace(receipt_of(events), replay_hash=None)
     for utility, fits in ((0.8, True), (0.800000011920929, True), (0.8000001, False), (-0.8, False)):
         assert verify_replay(events, changed(receipt, 0, step_utility=utility)).success is fits
+
+
+@pytest.mark.parametrize(("log", "said"), [(0.92, 1e300), (-1e300, 0.92), (1e39, 3.5e38)])
+def test_a_confidence_that_no_32_bits_hold_is_another_one(log: float, said: float) -> None:
+    end = EVENTS[-1]
+    assert isinstance(end, SessionEnd)
+    events = [*EVENTS[:-1], msgspec.structs.replace(end, confidence=log)]
+    result = verify_replay(events, msgspec.structs.replace(RECEIPT, final_confidence=said, replay_hash=None))
+    assert result.mismatches == [f"Confidence mismatch: expected {said}, got {log}"]
+
+
+def test_events_that_somebody_picked_need_no_beginning_and_no_end() -> None:
+    assert verify_replay(EVENTS[3:-2], msgspec.structs.replace(RECEIPT, replay_hash=None, verification=NONE)).success
 
 
 def test_a_log_that_cannot_be_read_is_an_error_and_no_mismatch() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from reenact.store.checks.anchoring import RunLog, with_own_witnesses
+from reenact.store.log.past import compare, held_elsewhere
 from reenact.store.signing import key_in_memory
 from reenact.store.sqlite.store import SqliteStore
 from reenact.values.canonical import canonicalize
@@ -224,6 +225,8 @@ def test_one_that_has_seen_a_longer_log_shows_it_and_the_verdict_has_both_heads(
             assert "size 5" in found.says
             said, _, findings = verdict(back)
             assert (said, findings.kept[0].code) == ("contradicted", "LOG_CONTRADICTED")
+            past = compare(back.log, (), lambda _: None, held_elsewhere(back.log))
+            assert past.problem == f"a head that {url} holds is of a longer log", "`log consistency` says so too"
             grow(back, 4, "another")  # now it is longer, and another one
             found = one(back)
             assert found.state == "contradicts"
@@ -235,6 +238,12 @@ def test_one_that_has_seen_a_longer_log_shows_it_and_the_verdict_has_both_heads(
             assert expected.startswith("size 5, root ")
             assert got.startswith("size 5, root ")
             assert expected != got
+            past = compare(back.log, (), lambda _: None, held_elsewhere(back.log))
+            assert (past.problem, past.expected, past.got) == (
+                f"a head that {url} holds is none of this log",
+                expected,
+                got,
+            )
         assert verdict(store)[0] == "holds"
 
 

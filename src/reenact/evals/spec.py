@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 from reenact.errors import EvalSpecError, JsonSyntaxError
 from reenact.evals.patterns import Pattern, quoted
 from reenact.values.bounds import read_file
-from reenact.values.canonical import canonicalize, parse_json
+from reenact.values.canonical import MAX_SAFE_INTEGER, canonicalize, parse_json
 from reenact.values.digest import digest
 from reenact.values.threads import build
 
@@ -201,6 +201,8 @@ def _seeds(path: Path, file: SpecFile, rows: list[Fields]) -> list[int]:
     if n > MOST_SAMPLES:
         raise EvalSpecError(f"{path}: there are at most {MOST_SAMPLES} samples, not {n}")
     if file.seeds is None:
+        if file.seed + n - 1 > MAX_SAFE_INTEGER:
+            raise EvalSpecError(f"{path}: seed: that of the last sample would be beyond 2^53-1; name a smaller one")
         return [file.seed + sample for sample in range(n)]
     if len(file.seeds) != n:
         raise EvalSpecError(f"{path}: seeds: {len(file.seeds)} for {n} samples; each has one")

@@ -45,7 +45,24 @@ def load_bundle(folder: Path) -> Recording:
         raise UnsealedRecording(f"{folder}: the run has no seal: its end is not known, so nothing is replayed")
     if report.counts.withheld:
         raise EvidenceError(f"{folder}: its values were left out of the export; export it with --payloads full")
-    return replace(read_recording(store, str(report.run_id)), folder=str(folder))
+    with closing(files_at(folder)) as files:
+        gone = where_values_are(files)
+    return replace(read_recording(store, str(report.run_id), gone), folder=str(folder))
+
+
+def where_values_are(files: Files) -> dict[str, str]:
+    """By commitment, what the records of a verified bundle say of values that it does not hold; the last one counts."""
+    raw = files.read("erasures.jsonl")
+    found = {}
+    for line in raw.splitlines() if isinstance(raw, bytes) else ():
+        record = msgspec.json.decode(line)
+        bundle = record.get("bundle")
+        found[record["commitment"]] = (
+            f"is archived in the bundle {bundle}, and not here: ask whoever sent this for that one"
+            if record.get("type") == "archived"
+            else "was erased; it cannot be run again"
+        )
+    return found
 
 
 def read_bundle(folder: Path, *, wish: str = "replayed") -> tuple[Store, Report]:

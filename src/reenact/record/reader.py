@@ -83,9 +83,13 @@ class RecordedStep:
 class RunReader:
     """Reads a run of a store from its first commit on, or from where `start` stands, verifying as it goes."""
 
-    def __init__(self, store: Store, run_id: str, start: RunFold | None = None) -> None:
+    def __init__(
+        self, store: Store, run_id: str, start: RunFold | None = None, *, gone: Mapping[str, str] | None = None
+    ) -> None:
+        """`gone` says of values that do not lie in the store, by commitment, where they are, if the store cannot."""
         self.store = store
         self.run_id = run_id
+        self.gone = gone or {}
         self.payloads = StoredPayloads(store, run_id)
         self.fold = start or RunFold(run_id)
         self._finished: list[TraceFold] = []
@@ -151,6 +155,8 @@ class RunReader:
 
     def _why_gone(self, commitment: str) -> str:
         """Only an erasure that is on record is called one."""
+        if commitment in self.gone:
+            return self.gone[commitment]
         if self.store.is_archived(self.run_id, commitment):
             places = " and ".join(each.place for each in self.store.archives(self.run_id))
             return f"is archived in {places}: `reenact archive --restore {self.run_id}` brings it back"

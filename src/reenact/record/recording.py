@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from reenact.contracts.outcome import StructuredOutcome
@@ -96,9 +96,9 @@ def load_recording(store: Store, run: str) -> Recording:
     return read_recording(store, row.run_id)
 
 
-def read_recording(store: Store, run_id: str) -> Recording:
-    """A run that was verified already."""
-    reader = RunReader(store, run_id)
+def read_recording(store: Store, run_id: str, gone: Mapping[str, str] | None = None) -> Recording:
+    """A run that was verified already; `gone` as for `RunReader`."""
+    reader = RunReader(store, run_id, gone=gone)
     steps = in_order(reader.steps())
     seal = reader.fold.seal
     assert seal is not None, "the verifier saw it"

@@ -6,6 +6,7 @@ other `verify_replay`, that of published reports, is in `reenact.provenance`.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
@@ -17,6 +18,7 @@ import msgspec
 from reenact.trace.events import (
     PlanStart,
     ReplayEvent,
+    ReplayHeader,
     SessionEnd,
     SessionStart,
     ToolCall,
@@ -101,6 +103,7 @@ class Comparison:
         self._forms: Counter[str] = Counter()
         self._gave_up = False
         self._verified = Verified(receipt.verification)
+        self._kinds: set[type] = set()
         self._by_call = InOrder()
         self._by_result = InOrder()
 
@@ -113,9 +116,12 @@ class Comparison:
     def take(self, event: ReplayEvent) -> None:
         if isinstance(event, ToolCall):
             self._call(event)
-        elif isinstance(event, ToolResult):
+            return
+        if isinstance(event, ToolResult):
             self._result(event)
-        elif isinstance(event, SessionStart):
+            return
+        self._kinds.add(type(event))
+        if isinstance(event, SessionStart):
             self._same("Session id", self._receipt.session_id, event.session_id)
             self._same("Policy version", self._receipt.policy_version, event.policy_version)
             self._same("Issue number", self._receipt.issue_number, event.issue_number)
@@ -127,6 +133,7 @@ class Comparison:
             self._same("Confidence", self._receipt.final_confidence, event.confidence)
 
     def end(self) -> None:
+        self._has_both_ends()
         verified = self._verified.mismatch()
         if verified is not None:
             self.differs(verified)
@@ -143,6 +150,19 @@ class Comparison:
             self.differs(f"Tool {item.tool} ({item.id}) is in the receipt, but not in the replay log")
         if not (self._by_call.holds or self._by_result.holds):
             self.differs(f"Tool calls are in another order: {self._by_call.where}")
+
+    def _has_both_ends(self) -> None:
+        """A log, which begins with its header, has the lines that what the receipt says was taken from: where one is
+        gone nothing was compared with it. Events that somebody picked are none, and have what they have."""
+        if ReplayHeader not in self._kinds:
+            return
+        for what, kind, expected in (
+            ("Session id", SessionStart, self._receipt.session_id),
+            ("Plan hash", PlanStart, self._receipt.plan_hash),
+            ("Session end", SessionEnd, self._receipt.completed_at),
+        ):
+            if expected is not None and kind not in self._kinds:
+                self.differs(f"{what} mismatch: expected {expected}, got no {kind.__name__} in the replay log")
 
     def result(self) -> VerificationResult:
         more = [f"and {self._more} more"] if self._more else []
@@ -241,7 +261,10 @@ def is_rounded(expected: float | str | None, got: float | str | None) -> bool:
 
 
 def to_single(value: float) -> float:
-    rounded: float = _SINGLE.unpack(_SINGLE.pack(value))[0]
+    try:
+        rounded: float = _SINGLE.unpack(_SINGLE.pack(value))[0]
+    except OverflowError:  # larger than any of 32 bits: a confidence that somebody made up
+        return math.copysign(math.inf, value)
     return rounded
 
 

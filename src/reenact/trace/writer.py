@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,16 +26,20 @@ class ReplayWriter:
         self.lines = 0
         self._size = 0
         self._order = Order()
+        self._is_broken = False
         try:
             if resume and self.path.exists():
                 self._cut_torn_tail()
                 self._take_up()
-            self._file = self.path.open("ab" if resume else "wb")
+            self._file = self.path.open("ab" if resume else "wb", buffering=0)
         except OSError as error:
             raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
 
     def emit(self, event: ReplayEvent) -> None:
-        """Append one event, and hand it to the system. ReplayLogError where it may not stand here."""
+        """Append one event, and hand it to the system. ReplayLogError where it may not stand here; UsageError where
+        nothing can be written: then the file ends with the line before, and this writer is at its end too."""
+        if self._is_broken:
+            raise UsageError(f"{self.path}: a line could not be written; go on with a new writer, with resume=True")
         place = Place(self.lines + 1, self._size)
         try:
             read_event(event.members())
@@ -47,11 +52,23 @@ class ReplayWriter:
             raise ReplayLogError(message, code="REPLAY_LINE_TOO_LONG", line=place.line, offset=place.offset)
         problem = self._order.problem(event, place)
         if problem is not None:
+            if not self.lines:
+                self._order = Order()  # what was refused is no beginning: the next one is to be a header again
             raise at(str(self.path), problem)
-        self._file.write(line)
-        self._file.flush()
+        self._write(line)
         self.lines += 1
         self._size += len(line)
+
+    def _write(self, line: bytes) -> None:
+        left = memoryview(line)
+        try:
+            while left:
+                left = left[self._file.write(left) :]
+        except OSError as error:
+            self._is_broken = True
+            with suppress(OSError):  # what stands of the line is a torn tail, which `resume` cuts off as well
+                self._file.truncate(self._size)
+            raise UsageError(f"{self.path}: cannot be written: {error.strerror or error}") from error
 
     def close(self) -> None:
         self._file.close()

@@ -12,10 +12,10 @@ MOST_DIGITS: Final = 15
 
 
 class TooLarge(OSError):
-    """A file with more than `LARGEST_FILE` bytes. An OSError, since to whoever reads it it is one more way to fail."""
+    """A file with more bytes than are read. An OSError, since to whoever reads it it is one more way to fail."""
 
-    def __init__(self) -> None:
-        super().__init__(0, f"it has more than {LARGEST_FILE} bytes")
+    def __init__(self, most: int) -> None:
+        super().__init__(0, f"it has more than {most} bytes")
 
 
 def read_file(path: str | Path, most: int = LARGEST_FILE) -> bytes:
@@ -23,7 +23,7 @@ def read_file(path: str | Path, most: int = LARGEST_FILE) -> bytes:
     with Path(path).open("rb") as file:
         data = file.read(most + 1)
     if len(data) > most:
-        raise TooLarge
+        raise TooLarge(most)
     return data
 
 

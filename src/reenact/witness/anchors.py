@@ -52,7 +52,7 @@ def write_anchor(log: Log, peer: Peer, newest: SignedHead, ask: Callable[..., Re
 
 
 def add_checkpoint(log: Log, path: Path, newest: SignedHead) -> str:
-    """The head behind those that the file has, which must be heads of this log."""
+    """The head behind those that the file has: heads of this log, and of others that go to the same file."""
     try:
         data = path.read_bytes() if path.exists() else b""
     except OSError as error:
@@ -63,9 +63,11 @@ def add_checkpoint(log: Log, path: Path, newest: SignedHead) -> str:
     if notes and not is_whole(notes[-1]):
         shorten(path, len(data) - len(notes.pop()))  # a crash tore it, and nobody was told that it was kept
     for note in notes[-16:]:
-        read_checkpoint(note)
+        read_checkpoint(note)  # where these are none it is another file
+    mine = [note for note in notes if note.startswith(f"{log.origin}\n".encode())][-16:]
+    for note in mine:
         refuse_other_head(log, str(path), note)
-    if notes and read_checkpoint(notes[-1]).head == log.head(newest):
+    if mine and read_checkpoint(mine[-1]).head == log.head(newest):
         return "has it"
     append(path, log.note(newest))
     reach("after_anchor")

@@ -12,9 +12,11 @@ import pytest
 from tools.vectors.scenarios import three_steps
 from tools.vectors.writer import bundle_files
 
+from reenact.verify.signed.signed_note import read_vkey
 from tests.cli.harness import SKILLS, Command
 from tests.conftest import ROOT
 from tests.verify.changing import changed_files, read_folder, write_folder
+from tests.witness.stores import a_witness
 
 BUNDLE = ROOT / "test_vectors" / "bundles" / "three_steps_packed"
 FILES = ("r.html", "r.md", "r.xml", "r.sarif")
@@ -65,7 +67,7 @@ def test_what_holds_is_said_in_four_sentences_with_the_timeline(reenact: Command
     for name in ("r.html", "r.md"):
         for words in (
             "every fingerprint in them was computed again", "the count is right", "nobody vouched for it",
-            "Nobody outside has seen these records", "What happened", "fetch: http",
+            "Nothing shows that anybody outside has seen these records", "What happened", "fetch: http",
         ):  # fmt: skip
             assert words in written[name], name
     suite = ElementTree.fromstring(written["r.xml"])
@@ -101,6 +103,38 @@ def test_what_is_required_and_absent_fails_in_every_form(reenact: Command) -> No
     assert "What was asked for is not there: anchor" in written["r.html"]
     assert json.loads(written["r.sarif"])["runs"][0]["results"][0]["ruleId"] == "REQUIRED_AND_ABSENT"
     assert '<failure type="absent"' in written["r.xml"]
+
+
+@pytest.mark.parametrize("what", ["signature", "trust", "anchor"])
+def test_a_build_service_sees_red_whatever_was_required_and_is_absent(reenact: Command, what: str) -> None:
+    nobody = reenact.folder / "nobody.json"
+    nobody.write_text("{}")
+    keys = ["--keys", str(nobody)] if what == "signature" else []
+    code, written = reports(reenact, str(BUNDLE), "--require", what, *keys)
+    assert code == 1
+    suite = ElementTree.fromstring(written["r.xml"])
+    assert suite.get("failures") == "1", written["r.xml"]
+    (failure,) = suite.iter("failure")
+    assert failure.get("type") == "absent"
+
+
+def test_a_report_says_no_more_than_was_shown(recorded: Command) -> None:
+    """Whoever has a key of his own can write every record anew: that they fit together does not say who did."""
+    (own,) = recorded("keys", "show", "--json").json
+    with a_witness(recorded.folder, read_vkey(own["verifier_key"])) as (url, key):
+        assert recorded("log", "witness", "add", url, "--key", str(key)).code == 0
+        assert recorded("log", "witness", "collect").code == 0
+    code, written = reports(recorded, "last")
+    assert code == 0
+    for text in (written["r.html"], written["r.md"]):
+        assert "Were the records changed" not in text
+        assert "Whether all of it was written anew is what the last two answers are about" in text
+        assert "store itself names: whether they are anybody else" in text
+        assert text.count("by whom is not proven") == 2
+    policy = recorded.folder / "policy"
+    policy.write_text(recorded("log", "policy").out)
+    _, written = reports(recorded, "last", "--witness-policy", str(policy))
+    assert written["r.md"].count("by whom is not proven") == 1
 
 
 @pytest.mark.parametrize("place", ["a message", "a file's name", "a step's error"])

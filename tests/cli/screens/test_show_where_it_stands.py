@@ -52,7 +52,7 @@ def test_what_was_erased_is_not_shown_as_null(reenact: Command) -> None:
     assert reenact("erase", "last", "s1", "--reason", "asked", "--yes").code == 0
 
     text = reenact("show", "last", "--values").out
-    assert text.count("(erased, or not exported)") == 2
+    assert text.count("(erased, archived, or not exported)") == 2
     steps = reenact("show", "last", "--values", "--json").json["steps"]
     assert [step["absent"] for step in steps] == [[], ["parameters", "output"]]
 
@@ -77,7 +77,7 @@ def test_a_folder_without_values_says_that_they_are_not_there(recorded: Command)
     assert recorded("export", "last", "--to", "bare", "--payloads", "none").code == 0
 
     shown = recorded("show", "bare", "--values")
-    assert (shown.code, shown.out.count("(erased, or not exported)")) == (0, 4)
+    assert (shown.code, shown.out.count("(erased, archived, or not exported)")) == (0, 4)
 
 
 def test_a_folder_of_a_run_that_has_not_ended_is_open(reenact: Command) -> None:

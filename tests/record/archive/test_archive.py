@@ -14,6 +14,7 @@ from reenact import Runtime, skill
 from reenact.errors import EvidenceError, UsageError
 from reenact.record.archive.moving import age_ms, candidates, move
 from reenact.record.archive.restoring import restore
+from reenact.record.bundle import load_bundle
 from reenact.record.erase import erase
 from reenact.record.export import export_run
 from reenact.skills.registry import Registry
@@ -92,6 +93,21 @@ def test_what_is_exported_of_an_archived_run_verifies_and_says_so(tmp_path: Path
     export_run(str(tmp_path / "s.db"), run_id, tmp_path / "bundle")
     report = verify_bundle(tmp_path / "bundle")
     assert (report.exit_code, report.counts.archived, report.authenticity) == (0, count, "holds")
+
+
+def test_a_bundle_says_where_the_plan_is_that_it_does_not_hold(tmp_path: Path) -> None:
+    """It was verified: nothing of it is lost, and nobody has a store to restore it to."""
+    runtime = runtime_at(tmp_path / "s.db")
+    run_id = a_run(runtime, "one")
+    moved(runtime, run_id, tmp_path / "archive")
+    export_run(str(tmp_path / "s.db"), run_id, tmp_path / "archived")
+    digest = json.loads((tmp_path / "archive" / run_id / "manifest.json").read_text())["digest"]
+    with pytest.raises(EvidenceError, match=f"is archived in the bundle {digest}, and not here"):
+        load_bundle(tmp_path / "archived")
+    erase(runtime.store, run_id, None, who="ada", reason="request 42")
+    export_run(str(tmp_path / "s.db"), run_id, tmp_path / "erased")
+    with pytest.raises(EvidenceError, match="was erased; it cannot be run again"):
+        load_bundle(tmp_path / "erased")
 
 
 def test_what_is_erased_after_it_was_archived_is_not_restored(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.errors import StoreBusy
+from reenact.errors import StoreBusy, UsageError
 from reenact.record.repair import lines as repairing
 from reenact.record.repair.lines import examine, repair
 from tests.cli.harness import Command
@@ -55,6 +55,30 @@ def test_damage_is_told_with_its_place_and_nothing_is_done(tmp_path: Path, damag
     assert (found.kind, found.line, found.offset, kept) == ("damaged", 2, len(LINES[0]), None)
     assert path.read_bytes() == LINES[0] + damage + LINES[1]
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_of_what_has_no_whole_line_nothing_can_be_kept(tmp_path: Path) -> None:
+    """Taking the tail off would leave an empty file, which is damage itself."""
+    for name, content in (("REPLAY.jsonl", LINES[0][:-4]), ("p.gz", gzip.compress(TEXT, mtime=0)[:30])):
+        path = tmp_path / name
+        path.write_bytes(content)
+        found, kept = repair(path)
+        assert (found.kind, found.lines, kept, path.read_bytes()) == ("damaged", 0, None, content)
+
+
+def test_a_document_over_several_lines_is_no_file_of_lines_and_not_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text('{\n  "plan_id": "a",\n  "steps": []\n}\n')
+    with pytest.raises(UsageError, match="one JSON document, and whole"):
+        examine(path)
+    path.write_text('{\n  "plan_id": "a",\n')
+    assert examine(path).kind == "damaged"
+
+
+def test_integers_of_other_producers_are_no_damage(tmp_path: Path) -> None:
+    path = tmp_path / "REPLAY.jsonl"
+    path.write_bytes(LINES[0] + b'{"event":"ToolCall","params":{"id":9223372036854775809}}\n')
+    assert examine(path).kind == "whole"
 
 
 def test_packed_payloads_are_cut_to_their_last_whole_line(tmp_path: Path) -> None:

@@ -180,6 +180,9 @@ def test_what_cannot_be_is_told_in_one_line(reenact: Command) -> None:
         (["last", "--all", *to], "one of the two"),
         (["--all", "--split", "50,50", *to], "three whole numbers"),
         (["last", "last", "--to", "x"], "name one run"),
+        (["last", "--payloads", "none", *to], "training data is made of values"),
+        (["last", "--seed", "3", "--to", "x"], "say --format training"),
+        (["last", "--split", "0,0,100", "--to", "x"], "say --format training"),
     ):
         done = reenact("export", *arguments)
         assert (done.code, says in error_line(done)) == (2, True)

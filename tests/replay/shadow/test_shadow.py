@@ -13,7 +13,7 @@ import pytest
 from reenact import Runtime, skill
 from reenact.errors import SkillDeclarationError, UsageError
 from reenact.record.recording import load_recording
-from reenact.replay.compare.counterfactual import Counterfactual, as_document, markdown
+from reenact.replay.compare.counterfactual import Counterfactual, as_document, markdown, text_lines
 from reenact.replay.shadow.candidate import Wanted, candidate_of
 from reenact.replay.shadow.live import Shadow
 from reenact.replay.shadow.shadow import shadow
@@ -132,6 +132,13 @@ def test_another_version_of_a_skill_is_priced_and_its_result_assumed(runtime: Ru
     found = beside(runtime, run_id, written(tmp_path, "next_version.py", NEXT_VERSION))
     take = found.candidate.calls["take"]
     assert (take.tool, take.basis, int(take.cost_exact)) == ("buy@1.1.0", "assumed", 9 * 10**10)
+    count = sum(call.basis == "assumed" for call in found.candidate.calls.values())
+    document: Any = as_document(found)
+    assert (document["production"]["assumed"], document["candidate"]["assumed"]) == (0, count)
+    ours, theirs = list(text_lines(found))[1:3]
+    assert "assumed" not in ours
+    assert theirs.endswith(f"; {count} assumed"), "what the whole comes to rests on them"
+    assert f"| assumed, as nobody knows the result | 0 | {count} |" in list(markdown(found))
     assert found.candidate.calls["look"].basis == "recorded"
     changed = NEXT_VERSION.replace('version="1.1.0"', 'version="1.0.0"')
     with pytest.raises(SkillDeclarationError, match="give one another version"):

@@ -51,8 +51,8 @@ def evidence_junit(evidence: Evidence) -> str:
 
 
 def _cases(evidence: Evidence) -> Iterator[str]:
-    required = {"signature": "authenticity", "anchor": "anchoring"}
-    missing = {required.get(name, name) for name in evidence.required}
+    required = {"signature": "authenticity", "trust": "authenticity", "anchor": "anchoring"}
+    missing = {required[name] for name in evidence.required}
     for claim in evidence.claims:
         told = [f"{each.code}: {each.what} ({place(each.where)})" for each in evidence.report.findings
                 if each.breaks == claim.aspect]  # fmt: skip
@@ -60,7 +60,8 @@ def _cases(evidence: Evidence) -> Iterator[str]:
         message = in_markup(f"{claim.verdict}: {claim.rests_on}")
         if claim.verdict in ("broken", "contradicted") or claim.aspect in missing:
             detail = "\n".join(in_markup(line) for line in told)
-            body = f'<failure type="{in_markup(claim.verdict)}" message="{message}">{detail}</failure>'
+            kind = "absent" if claim.verdict == "holds" else claim.verdict
+            body = f'<failure type="{in_markup(kind)}" message="{message}">{detail}</failure>'
         elif claim.verdict != "holds":
             body = f'<skipped message="{message}"/>'
         yield _case(evidence, claim.aspect, body)

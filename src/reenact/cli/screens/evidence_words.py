@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 ASPECTS = ("integrity", "completeness", "authenticity", "anchoring")
 QUESTIONS = {
-    "integrity": "Were the records changed?",
-    "completeness": "Is anything missing?",
+    "integrity": "Do the records fit together?",
+    "completeness": "Is all there that their closing record counts?",
     "authenticity": "Who vouches for them?",
     "anchoring": "Has anybody outside seen them?",
 }
 SENTENCES = {
-    ("integrity", "holds"): "The records fit together: every fingerprint in them was computed again and is right.",
+    ("integrity", "holds"): "The records fit together: every fingerprint in them was computed again and is right. "
+    "Whether all of it was written anew is what the last two answers are about.",
     ("integrity", "broken"): "The records contradict themselves: something in them was changed, damaged, or taken from "
     "elsewhere. Do not rely on them; the findings say where.",
     ("completeness", "holds"): "The records are whole: they end with a closing record that counts what stands before "
@@ -38,22 +39,26 @@ SENTENCES = {
         "authenticity",
         "broken",
     ): "A signature does not fit: the records are not what was signed, or somebody else signed them.",
-    ("anchoring", "holds"): "Somebody outside has seen these records and keeps that on record: changing them later "
-    "would show.",
-    ("anchoring", "absent"): "Nobody outside has seen these records: whoever holds the signing key could have written "
-    "other ones before sending them, and nothing here would show it.",
-    ("anchoring", "contradicted"): "Somebody outside keeps another version of the sender's records: these are not the "
-    "ones that were shown to them.",
-    ("anchoring", "broken"): "What should prove that somebody outside has seen the records does not fit them.",
+    ("anchoring", "holds"): "Somebody outside keeps a fingerprint that covers these records: changing them later would "
+    "show.",
+    ("anchoring", "absent"): "Nothing shows that anybody outside has seen these records: whoever holds the signing key "
+    "could have written other ones before sending them, and nothing here would show it.",
+    ("anchoring", "contradicted"): "What should show that somebody outside has seen these records does not fit them, "
+    "or somebody outside holds others: the findings say which.",
 }
 ONLY_BESIDE = "The records themselves fit together, but a file lies among them that does not belong to them."
 OWN_KEY = (
     " The key came with the records, and nobody vouched for it: ask the sender for its fingerprint in some other way, "
     "and check again with the key that you were given."
 )
+OWN_WITNESSES = (
+    " They are the witnesses that the sender's store itself names: whether they are anybody else is for you to find "
+    "out. Name those that you know, and check again."
+)
+SIGNED_IN_PART = "A signature stands for the first part of the records, and it fits; nothing stands yet for the rest."
 OWN_WORD = (
-    "The records say what the tools answered and what was decided. Whether a tool's answer was right is not something "
-    "that records can prove."
+    "The records say what the tools answered and what was decided, at the times of the clock there. Whether a tool's "
+    "answer was right, and the clock, is not something that records can prove."
 )
 
 
@@ -66,12 +71,12 @@ class Claim:
     sentence: str
     rests_on: str
     is_own_word: bool = False
-    """It holds by a key that came with the records."""
+    """It holds by a key that came with the records, or by witnesses whom their store names."""
 
     @property
     def standing(self) -> str:
         if self.is_own_word:
-            return "signed; by whom is not proven"
+            return f"{'signed' if self.aspect == 'authenticity' else 'seen'}; by whom is not proven"
         return "proven" if self.verdict == "holds" else "not proven"
 
 
@@ -109,6 +114,8 @@ class Evidence:
     differences: tuple[Difference, ...] = ()
     keys_are_trusted: bool = False
     """The reader named the key that signed."""
+    witnesses_are_named: bool = True
+    """The reader said whose cosignatures count; else they are the store's own list."""
 
     @property
     def headline(self) -> str:
@@ -129,15 +136,29 @@ class Evidence:
         sentence = SENTENCES.get((aspect, verdict), "")
         if aspect == "integrity" and verdict == "broken" and is_only_beside(self.report):
             sentence = ONLY_BESIDE
-        is_own_word = aspect == "authenticity" and verdict == "holds" and not self.keys_are_trusted
-        sentence += OWN_KEY if is_own_word else ""
-        return Claim(aspect, verdict, sentence, in_words(self.report, aspect), is_own_word)
+        if aspect == "authenticity" and verdict == "holds" and self.report.signature.covers == "part":
+            sentence = SIGNED_IN_PART
+        addition = self._own_word(aspect) if verdict == "holds" else ""
+        return Claim(aspect, verdict, sentence + addition, in_words(self.report, aspect), bool(addition))
+
+    def _own_word(self, aspect: str) -> str:
+        """What is to be said where a verdict rests on nobody's word but the sender's."""
+        anchor = self.report.anchor
+        if aspect == "authenticity" and not self.keys_are_trusted:
+            return OWN_KEY
+        if aspect == "anchoring" and anchor is not None and not (anchor.kept or anchor.stamped):
+            return "" if self.witnesses_are_named else OWN_WITNESSES
+        return ""
 
     @property
     def not_proven(self) -> Iterator[str]:
         """Besides what the four verdicts leave open."""
         counts = self.report.counts
-        for number, what in ((counts.withheld, "were left out of what was sent"), (counts.erased, "were erased")):
+        for number, what in (
+            (counts.withheld, "were left out of what was sent"),
+            (counts.erased, "were erased"),
+            (counts.archived, "lie in an archive and not here"),
+        ):
             if number:
                 yield f"{number} of {counts.payloads} recorded values {what}: nothing is said about them."
         yield OWN_WORD

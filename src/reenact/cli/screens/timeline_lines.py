@@ -123,7 +123,7 @@ def value_lines(step: StepDocument) -> list[list[Segment]]:
     lines: list[list[Segment]] = []
     for name in ("parameters", "output"):
         if name in step.get("absent", ()):
-            lines.append([(f"      {name} ", DIM), ("(erased, or not exported)", "yellow")])
+            lines.append([(f"      {name} ", DIM), ("(erased, archived, or not exported)", "yellow")])
         elif name in step and (name == "parameters" or step["state"] == "COMPLETED" or step[name] is not None):
             lines.append([(f"      {name} ", DIM), (value_text(step[name]), "")])
     return lines

@@ -1,7 +1,8 @@
 """A torn tail told from damage; the tail taken off, its bytes kept, and the file replaced whole or not at all.
 
 Torn is what ends in the middle of its last line, as after a crash or a copy that was cut short: what stands before is
-as it was written. Everything else is damage: nobody can tell what stood there, so nothing is done about it.
+as it was written, and there is some of it. Everything else is damage: nobody can tell what stood there, so nothing is
+done about it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from typing import BinaryIO, Final, Literal
 
 from reenact.errors import ReenactError, StoreBusy, StoreUnavailable, UsageError
 from reenact.store.private_file import sync_folder
-from reenact.values.canonical import parse_json
+from reenact.trace.hashing import wide_integer
+from reenact.values.bounds import LARGEST_FILE
+from reenact.values.parse import read
 from reenact.verify.files.packed import HEADER
 
 LONGEST_LINE: Final = 96 << 20
@@ -105,7 +108,9 @@ def _look(path: Path, file: BinaryIO) -> Examined:
         for raw in _lines(_content(file)):
             number += 1
             problem = _problem(raw)
-            if problem is not None and not raw.endswith(b"\n") and len(raw) <= LONGEST_LINE:
+            if problem is not None and number == 1:
+                _refuse_document(path, file)
+            if problem is not None and number > 1 and not raw.endswith(b"\n") and len(raw) <= LONGEST_LINE:
                 return Examined("torn", number - 1, keep, f"its last line was cut: {problem}", number, keep, in_bundle)
             if problem is not None:
                 return Examined("damaged", number - 1, keep, problem, number, keep, in_bundle)
@@ -114,11 +119,26 @@ def _look(path: Path, file: BinaryIO) -> Examined:
                 says = "its last line has no newline"
                 return Examined("torn", number, keep, says, number, keep - len(raw), in_bundle)
     except _Broken as broken:
-        kind: Kind = "torn" if broken.is_end else "damaged"
+        kind: Kind = "torn" if broken.is_end and number else "damaged"
         return Examined(kind, number, keep, str(broken), number + 1, keep, in_bundle)
     if number == 0:
         return Examined("damaged", 0, 0, "it is empty: what stood there is lost", None, 0, in_bundle)
     return Examined("whole", number, keep, "every line is whole", in_bundle=in_bundle)
+
+
+def _refuse_document(path: Path, file: BinaryIO) -> None:
+    """A plan or receipt as an editor lays it out is no file of lines, and nothing is wrong with it."""
+    place = file.tell()
+    file.seek(0)
+    data = file.read(LARGEST_FILE + 1)
+    file.seek(place)
+    if len(data) > LARGEST_FILE:
+        return
+    try:
+        read(data, str(path), wide_integer)
+    except ReenactError:
+        return
+    raise UsageError(f"{path} is one JSON document, and whole; files of lines are looked at here")
 
 
 def _problem(raw: bytes) -> str | None:
@@ -127,7 +147,7 @@ def _problem(raw: bytes) -> str | None:
     if len(raw) > LONGEST_LINE:
         return f"a line of more than {LONGEST_LINE} bytes"
     try:
-        parse_json(raw.rstrip(b"\r\n"), what="the line")
+        read(raw.rstrip(b"\r\n"), "the line", wide_integer)  # other producers' logs have integers of 64 bits
     except ReenactError as error:
         return str(error)
     return None

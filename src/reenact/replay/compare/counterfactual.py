@@ -86,6 +86,11 @@ class Side(Struct, frozen=True, kw_only=True):
         return len(self.calls) - self.made
 
     @property
+    def assumed(self) -> int:
+        """Calls of whose result nobody knows: what the side comes to rests on them."""
+        return sum(call.basis == "assumed" for call in self.calls.values())
+
+    @property
     def cost_exact(self) -> int:
         return sum(int(call.cost_exact) for call in self.calls.values())
 
@@ -207,6 +212,7 @@ def side_document(side: Side) -> dict[str, object]:
         "status": side.status,
         "tool_calls": side.made,
         "refused": side.refused,
+        "assumed": side.assumed,
         "cost_exact": str(side.cost_exact),
         "average_step_utility": side.average_utility,
     }
@@ -221,7 +227,7 @@ def text_lines(found: Counterfactual) -> Iterator[str]:
     for side in (production, candidate):
         yield (
             f"  {side.name}: {side.status}, {side.made} calls, {side.refused} refused, {dollars(side.cost_exact)}, "
-            f"utility {side.average_utility:g}"
+            f"utility {side.average_utility:g}{f'; {side.assumed} assumed' if side.assumed else ''}"
         )
     if parts is None:
         yield "  every call is decided alike" if found.refused is None else "  no call is made"
@@ -259,6 +265,7 @@ def markdown(found: Counterfactual) -> Iterator[str]:
         ("status", lambda side: side.status),
         ("calls", lambda side: str(side.made)),
         ("refused", lambda side: str(side.refused)),
+        ("assumed, as nobody knows the result", lambda side: str(side.assumed)),
         ("cost", lambda side: dollars(side.cost_exact)),
         ("average step utility", lambda side: f"{side.average_utility:g}"),
     ):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
-from reenact.errors import NotAuthentic
+from reenact.errors import DamagedRecord, NotAuthentic
 from reenact.store.log.log import Edge, Log, ReadLog
 from reenact.store.log.rows import SignedHead
-from reenact.verify.log.checkpoint import Checkpoint, Head
+from reenact.verify.log.checkpoint import Checkpoint, Head, of_log, read_checkpoint
 from reenact.verify.log.merkle import complete, joined
-from reenact.verify.signed.signed_note import is_signature
+from reenact.verify.signed.signed_note import is_signature, signed_by
 
 
 class Past(NamedTuple):
@@ -45,9 +46,27 @@ class Past(NamedTuple):
         return b"old %d\n" % old + lines + b"\n" + self.log.note(newest)
 
 
-def compare(log: ReadLog, kept: Sequence[Checkpoint], told: Callable[[int], object]) -> Past:
-    """Every head that was signed here, and those that were kept, against the records of the seals, each read once."""
-    wanted = [(each.head, "a head that was kept") for each in kept]
+def held_elsewhere(log: ReadLog) -> list[tuple[Head, str]]:
+    """Heads that a witness or an anchor showed, that a key of this log signed, and that did not fit it."""
+    found = []
+    for holder, note in log.rows.contradictions():
+        with suppress(DamagedRecord):
+            head, signed = read_checkpoint(note)
+            if head.origin == log.origin and any(signed_by(signed, key) for key in log.vkeys()):
+                found.append((head, f"a head that {holder} holds"))
+    return found
+
+
+def compare(
+    log: ReadLog,
+    kept: Sequence[Checkpoint],
+    told: Callable[[int], object],
+    held: Sequence[tuple[Head, str]] = (),
+) -> Past:
+    """Every head that was signed here, and those that were kept, against the records of the seals, each read once.
+    `held` are more of them, each with the words for it."""
+    mine, others = of_log(kept, log.origin)
+    wanted = [*held, *((each.head, "a head that was kept") for each in mine)]
     wanted += [(log.head(each), "a head that was signed here") for each in log.rows.checkpoints()]
     edge, leaves = Edge(), log.leaves()
     for head, what in sorted(wanted, key=lambda each: each[0].size):
@@ -70,6 +89,8 @@ def compare(log: ReadLog, kept: Sequence[Checkpoint], told: Callable[[int], obje
             return Past(log, "", edge.size, f"{what} is none of this log", str(head), str(here))
     largest = max((head.size for head, _ in wanted), default=0)
     says = f"nothing that a head of size {largest} covers was changed or removed: {len(wanted)} heads, {largest} seals"
+    if others:
+        says += f"; {others} of the kept heads are of other logs"
     return Past(log, says if wanted else "no head was signed yet", len(wanted))
 
 

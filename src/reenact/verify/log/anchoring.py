@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from reenact.errors import DamagedRecord
 from reenact.verify.capability import from_base64url
-from reenact.verify.log.checkpoint import Checkpoint, Cosigned, Head, cosigned_by, origin_of, read_checkpoint
+from reenact.verify.log.checkpoint import Checkpoint, Cosigned, Head, cosigned_by, of_log, origin_of, read_checkpoint
 from reenact.verify.log.policy import Policy
 from reenact.verify.log.proof import Proof, read_proof
 from reenact.verify.log.timestamp import forged, read_response, untrusted
@@ -109,7 +109,7 @@ class Anchoring:
         proof = None if data is None else read_proof(data)
         self._check_others(source, where)
         anchor = None if proof is None else self._check_proof(proof, leaf, where)
-        kept = self._check_kept(source, leaf, where)
+        kept = self._check_kept(source, leaf, where, None if proof is None else proof.checkpoint.head.origin)
         if proof is None or anchor is None:
             head = kept[0] if kept else None
             return None if head is None else self._of_kept(head, kept)
@@ -211,13 +211,17 @@ class Anchoring:
 
     # -- what others keep ------------------------------------------------------------------------------------------
 
-    def _check_kept(self, source: LogSource, leaf: bytes, where: Where) -> list[tuple[int, Head]]:
-        """(place, head) of those that the seal is in."""
+    def _check_kept(self, source: LogSource, leaf: bytes, where: Where, proven: str | None) -> list[tuple[int, Head]]:
+        """(place, head) of those that the seal is in; `proven` is the log that the proof says that it is of."""
         found = []
-        for checkpoint in self._believed.kept:
+        origin = proven if self._origin is None else self._origin
+        kept, others = of_log(self._believed.kept, origin)
+        if others:
+            self._findings.note(f"{others} of the kept checkpoints are of other logs, and say nothing of this one")
+        for checkpoint in kept:
             head = checkpoint.head
-            if self._origin is not None and head.origin != self._origin:
-                self._add("LOG_CONTRADICTED", "the kept checkpoint is of another log", where, head.origin, self._origin)
+            if origin is not None and head.origin != origin:
+                self._add("LOG_CONTRADICTED", "the kept checkpoint is of another log", where, head.origin, origin)
                 continue
             place = source.path(head.size)
             if place is not None and place[0] < head.size:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from reenact.errors import DamagedRecord
@@ -94,6 +95,14 @@ def read_checkpoints(data: bytes) -> list[Checkpoint]:
     if len(notes) > 1 and not is_whole(notes[-1]):
         notes.pop()
     return [read_checkpoint(note) for note in notes or [data]]
+
+
+def of_log(kept: Iterable[Checkpoint], origin: str | None) -> tuple[list[Checkpoint], int]:
+    """(those of this log, how many are of others). Whoever keeps heads of several logs keeps them in one file; heads of
+    others say something about this log only where there is none of it: then it is not the log whose head was kept."""
+    every = list(kept)
+    mine = [each for each in every if origin in (None, each.head.origin)]
+    return (mine, len(every) - len(mine)) if mine else (every, 0)
 
 
 class Cosigned(NamedTuple):

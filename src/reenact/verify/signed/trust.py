@@ -110,10 +110,11 @@ def refuse_second(before: Iterable[tuple[int, TrustedKey]], key: TrustedKey) -> 
 
 def read_trusted(line: str) -> TrustedKey:
     """`acme billing  seals,capabilities  reenact/…+…+…`"""
-    parts = line.replace("\t", " ").rsplit(maxsplit=2)
-    if len(parts) != 3:
+    said, _, key = line.replace("\t", " ").strip(" ").rpartition(" ")
+    name, _, purposes = said.rstrip(" ").rpartition(" ")
+    name = name.rstrip(" ")
+    if not name:
         raise UsageError("a line is NAME  PURPOSES  KEY, as in `acme billing  seals,capabilities  reenact/…+…+…`")
-    name, purposes, key = parts
     refuse_name(name)
     return replace(read_public(key), name=name, purposes=read_purposes(purposes))
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from reenact.store.evidence import Evidence
 
 
+SPLIT = "80,10,10"
+
+
 class Payloads(StrEnum):
     """What of the values goes along."""
 
@@ -48,7 +51,7 @@ def export(
     seed: Annotated[int, typer.Option("--seed", help="Training data: what the split by session is drawn with.")] = 0,
     split: Annotated[
         str, typer.Option("--split", help="Training data: train, validation and test, of a hundred.")
-    ] = "80,10,10",
+    ] = SPLIT,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -63,6 +66,7 @@ def export(
     from reenact.cli.options import existing_evidence
     from reenact.record.export import export_evidence
 
+    refuse_of_other_form(form, payloads, seed=seed, split=split)
     if form is Format.training:
         from reenact.cli.commands.evidence.training import export_training
 
@@ -74,6 +78,16 @@ def export(
     show(exported, payloads, broken, as_json=as_json)
     if broken is not None:
         raise typer.Exit(FAILED)
+
+
+def refuse_of_other_form(form: Format, payloads: Payloads, *, seed: int, split: str) -> None:
+    """Nobody takes values for left out that were written, or a split for made."""
+    from reenact.errors import UsageError
+
+    if form is Format.training and payloads is Payloads.none:
+        raise UsageError("--payloads none: training data is made of values; what was erased is left out of it")
+    if form is Format.bundle and (seed != 0 or split != SPLIT):
+        raise UsageError("--seed and --split are of training data: say --format training")
 
 
 def one_run(runs: list[str], *, every: bool) -> str:

@@ -12,10 +12,13 @@ if TYPE_CHECKING:
 
     from reenact.trace import VerificationResult
 
-PROVES = "the log and the receipt say the same"
+PROVES = "session, plan, calls, checks and confidence are the same in both"
 NAMED = ", and the log is the one that the receipt names"
 NOT_NAMED = "; the receipt has no replay_hash, so what it does not say may have been changed in the log"
-PROVES_NOT = "that it happened so, or who wrote it: whoever changes both makes them fit"
+PROVES_NOT = (
+    "that it happened so, or who wrote it: whoever changes both makes them fit; "
+    "times, costs and side effects of the receipt were not compared"
+)
 
 
 def is_log(target: str) -> bool:

@@ -87,7 +87,8 @@ def verify(
     missing = absent_proofs(report, [*(require or []), *([] if keys is None else [Proof.signature])])
     if any(wanted.values()):
         run = None if report.exit_code == 1 or differences else document_of(target, store, report)
-        found = (tuple(missing), run, tuple(differences or ()), report.signature.by == "trusted_key")
+        trusts = (report.signature.by == "trusted_key", differences is None or witness_policy is not None)
+        found = (tuple(missing), run, tuple(differences or ()), *trusts)
         write_reports(wanted, Evidence(target, report, SystemClock().timestamp(), *found))
     show(report, differences, missing, as_json=as_json)
     if is_log_alone(target):

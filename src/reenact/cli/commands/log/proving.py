@@ -48,7 +48,6 @@ def prove(url: str | None, run: str, output: Path | None, kept: list[Path] | Non
     from reenact.cli.commands.log.believing import kept_in
     from reenact.cli.options import existing_store
     from reenact.cli.screens.printing import print_json
-    from reenact.errors import UsageError
     from reenact.store.evidence import find_run
     from reenact.store.log.log import index_of
 
@@ -59,9 +58,7 @@ def prove(url: str | None, run: str, output: Path | None, kept: list[Path] | Non
     store.log.advance()
     store.log.check_leaf(index)
     heads = [each for path in kept or () for each in kept_in(path)]
-    if len(heads) > 1:
-        raise UsageError("name one checkpoint that the proof shall lead to")
-    proof = store.log.proof(index) if not heads else proof_to(store.log, index, heads[0])
+    proof = proof_to(store.log, index, heads) if heads else store.log.proof(index)
     assert proof is not None
     if output is not None:
         write_new(output, proof)
@@ -73,20 +70,24 @@ def prove(url: str | None, run: str, output: Path | None, kept: list[Path] | Non
         say(f"run {run_id} is leaf {index} of {store.log.origin}; the proof is in {output}")
 
 
-def proof_to(log: ReadLog, index: int, kept: Checkpoint) -> bytes:
-    """That a leaf was in the log when somebody kept its head."""
+def proof_to(log: ReadLog, index: int, kept: list[Checkpoint]) -> bytes:
+    """That a leaf was in the log when somebody kept its head: the first of those that cover it."""
     from reenact.errors import NotAuthentic, UsageError
+    from reenact.verify.log.checkpoint import of_log
     from reenact.verify.log.proof import write_proof
     from reenact.verify.signed.signed_note import write_note
 
-    head = kept.head
-    if head.origin != log.origin:
-        raise UsageError(f"the checkpoint is of {head.origin}, and this is {log.origin}")
-    if index >= head.size:
-        raise UsageError(f"the run is leaf {index}, and the checkpoint is older: it has {head.size} leaves")
+    mine = sorted(of_log(kept, log.origin)[0], key=lambda each: each.head.size)
+    if mine[0].head.origin != log.origin:
+        raise UsageError(f"the checkpoint is of {mine[0].head.origin}, and this is {log.origin}")
+    chosen = next((each for each in mine if index < each.head.size), None)
+    if chosen is None:
+        size = mine[-1].head.size
+        raise UsageError(f"the run is leaf {index}, and the checkpoint is older: it has {size} leaves")
+    head = chosen.head
     if head.size > log.rows.size() or log.root_at(head.size) != head.root:
         raise NotAuthentic(f"the checkpoint ({head}) is none of this log; see `reenact log consistency`")
-    return write_proof(index, log.path(index, head.size), write_note(kept.note.text, kept.note.signatures))
+    return write_proof(index, log.path(index, head.size), write_note(chosen.note.text, chosen.note.signatures))
 
 
 def write_new(path: Path, data: bytes) -> None:
@@ -135,16 +136,17 @@ def consistency(url: str | None, kept: list[Path], output: Path | None, *, as_js
     from reenact.cli.screens.printing import print_json
     from reenact.errors import UsageError
     from reenact.store.log.log import ReadLog
-    from reenact.store.log.past import compare
+    from reenact.store.log.past import compare, held_elsewhere
+    from reenact.verify.log.checkpoint import of_log
 
     if output is not None and len(kept) != 1:
         raise UsageError("a proof of consistency is from one checkpoint: name it")
     heads = [each for path in kept for each in kept_in(path)]
     with existing_evidence(url) as evidence:
         log = ReadLog(evidence.log_rows(), evidence.store_id() or "", evidence.keys)
-        past = compare(log, heads, told)
+        past = compare(log, heads, told, held_elsewhere(log))
         if output is not None and past.problem is None:
-            write_new(output, past.proof_from(heads[-1].head.size))
+            write_new(output, past.proof_from(of_log(heads, log.origin)[0][-1].head.size))
     if as_json:
         print_json(past.document())
     elif past.problem is None:
