@@ -294,6 +294,7 @@ def test_claude_is_held_to_a_schema_and_its_answer_comes_back_as_a_value(given: 
     ("text", "finish", "said"),
     [
         ('{"city": 5}', "stop", "/city"),
+        ('{"city": {"$secret": "X"}}', "stop", "/city"),
         ("{}", "stop", "/city: is required"),
         ('{"city": "Ber', "length", "cut off at max_tokens"),
         ("Bergen", "stop", "the answer"),
