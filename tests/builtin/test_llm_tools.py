@@ -246,6 +246,40 @@ def test_gpts_stream_is_heard_piece_by_piece_and_its_tool_calls_are_whole(second
     assert called.report.raw_response["choices"][0]["message"] == called.output["message"]
 
 
+def test_what_else_a_server_streams_is_in_the_message_that_goes_back() -> None:
+    """Some refuse the next question without it: a model's reasoning, the signature of a call."""
+    signed = {**piece(0, name="now", identity="call_1"), "extra_content": {"signature": "s"}}
+    events = [
+        chunk({"role": "assistant", "content": None, "reasoning_content": "What "}),
+        chunk({"reasoning_content": "time?", "reasoning_details": [{"n": 1}]}),
+        chunk({"reasoning_details": [{"n": 2}], "tool_calls": [signed]}),
+        chunk({"tool_calls": [piece(0, arguments="{}")]}),
+        chunk({}, "tool_calls"),
+        (None, "[DONE]"),
+    ]
+    with Server(sse(*events)) as server:
+        called, heard = streamed(server, GPT)
+    assert heard == []
+    message = called.output["message"]
+    assert (message["reasoning_content"], message["reasoning_details"]) == ("What time?", [{"n": 1}, {"n": 2}])
+    made = {"name": "now", "arguments": "{}"}
+    assert message["tool_calls"] == [
+        {"id": "call_1", "type": "function", "function": made, "extra_content": {"signature": "s"}}
+    ]
+    assert called.output["tool_calls"] == [{"id": "call_1", "name": "now", "arguments": {}}]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("stream", [True, False])
+def test_content_in_parts_is_a_text_too(stream: bool) -> None:
+    content = [{"type": "thinking", "thinking": []}, {"type": "text", "text": "Take a coat."}]
+    choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
+    pieces = [chunk({"content": content}), chunk({}, "stop"), (None, "[DONE]")]
+    with Server(sse(*pieces) if stream else says(gpt_completion(choices=[choice]))) as server:
+        called = streamed(server, GPT)[0] if stream else ask(server, GPT)
+    assert called.output["text"] == "Take a coat."
+
+
 def test_a_refusal_in_a_stream_of_gpt_is_one() -> None:
     events = [chunk({"refusal": "I "}), chunk({"refusal": "cannot."}), chunk({}, "stop"), (None, "[DONE]")]
     with Server(sse(*events)) as server:
@@ -294,6 +328,7 @@ def test_claude_is_held_to_a_schema_and_its_answer_comes_back_as_a_value(given: 
     ("text", "finish", "said"),
     [
         ('{"city": 5}', "stop", "/city"),
+        ('{"city": {"$secret": "X"}}', "stop", "/city"),
         ("{}", "stop", "/city: is required"),
         ('{"city": "Ber', "length", "cut off at max_tokens"),
         ("Bergen", "stop", "the answer"),

@@ -154,6 +154,17 @@ def test_a_secret_reference_may_stand_for_any_value_before_it_is_resolved() -> N
     assert charge_card.validate({**GOOD, "card": {"number": reference}}) == []
     assert charge_card.validate({**GOOD, "amount_cents": reference}) == []
     assert charge_card.validate({**GOOD, "card": {"number": {"$secret": "CARD", "more": 1}}}) != []
+    assert charge_card.validate({**GOOD, "amount_cents": {"$$secret": "CARD"}}) != []  # what was said from outside
+
+
+def test_no_result_fits_by_looking_like_a_secret() -> None:
+    @skill("weigh", version="1.0.0")
+    def weigh() -> int:
+        return {"$secret": "CARD"}  # type: ignore[return-value]
+
+    with pytest.raises(SkillError) as caught:
+        weigh.call_sync(make_context(), {})
+    assert caught.value.code == "ERR_SCHEMA_MISMATCH"
 
 
 def test_async_skills_run_in_the_callers_loop_and_sync_ones_in_a_thread() -> None:

@@ -14,6 +14,7 @@ from reenact.errors import SkillDeclarationError, SkillNotFound
 from reenact.skills import load
 from reenact.skills.declare import skill
 from reenact.skills.drift import Drift, drift
+from reenact.skills.from_schema import skill_from_schema
 from reenact.skills.load import load_entry_points, load_skills
 from reenact.skills.registry import Registry
 from reenact.skills.skill import Skill
@@ -40,6 +41,19 @@ def test_the_highest_version_is_found_by_semver() -> None:
     registry = Registry([make("a", version) for version in ("1.9.0", "1.10.0", "2.0.0-rc.1", "1.2.0")])
     assert registry.highest("a").version == "2.0.0-rc.1"
     assert registry.versions("a") == ["1.2.0", "1.9.0", "1.10.0", "2.0.0-rc.1"]
+
+
+def test_of_two_builds_of_one_version_the_last_to_come_is_the_highest() -> None:
+    """A version that is made of a tool's schema says nothing about which schema is the newer one."""
+    first, second = (
+        skill_from_schema("Get", {"type": "object", "properties": {name: {}}}, lambda **given: given) for name in "ab"
+    )
+    for one, other in ((first, second), (second, first)):
+        registry = Registry([one])
+        for each in (one, other, one):
+            registry = registry.extended([each])
+            assert registry.highest("Get") is each
+        assert registry.versions("Get") == [other.version, one.version]
 
 
 def test_an_unknown_id_gets_a_suggestion() -> None:

@@ -189,6 +189,11 @@ def version_key(version: str) -> VersionKey:
     return int(major), int(minor), int(patch), 0 if pre else 1, parts, build or ""
 
 
+def precedence(version: str) -> VersionKey:
+    """As semver has it: which of two builds of one version is the newer one, their names do not tell."""
+    return (*version_key(version)[:-1], "")
+
+
 def _identifier_key(part: str) -> tuple[int, int, str]:
     """Numeric identifiers come before words, and compare as numbers (semver 2.0.0, section 11.4)."""
     return (0, int(part), "") if part.isdigit() else (1, 0, part)

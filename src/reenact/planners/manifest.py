@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from reenact.contracts.skill import SkillMetadata, version_key
+from reenact.contracts.skill import SkillMetadata
 from reenact.errors import SkillNotFound
 from reenact.skills.registry import Registry
 from reenact.skills.skill import Skill
@@ -41,7 +41,7 @@ class Manifest:
 
     def described(self) -> list[dict[str, Any]]:
         """What a model is told about each skill: the highest version of each id, by id."""
-        highest = {skill.skill_id: skill for skill in sorted(self, key=lambda item: version_key(item.version))}
+        highest = {skill.skill_id: skill for skill in self}  # they come in the order of their versions
         return [describe(highest[skill_id].metadata) for skill_id in sorted(highest)]
 
     def __iter__(self) -> Iterator[Skill]:

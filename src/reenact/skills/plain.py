@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from reenact.errors import SkillError
+from reenact.skills import plain_models
 from reenact.values.canonical import MAX_DEPTH, MAX_SAFE_INTEGER, in_order, number_as_recorded
 from reenact.values.envelope import LARGEST_RESULT
 
@@ -65,6 +66,8 @@ def _plain(value: object, above: list[int]) -> Any:
     kind = type(value)
     if kind in _SCALARS or (kind is not dict and kind is not list and not _is_container(value)):
         return _scalar(value)
+    if kind is not dict and kind is not list and _is_model(value):
+        return _model(value, above)
     if id(value) in above:
         raise _Refused("the value contains itself")
     if len(above) >= MAX_DEPTH:
@@ -101,6 +104,17 @@ def _is_model(value: object) -> bool:
     return hasattr(type(value), "__pydantic_validator__") and hasattr(value, "model_dump")
 
 
+def _model(value: object, above: list[int]) -> Any:
+    """A model of one value alone, without fields, is that value."""
+    try:
+        dumped = plain_models.written(value)
+    except plain_models.Unwritable as unwritable:
+        refused = _Refused(str(unwritable))
+        refused.tokens = unwritable.tokens
+        raise refused from None
+    return _plain(dumped, above)
+
+
 def _members(value: Any) -> dict[str, Any] | list[Any]:
     if isinstance(value, Mapping):
         if type(value) is dict and all(map(_is_plain_key, value)):
@@ -110,9 +124,6 @@ def _members(value: Any) -> dict[str, Any] | list[Any]:
         return list(value)
     if isinstance(value, msgspec.Struct):
         return _struct(value)
-    if _is_model(value):
-        dumped: dict[str, Any] | list[Any] = value.model_dump(mode="json", by_alias=True)
-        return dumped
     return {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
 
 

@@ -8,7 +8,7 @@ import inspect
 import os
 from collections.abc import Iterable, Iterator
 
-from reenact.contracts.skill import split_skill_id, version_key
+from reenact.contracts.skill import precedence, split_skill_id
 from reenact.errors import SkillDeclarationError, SkillNotFound
 from reenact.skills.home import home_of
 from reenact.skills.skill import Skill
@@ -39,7 +39,7 @@ class Registry:
 
     def __init__(self, skills: Iterable[Skill] = ()) -> None:
         self._skills: dict[str, dict[str, Skill | Declared]] = {}
-        """By id, then by version in ascending order."""
+        """By id, then by version in ascending order; of builds of one version the last to come is the last."""
         self._pairs: dict[tuple[str, str], str] = {}
         """The id behind each (server, tool) that artifacts and keys name."""
         self._frozen = False
@@ -68,8 +68,7 @@ class Registry:
                 f"{skill.metadata.reference} is declared twice: {_place(known)} and {_place(skill)}; "
                 "give one another version"
             )
-        if skill.version not in versions:
-            self._add(skill.skill_id, skill.version, skill)
+        self._add(skill.skill_id, skill.version, versions.get(skill.version, skill))
         return known
 
     def declare(self, skill_id: str, version: str, module: str) -> None:
@@ -83,8 +82,9 @@ class Registry:
             raise SkillDeclarationError(
                 f"{skill_id} and {same} are one tool in a journal, {pair[1]} of the server {pair[0]}; rename one"
             )
-        more = {**self._skills.get(skill_id, {}), version: skill}
-        self._skills[skill_id] = {known: more[known] for known in sorted(more, key=version_key)}
+        versions = {known: its for known, its in self._skills.get(skill_id, {}).items() if known != version}
+        versions[version] = skill
+        self._skills[skill_id] = {known: versions[known] for known in sorted(versions, key=precedence)}
 
     def resolve(self, skill_id: str, version: str) -> Skill:
         """Exactly this version, or `SkillNotFound` that says which versions there are."""
@@ -94,7 +94,7 @@ class Registry:
         return found if isinstance(found, Skill) else found.load()
 
     def highest(self, skill_id: str) -> Skill:
-        """The highest registered version; a release beats its own pre-releases."""
+        """The highest registered version; a release beats its own pre-releases, a build those that came before it."""
         versions = self._skills.get(skill_id)
         if not versions:
             raise SkillNotFound(self._absent(skill_id, None))

@@ -232,9 +232,16 @@ class SchemaCheck:
         """Whether a value has no problem at all, as most have."""
 
     def problems(self, value: object) -> list[str]:
-        """One line per problem, each with a JSON Pointer; a `{"$secret": …}` or `{"$sealed": …}` fits everywhere."""
+        """One line per problem, each with a JSON Pointer. Nothing in a value that was said stands for a secret."""
+        return sorted(problem for error in self._validator.iter_errors(value) for problem in _describe(error))
+
+    def problems_as_written(self, written: object) -> list[str]:
+        """The same of parameters as a plan or a record has them: `{"$secret": …}` and `{"$sealed": …}` fit everywhere.
+
+        What was said from outside has one `$` more there, so no model makes a value fit by the look of it.
+        """
         secrets: set[tuple[str | int, ...]] = set()
-        visible = _hide_secrets(value, (), secrets)
+        visible = _as_read(written, (), secrets)
         return sorted(
             problem
             for error in self._validator.iter_errors(visible)
@@ -253,14 +260,16 @@ def _describe(error: jsonschema_rs.ValidationError) -> list[str]:
     return [f"{_pointer(error.instance_path)}: {error.message}"]
 
 
-def _hide_secrets(value: object, path: tuple[str | int, ...], found: set[tuple[str | int, ...]]) -> object:
+def _as_read(value: object, path: tuple[str | int, ...], secrets: set[tuple[str | int, ...]]) -> object:
+    """What the skill gets, with a text in the place of each secret; `secrets` are their places."""
     if isinstance(value, dict):
         if is_secret(value) or is_encrypted(value):
-            found.add(path)
+            secrets.add(path)
             return "secret"
-        return {key: _hide_secrets(item, (*path, key), found) for key, item in value.items()}
+        read = ((key.removeprefix("$"), item) for key, item in value.items())
+        return {key: _as_read(item, (*path, key), secrets) for key, item in read}
     if isinstance(value, list):
-        return [_hide_secrets(item, (*path, index), found) for index, item in enumerate(value)]
+        return [_as_read(item, (*path, index), secrets) for index, item in enumerate(value)]
     return value
 
 

@@ -73,10 +73,16 @@ class Skill:
     def __repr__(self) -> str:
         return f"<skill {self.reference} {self.digest[:12]}>"
 
-    def validate(self, parameters: Mapping[str, Any]) -> list[str]:
-        """What is wrong with the parameters, each with a JSON Pointer; quotes no value."""
-        given = parameters if type(parameters) is dict else dict(parameters)
-        return [] if self._input.fits(given) else self._input.problems(given)
+    def validate(self, parameters: Mapping[str, Any], /) -> list[str]:
+        """What is wrong with the parameters, each with a JSON Pointer; quotes no value.
+
+        They are as a plan has them: a secret by its name, and one `$` more before each key that begins with one.
+        """
+        return self._input.problems_as_written(parameters if type(parameters) is dict else dict(parameters))
+
+    def fits(self, parameters: dict[str, Any], /) -> bool:
+        """Whether nothing is wrong with parameters without any key that begins with `$`."""
+        return self._input.fits(parameters)
 
     def bind(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Keyword arguments of the hinted types, without the context."""

@@ -22,6 +22,7 @@ from reenact import Runtime, skill, skill_from_schema
 from reenact.errors import SkillDeclarationError, UsageError
 from reenact.record.reader import RunReader
 from reenact.runtime import people
+from reenact.runtime.session.sync import SyncSession
 from reenact.store.checks.verification import verify_run
 from tests.runtime.session.conftest import World
 
@@ -196,11 +197,11 @@ def test_a_skill_that_is_added_is_there_for_this_session_alone(runtime: Runtime)
         session.add(added)
         after = session.call("late", {"q": "x"})
         session.add(skill("late", version="2.0.0", tool_class="read")(look_up))
-        pinned = session.call("late", {"q": "x"})
+        newer = session.call("late", {"q": "x"})
         with pytest.raises(SkillDeclarationError, match="declared twice"):
             session.add(skill("late", version="1.0.0", tool_class="write")(look_up))
     assert (before.code, after.code) == ("ERR_SKILL_NOT_FOUND", "OK")
-    assert pinned.metadata.skill_version == "1.0.0", "what was called once stays what it was"
+    assert newer.metadata.skill_version == "2.0.0"
     assert "late" not in runtime.registry
     check(runtime, session.run_id)
 
@@ -214,6 +215,40 @@ class Loud(str):
 
     def __str__(self) -> str:
         return "LOUD"
+
+
+def test_a_tool_whose_schema_is_another_one_by_now_is_offered_and_called_as_it_was_added_last(runtime: Runtime) -> None:
+    closed = {"type": "object", "additionalProperties": False}
+    old, new = (
+        skill_from_schema("GetWeather", {**closed, "properties": {name: {}}}, lambda **given: list(given))
+        for name in ("city", "place")
+    )
+    for one, other in ((old, new), (new, old)):
+        with runtime.session() as session:
+            for each in (one, other, one):
+                session.add(each)
+                (offered,) = session.tools(["GetWeather"])
+                (name,) = offered["function"]["parameters"]["properties"]  # type: ignore[index]
+                assert session.call("GetWeather", {name: "Bergen"}).output == [name]
+                assert each.metadata.input_schema["properties"] == {name: {}}
+        assert runtime.replay(session.run_id).ok
+
+
+def test_a_name_means_the_same_tool_whether_its_program_was_killed_or_not(runtime: Runtime) -> None:
+    def program(session: SyncSession, dies: bool) -> list[str | None]:
+        told = []
+        for version in ("1.0.0", "2.0.0"):
+            session.add(skill("late", version=version, tool_class="read")(look_up))
+            if dies and told:
+                raise KeyboardInterrupt
+            told.append(session.call("late", {"q": "x"}).metadata.skill_version)
+        return told
+
+    with pytest.raises(KeyboardInterrupt), runtime.session(id="killed") as session:
+        program(session, dies=True)
+    for name in ("killed", "whole"):
+        with runtime.session(id=name) as session:
+            assert program(session, dies=False) == ["1.0.0", "2.0.0"]
 
 
 def test_arguments_of_a_program_are_made_plain(runtime: Runtime, world: World) -> None:

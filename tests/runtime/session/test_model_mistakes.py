@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reenact import Registry, Runtime, SkillError, skill
+from reenact import Registry, Runtime, SkillError, skill, skill_from_schema
 from reenact.errors import UsageError
 from reenact.record.reader import RunReader
 from reenact.store.checks.verification import verify_run
@@ -80,6 +80,25 @@ def test_arguments_as_deep_as_they_may_be_do_not_keep_a_session_from_its_plan(tm
             session.call("deep", {"value": nested(levels)}).code for levels in range(MAX_DEPTH - 10, MAX_DEPTH + 2)
         }
     assert codes == {"OK", "ERR_VALIDATION_FAILED"}
+    check(runtime, session.run_id)
+
+
+@pytest.mark.parametrize("mark", [{"$secret": "SHOP_TOKEN"}, {"$sealed": "x"}, {"$secret": "X", "prefix": "y"}])
+def test_what_a_model_writes_like_a_secret_or_a_mark_of_ours_fits_no_other_schema(tmp_path: Path, mark: Any) -> None:
+    paid: list[object] = []
+    amount = {"type": "integer", "maximum": 100}
+    schema = {"type": "object", "properties": {"amount": amount, "$secret": {"type": "string"}}}
+    pay = skill_from_schema("Pay", schema, lambda **given: paid.append(given), cost_estimate_cents=3)
+    runtime = Runtime(str(tmp_path / "store.db"), skills=[pay])
+    with runtime.session(budget_cents=10) as session:
+        outcome = session.call("Pay", {"amount": mark})
+        other = session.call("Pay", {"amount": 5, "$secret": 7})
+        good = session.call("Pay", {"amount": 5, "$secret": "x", "note": mark})
+    assert [outcome.code, other.code, good.code] == ["ERR_VALIDATION_FAILED", "ERR_VALIDATION_FAILED", "OK"]
+    assert "/amount: " in str(outcome.details)
+    assert "/$secret: " in str(other.details)
+    assert paid == [{"amount": 5, "$secret": "x", "note": mark}]
+    assert outcome.cost_cents == other.cost_cents == 0
     check(runtime, session.run_id)
 
 

@@ -91,7 +91,7 @@ async def _streamed(ctx: SkillContext, client: anthropic.AsyncAnthropic, argumen
 
 def _reply(message: Any, request_id: str | None) -> ModelReply:
     try:
-        raw = message.model_dump(mode="json", exclude_unset=True)
+        raw = message.model_dump(mode="json", exclude_unset=True, warnings=False)  # they would quote the answer
         usage = raw["usage"]
         cached = (usage.get("cache_creation_input_tokens") or 0) + (usage.get("cache_read_input_tokens") or 0)
         return ModelReply(

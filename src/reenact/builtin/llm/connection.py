@@ -90,6 +90,7 @@ def provider_key(request: ModelRequest, variable: str) -> str:
     if not key and request.base_url is None:
         raise SkillError.of(
             "ERR_LLM_AUTH_FAILURE",
-            f'no key: set api_key to {{"$secret": "{variable}"}} in the step, or {variable} in the environment',
+            f"no key: set {variable} in the environment, or name a secret for api_key "
+            f'(in a plan {{"$secret": "NAME"}}, in a session secrets={{"/api_key": "NAME"}})',
         )
     return key or "none"

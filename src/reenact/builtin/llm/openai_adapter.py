@@ -10,7 +10,7 @@ from reenact.builtin.llm.connection import EXTRA, SKILL, provider_client, provid
 from reenact.builtin.llm.messages import Message, ModelReply, ModelRequest, ToolCall
 from reenact.builtin.llm.openai_stream import StreamedCompletion
 from reenact.builtin.llm.structured import for_openai
-from reenact.builtin.llm.translation import messages_and_tools, spoken
+from reenact.builtin.llm.translation import messages_and_tools, spoken, texts_of
 from reenact.errors import SkillError
 from reenact.skills.context import SkillContext
 
@@ -104,7 +104,7 @@ async def _streamed(ctx: SkillContext, client: openai.AsyncOpenAI, arguments: di
 
 def _dumped(answer: Any) -> dict[str, Any]:
     try:
-        dumped = answer.model_dump(mode="json", exclude_unset=True)
+        dumped = answer.model_dump(mode="json", exclude_unset=True, warnings=False)  # they would quote the answer
     except AttributeError as error:
         raise SkillError.of("ERR_LLM_INVALID_RESPONSE", "the answer is no JSON object") from error
     return dict(dumped)
@@ -117,7 +117,7 @@ def _reply(raw: dict[str, Any], request_id: str | None) -> ModelReply:
         said = choice["message"]
         asked = [_with_id(call, f"{raw.get('id')}-{n}") for n, call in enumerate(said.get("tool_calls") or ())]
         return ModelReply(
-            text=said.get("content") or "",
+            text=texts_of(said.get("content")),
             message=_message(said, asked),
             model=str(raw["model"]),
             finish_reason="refusal" if said.get("refusal") else str(choice["finish_reason"]),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from reenact.builtin.llm.translation import texts_of
 from reenact.errors import SkillError
 
 Document = dict[str, Any]
+OF_A_CALL = frozenset({"id", "type", "function"})
+PUT_TOGETHER = frozenset({"role", "content", "refusal", "tool_calls"})
 
 
 class StreamedCompletion:
@@ -17,6 +20,8 @@ class StreamedCompletion:
         self._about: Document = {}
         self._refusals: list[str] = []
         self._texts: list[str] = []
+        self._further: Document = {}
+        """What else a server says, such as a model's reasoning: it may want that back."""
         self._calls: list[Document] = []
         self._arguments: list[list[str]] = []
         """Of each call, in pieces."""
@@ -39,7 +44,8 @@ class StreamedCompletion:
         new = ""
         for choice in piece.get("choices") or ():
             delta = choice.get("delta") or {}
-            new += delta.get("content") or ""
+            new += texts_of(delta.get("content"))
+            add_to(self._further, {name: item for name, item in delta.items() if name not in PUT_TOGETHER})
             if delta.get("refusal"):
                 self._refusals.append(delta["refusal"])
             for call in delta.get("tool_calls") or ():
@@ -64,6 +70,7 @@ class StreamedCompletion:
         call = self._calls[at]
         call["id"] = call["id"] or piece.get("id") or ""
         call["function"]["name"] = call["function"]["name"] or function.get("name") or ""
+        add_to(call, {name: item for name, item in piece.items() if name not in {"index", *OF_A_CALL}})
         self._arguments[at].append(function.get("arguments") or "")
 
     def completion(self) -> Document:
@@ -73,7 +80,7 @@ class StreamedCompletion:
             raise SkillError.of("ERR_LLM_INVALID_RESPONSE", "pieces of the answer are no texts") from error
 
     def _completion(self) -> Document:
-        message: Document = {"role": "assistant", "content": self.text}
+        message: Document = {"role": "assistant", "content": self.text, **self._further}
         if self._refusals:
             message["refusal"] = "".join(self._refusals)
         for call, pieces in zip(self._calls, self._arguments, strict=True):
@@ -82,3 +89,12 @@ class StreamedCompletion:
             message = {**message, "content": self.text or None, "tool_calls": self._calls}
         choices = [{"index": 0, "message": message, "finish_reason": self.finish_reason}]
         return {**self._about, "object": "chat.completion", "choices": choices}
+
+
+def add_to(whole: Document, pieces: Document) -> None:
+    """Texts and lists come in pieces; of anything else the last word counts."""
+    for name, piece in pieces.items():
+        before = whole.get(name)
+        if piece is not None:
+            together = type(before) is type(piece) and isinstance(before, str | list)
+            whole[name] = before + piece if together else piece

@@ -15,7 +15,6 @@ from reenact.contracts.references import (
     references_in,
     secret_names,
     split_path,
-    unescape,
     with_unknowns,
 )
 from reenact.errors import SkillError
@@ -109,7 +108,7 @@ class PlanSource(DrySource):
             return Refusal("validate", "ERR_REFERENCE_UNRESOLVED", unresolved)
         if written.skill is None:
             return None  # the gate says so
-        known = cast("Parameters", unescape(with_unknowns(written.parameters), None))
+        known = cast("Parameters", with_unknowns(written.parameters))
         problems = written.skill.validate(known)
         if problems:
             return Refusal("validate", "ERR_VALIDATION_FAILED", f"{step.reference}: {'; '.join(problems[:TOLD])}")

@@ -40,6 +40,9 @@ class StandIn(Skill):
         self._recorded = recorded
         self._fixed_cents = fixed_cents
 
+    def fits(self, parameters: dict[str, Any], /) -> bool:
+        return not self.validate(parameters)
+
     def validate(self, _parameters: Mapping[str, Any], /) -> list[str]:
         refusal = refused_by(self._recorded.trace, "validate", "ERR_VALIDATION_FAILED")
         if refusal is None:

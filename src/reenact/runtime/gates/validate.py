@@ -29,8 +29,7 @@ def check(call: Call) -> Refusal | None:
         return Refusal("validate", "ERR_REFERENCE_UNRESOLVED", call.unresolved, {"problems": [call.unresolved]})
     if step.skill is None:
         return Refusal("validate", "ERR_SKILL_NOT_FOUND", absent(step, registry))
-    problems = step.skill.validate(call.parameters if call.plain else call.unescaped())
-    if problems:
+    if not (call.plain and step.skill.fits(call.parameters)) and (problems := step.skill.validate(call.parameters)):
         told = f"{step.reference}: {'; '.join(problems[:TOLD])}"
         return Refusal("validate", "ERR_VALIDATION_FAILED", told, {"problems": list(problems[:20])})
     if call.plain and step.caller_key is None and call.is_live:

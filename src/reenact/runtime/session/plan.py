@@ -151,9 +151,10 @@ class SessionPlan(RunPlan):
     def add(self, skill: Skill) -> None:
         """A skill more for this session alone. It is pinned when it is first called."""
         self.registry = self.registry.extended([skill])
-        for named in ((skill.skill_id, None), (skill.skill_id, skill.version)):
-            if named in self.called and self.called[named].skill is None:
-                del self.called[named]
+        self.called.pop((skill.skill_id, None), None)  # it may be what that name means from now on
+        named = (skill.skill_id, skill.version)
+        if named in self.called and self.called[named].skill is None:
+            del self.called[named]
 
     def take(self, skill: Skill) -> None:
         """As `add`, of a function that is handed over with each call: what is called is the one that came last."""
