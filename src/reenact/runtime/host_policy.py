@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,6 +31,7 @@ from reenact.store.location import config_directory
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import sha256_hex
 from reenact.values.threads import once
+from reenact.values.toml import parse_toml
 
 DEFAULT: Final = "the careful default; nobody has set a policy"
 NOTHING_SAID: Final = Policy()
@@ -251,10 +251,10 @@ def read_file(path: Path, origin: str) -> HostPolicy:
         if len(data) > MOST_BYTES:
             raise PolicyError(f"{path}: a policy has at most {MOST_BYTES} bytes")
         text = data.decode()
-        document = tomllib.loads(text)
+        document = parse_toml(data)
     except OSError as error:
         raise PolicyError(f"{path}: the policy cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except ValueError as error:
         raise PolicyError(f"{path}: the policy is not TOML: {error}") from None
     try:
         said = read_policy(document, source=str(path))
