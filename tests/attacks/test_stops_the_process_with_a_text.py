@@ -117,6 +117,52 @@ def test_a_dotted_key_in_somebodys_pyproject() -> None:
     assert read_manifest("pyproject.toml", wide)["name"] == "a"
 
 
+LAUGHS = """
+from reenact import Runtime
+def act(given):
+    steps = [{"step_id": "s0", "skill_id": "json_transform",
+              "parameters": {"operation": "extract", "data": {"a": ["x"] * 100}, "path": "a"}}]
+    for number in range(1, 12):
+        again = given(number - 1)
+        steps.append({"step_id": f"s{number}", "skill_id": "json_transform",
+                      "parameters": {"operation": "extract", "data": {"a": again}, "path": "a"}})
+    done = Runtime(":memory:").run({"plan_id": "laughs", "agent_id": "a", "steps": steps})
+    return [done.status, done.outcomes[-1].code, done.outcomes[-1].message]
+"""
+
+
+@pytest.mark.parametrize(
+    "again", ['[f"{{{{s{n}}}}}"] * 3000', 'f"{{{{s{n}}}}} " * 3000'], ids=["in a list", "in a text"]
+)
+def test_references_that_multiply_what_a_step_returned(again: str) -> None:
+    """A plan of 300 kB: each step names the one before 3,000 times, and was 3,000 times as large."""
+    found = measured(LAUGHS.replace("given(number - 1)", again.replace("{n}", "{number - 1}")))
+    assert "failed" in found.result
+    assert "ERR_REFERENCE_UNRESOLVED" in found.result
+    assert found.peak_mb < 512
+
+
+def test_many_references_into_one_output() -> None:
+    """It was read, checked and parsed for each of them."""
+    read: list[str] = []
+
+    def output(step_id: str) -> object:
+        read.append(step_id)
+        return {"a": {"b": 1}, "c": 2}
+
+    earlier = {"s": 0, "t": 1}
+    assert resolve(["{{s.a}}", "{{s.a.b}} {{t.c}}", "{{s.c}}"] * 100, earlier, output) == [{"b": 1}, "1 2", 2] * 100
+    assert read == ["s", "t"]
+
+
+def test_many_references_to_one_large_value() -> None:
+    with pytest.raises(UnresolvedReference, match=f"/99: with what .* more than {LARGEST_RESULT} bytes"):
+        resolve(["{{a}}"] * 1000, {"a": 0}, lambda _: "x" * (LARGEST_RESULT // 99 - 100))
+    with pytest.raises(UnresolvedReference, match=f"/: with what .* more than {LARGEST_RESULT} bytes"):
+        resolve(["x" * (LARGEST_RESULT // 2), "{{a}}"], {"a": 0}, lambda _: "x" * (LARGEST_RESULT // 2))
+    assert resolve(["{{a}}"] * 1000, {"a": 0}, lambda _: None) == [None] * 1000
+
+
 @pytest.mark.parametrize(
     "text",
     ["a." * 50_000 + "a = 1", "x = {" + "a." * 50_000 + "a = 1}", "[" + "a." * 50_000 + "a]\n" + "b = 1\n" * 50_000,
