@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from reenact.values.toml import parse_toml
+from reenact.values.bounds import parse_toml
 
 MAX_MANIFEST_BYTES: Final = 1 << 20
 

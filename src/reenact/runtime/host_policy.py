@@ -28,10 +28,10 @@ from reenact.runtime.effects.secrets import Secrets
 from reenact.store.location import POLICY_FILE as FILE
 from reenact.store.location import POLICY_VARIABLE as VARIABLE
 from reenact.store.location import config_directory
+from reenact.values.bounds import parse_toml
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import sha256_hex
 from reenact.values.threads import once
-from reenact.values.toml import parse_toml
 
 DEFAULT: Final = "the careful default; nobody has set a policy"
 NOTHING_SAID: Final = Policy()
