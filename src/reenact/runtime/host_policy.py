@@ -195,8 +195,9 @@ def find_policy(given: PolicyLike = None) -> HostPolicy:
     """The policy in force; PolicyError where it cannot be read, or lies where it may not say what it says."""
     if isinstance(given, HostPolicy):
         return given
-    if isinstance(given, Policy):
-        return HostPolicy(with_whole_paths(given, Path()), IN_CODE)
+    if isinstance(given, Policy):  # which takes whatever it is given: a text in place of a list would be its letters
+        said = read_policy(msgspec.to_builtins(given), source=IN_CODE)
+        return HostPolicy(with_whole_paths(said, Path()), IN_CODE)
     if isinstance(given, Mapping):
         return HostPolicy(with_whole_paths(read_policy(given, source="policy"), Path()), IN_CODE)
     named = given or os.environ.get(VARIABLE)
