@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from reenact import Runtime, skill
-from reenact.errors import BeyondPolicy
+from reenact import Policy, Runtime, skill
+from reenact.errors import BeyondPolicy, PolicyError
 from tests.attacks.strangers import OK
 from tests.builtin.servers import Server
 from tests.runtime.running import Bench, plan, step
@@ -114,3 +114,11 @@ def test_approval_by_nobody(tmp_path: Path) -> None:
     assert runtime.run(plan(write, supervisor="auto")).status == "waiting"
     with pytest.raises(BeyondPolicy, match="does not load 'os:system'"):
         runtime.run(plan(write, supervisor="os:system"))
+
+
+@pytest.mark.parametrize("key", ["agents", "skills", "hosts", "secrets", "supervisors", "workspaces"])
+def test_a_text_where_the_policy_lists_names(key: str) -> None:
+    """`Policy(hosts="*.example.com")`: each letter was taken for a name, and `*` is anything."""
+    with pytest.raises(PolicyError, match=f"{key}: expected `array`, got `str`"):
+        Runtime(":memory:", policy=Policy(**{key: "*.example.com"}))  # type: ignore[arg-type]
+    assert Runtime(":memory:", policy=Policy(shell={"allow": True})).policy.said.shell.allow is True  # type: ignore[arg-type]

@@ -13,13 +13,14 @@ from reenact.cli.commands.plans.plan_file import read_plan
 from reenact.contracts.plan import plan_from_document
 from reenact.contracts.references import UnresolvedReference, references_in, resolve
 from reenact.contracts.skill import version_key
-from reenact.errors import DamagedRecord, JsonSyntaxError, PlanError, ReenactError, SkillError
+from reenact.errors import DamagedRecord, JsonSyntaxError, PlanError, PolicyError, ReenactError, SkillError
 from reenact.journal.lines import decode_line
 from reenact.planners.model import unfenced
 from reenact.planners.planner import PlannerError
 from reenact.planners.rules import Rule, RuleBook, choose
 from reenact.provenance.hashing import canonical_text
 from reenact.provenance.manifests import read_manifest
+from reenact.runtime.host_policy import find_policy
 from reenact.skills.plain import to_plain
 from reenact.values.bounds import LARGEST_FILE
 from reenact.values.canonical import parse_json
@@ -112,6 +113,71 @@ def test_a_dotted_key_in_somebodys_pyproject() -> None:
     assert read_manifest("pyproject.toml", b".".join([b"a"] * 50_000) + b" = 1") == {}
     assert read_manifest("pyproject.toml", b"x = {" + b".".join([b"a"] * 50_000) + b" = 1}") == {}
     assert read_manifest("pyproject.toml", b'[project]\nname = "a"') == {"name": "a"}
+    wide = b'[project]\nname = "a"\ndependencies = [' + b'"b==1.2.3", ' * 400 + b"]"
+    assert read_manifest("pyproject.toml", wide)["name"] == "a"
+
+
+LAUGHS = """
+from reenact import Runtime
+def act(given):
+    steps = [{"step_id": "s0", "skill_id": "json_transform",
+              "parameters": {"operation": "extract", "data": {"a": ["x"] * 100}, "path": "a"}}]
+    for number in range(1, 12):
+        again = given(number - 1)
+        steps.append({"step_id": f"s{number}", "skill_id": "json_transform",
+                      "parameters": {"operation": "extract", "data": {"a": again}, "path": "a"}})
+    done = Runtime(":memory:").run({"plan_id": "laughs", "agent_id": "a", "steps": steps})
+    return [done.status, done.outcomes[-1].code, done.outcomes[-1].message]
+"""
+
+
+@pytest.mark.parametrize(
+    "again", ['[f"{{{{s{n}}}}}"] * 3000', 'f"{{{{s{n}}}}} " * 3000'], ids=["in a list", "in a text"]
+)
+def test_references_that_multiply_what_a_step_returned(again: str) -> None:
+    """A plan of 300 kB: each step names the one before 3,000 times, and was 3,000 times as large."""
+    found = measured(LAUGHS.replace("given(number - 1)", again.replace("{n}", "{number - 1}")))
+    assert "failed" in found.result
+    assert "ERR_REFERENCE_UNRESOLVED" in found.result
+    assert found.peak_mb < 512
+
+
+def test_many_references_into_one_output() -> None:
+    """It was read, checked and parsed for each of them."""
+    read: list[str] = []
+
+    def output(step_id: str) -> object:
+        read.append(step_id)
+        return {"a": {"b": 1}, "c": 2}
+
+    earlier = {"s": 0, "t": 1}
+    assert resolve(["{{s.a}}", "{{s.a.b}} {{t.c}}", "{{s.c}}"] * 100, earlier, output) == [{"b": 1}, "1 2", 2] * 100
+    assert read == ["s", "t"]
+
+
+def test_many_references_to_one_large_value() -> None:
+    with pytest.raises(UnresolvedReference, match=f"/99: with what .* more than {LARGEST_RESULT} bytes"):
+        resolve(["{{a}}"] * 1000, {"a": 0}, lambda _: "x" * (LARGEST_RESULT // 99 - 100))
+    with pytest.raises(UnresolvedReference, match=f"/: with what .* more than {LARGEST_RESULT} bytes"):
+        resolve(["x" * (LARGEST_RESULT // 2), "{{a}}"], {"a": 0}, lambda _: "x" * (LARGEST_RESULT // 2))
+    assert resolve(["{{a}}"] * 1000, {"a": 0}, lambda _: None) == [None] * 1000
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a." * 50_000 + "a = 1", "x = {" + "a." * 50_000 + "a = 1}", "[" + "a." * 50_000 + "a]\n" + "b = 1\n" * 50_000,
+     "[" + "a." * 150 + "a]\n" + "".join(f"b{n} = 1\n" for n in range(90_000)), "max_external_calls = " + "1" * 5000,
+     "a = " + "[" * 5000],
+    ids=["key", "key in a value", "table", "keys of a table", "digits", "brackets"],
+)  # fmt: skip
+def test_a_policy_in_a_folder_that_was_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """`reenact.toml` is read by every command that is run there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    Path("reenact.toml").write_text(text)
+    with pytest.raises(PolicyError, match="is not TOML"):
+        find_policy()
+    assert read_manifest("pyproject.toml", text.encode()) == {}
 
 
 @pytest.mark.parametrize("opening", [b"[", b'{"artifact":', b'{"run":{"plan":['])

@@ -10,9 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
 
 from reenact.values.bounds import place_in
 from reenact.values.canonical import canonicalize
+from reenact.values.envelope import LARGEST_RESULT
 
 SCALARS = frozenset({str, int, float, bool, type(None)})
 REFERENCE = re.compile(r"\{\{([^{}]++)\}\}")
@@ -23,6 +28,8 @@ SECRET_NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,255}")
 MISSING = object()
 SECRET_KEYS = frozenset({"$secret", "prefix", "suffix"})
 LONGEST_AROUND = 256
+LARGE = 1 << 20
+"""Bytes that references bring, from which the whole is measured too."""
 
 
 class UnresolvedReference(Exception):  # it becomes a refusal, nobody handles it as an error
@@ -194,44 +201,99 @@ def with_unknowns(value: object, *, texts: bool = False) -> object:
     return value
 
 
-def resolve(value: object, earlier: Mapping[str, int], output: Callable[[str], object], where: str = "") -> object:
+def resolve(value: object, earlier: Mapping[str, int], output: Callable[[str], object]) -> object:
     """The parameters with every reference replaced. `output(step_id)` gives a step's output."""
-    if isinstance(value, str):
-        return resolve_text(value, earlier, output, where) if "{{" in value else value
-    if isinstance(value, dict):
-        if "$secret" in value:  # what a tool says never becomes the name of a secret
-            return value
-        return {key: resolve(item, earlier, output, f"{where}/{key}") for key, item in value.items()}
-    if isinstance(value, list):
-        return [resolve(item, earlier, output, f"{where}/{index}") for index, item in enumerate(value)]
-    return value
+    return Resolver(earlier, output).all_of(value)
 
 
-def resolve_text(text: str, earlier: Mapping[str, int], output: Callable[[str], object], where: str) -> object:
-    whole = REFERENCE.fullmatch(text.strip())
-    if whole is not None:
-        return escape(look_up(whole[1].strip(), earlier, output, where), recorded=True)
+class Resolver:
+    """Replaces the references in one step's parameters: in all they bring no more than a recorded value may hold."""
 
-    def put_in(match: re.Match[str]) -> str:
-        path = match[1].strip()
-        found = look_up(path, earlier, output, where)
-        if has_encrypted(found):
-            raise EncryptedReference(f"{where or '/'}: the value of {path!r} is encrypted", found)
-        return found if isinstance(found, str) else canonicalize(found).decode()
+    def __init__(self, earlier: Mapping[str, int], output: Callable[[str], object]) -> None:
+        self._earlier = earlier
+        self._output = output
+        self._named: dict[str, dict[str, list[str]]] = {}
+        """By step, every path into its output, and the names in it."""
+        self._found: dict[str, object] = {}
+        self._sizes: dict[str, int] = {}
+        self._brought = 0
 
-    return REFERENCE.sub(put_in, text)
+    def all_of(self, value: object) -> object:
+        for path in dict.fromkeys(path for _, path in references_in(value)):
+            with suppress(UnresolvedReference):  # told where it stands
+                step_id, rest = split_path(path, self._earlier, "")
+                self._named.setdefault(step_id, {})[path] = rest
+        resolved = self._resolve(value, "")
+        if self._brought > LARGE and len(msgspec.json.encode(resolved)) > LARGEST_RESULT:
+            raise too_much("")
+        return resolved
+
+    def _resolve(self, value: object, where: str) -> object:
+        if isinstance(value, str):
+            return self._resolve_text(value, where) if "{{" in value else value
+        if isinstance(value, dict):
+            if "$secret" in value:  # what a tool says never becomes the name of a secret
+                return value
+            return {key: self._resolve(item, f"{where}/{key}") for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._resolve(item, f"{where}/{index}") for index, item in enumerate(value)]
+        return value
+
+    def _resolve_text(self, text: str, where: str) -> object:
+        whole = REFERENCE.fullmatch(text.strip())
+        if whole is not None:
+            return escape(self._look_up(whole[1].strip(), where), recorded=True)
+
+        def put_in(match: re.Match[str]) -> str:
+            path = match[1].strip()
+            found = self._look_up(path, where)
+            if has_encrypted(found):
+                raise EncryptedReference(f"{where or '/'}: the value of {path!r} is encrypted", found)
+            return found if isinstance(found, str) else canonicalize(found).decode()
+
+        return REFERENCE.sub(put_in, text)
+
+    def _look_up(self, path: str, where: str) -> object:
+        if path not in self._found:
+            self._read(split_path(path, self._earlier, where)[0])
+        value = self._found[path]
+        if isinstance(value, Nowhere):
+            raise UnresolvedReference(f"{where or '/'}: {value.why}")
+        # One value that is named a hundred times, in step after step, is a hundred times as large each time.
+        if path not in self._sizes:
+            self._sizes[path] = len(value) if isinstance(value, str) else len(msgspec.json.encode(value))
+        self._brought += self._sizes[path]
+        if self._brought > LARGEST_RESULT:
+            raise too_much(where)
+        return value
+
+    def _read(self, step_id: str) -> None:
+        """A step's output is read once, whatever is taken from it, and not kept."""
+        output = self._output(step_id)
+        for path, rest in self._named[step_id].items():
+            self._found[path] = follow(output, step_id, path, rest)
 
 
-def look_up(path: str, earlier: Mapping[str, int], output: Callable[[str], object], where: str) -> object:
-    step_id, rest = split_path(path, earlier, where)
-    value = output(step_id)
+class Nowhere(NamedTuple):
+    """What a reference finds that leads nowhere."""
+
+    why: str
+
+
+def follow(value: object, step_id: str, path: str, rest: list[str]) -> object:
     if value is MISSING:
-        raise UnresolvedReference(f"{where or '/'}: step {step_id!r} has no output to take {path!r} from")
+        return Nowhere(f"step {step_id!r} has no output to take {path!r} from")
     for part in rest:
         value = descend(value, part)
         if value is MISSING:
-            raise UnresolvedReference(f"{where or '/'}: {path!r} leads nowhere: there is no {part!r}")
+            return Nowhere(f"{path!r} leads nowhere: there is no {part!r}")
     return value
+
+
+def too_much(where: str) -> UnresolvedReference:
+    return UnresolvedReference(
+        f"{where or '/'}: with what its references bring the step has more than {LARGEST_RESULT} bytes"
+    )
 
 
 def split_path(path: str, earlier: Mapping[str, int], where: str) -> tuple[str, list[str]]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import Final
 
 import msgspec
 
+from reenact.values.bounds import parse_toml
+
 MAX_MANIFEST_BYTES: Final = 1 << 20
-MAX_KEY_PARTS: Final = 200
-"""Python's TOML reader takes the square of the parts of a dotted key."""
 
 
 def read_manifest(file: str, data: bytes) -> dict[str, object]:
@@ -23,11 +22,6 @@ def read_manifest(file: str, data: bytes) -> dict[str, object]:
 
 
 def _toml(data: bytes) -> object:
-    if len(data) > MAX_MANIFEST_BYTES or any(part.count(b".") > MAX_KEY_PARTS for part in _keys(data)):
+    if len(data) > MAX_MANIFEST_BYTES:
         raise ValueError
-    return tomllib.loads(data.decode())
-
-
-def _keys(data: bytes) -> list[bytes]:
-    """Wherever a key may stand, it ends with a line or at an equals sign."""
-    return data.replace(b"=", b"\n").split(b"\n")
+    return parse_toml(data)

@@ -12,7 +12,7 @@ from reenact.journal.lines import Line
 from reenact.journal.run_fold import RunFold
 from reenact.record.reader import RunReader
 from reenact.store.base import Erasing, Store
-from reenact.store.erasures import LONGEST_NAME, LONGEST_REASON
+from reenact.store.erasures import for_good
 from reenact.store.owner import owner_name
 from reenact.values.clock import Clock, SystemClock
 
@@ -101,9 +101,7 @@ def erase(store: Store, run_id: str, step_id: str | None, *, who: str, reason: s
     A run that has not ended is erased from only while nobody works on it (`LockAcquireFailed`): whoever did would go
     on with values, and with places to store others, that are gone.
     """
-    for what, said, longest in (("who says so", who, LONGEST_NAME), ("the reason", reason, LONGEST_REASON)):
-        if len(said) > longest:
-            raise UsageError(f"{what} stands in the record, with at most {longest} characters; this has {len(said)}")
+    said = for_good(who, reason)
     row = store.find_run(run_id)
     owner = owner_name((clock or SystemClock()).random_bytes(8).hex())
     lease = None if row.status in ENDED else store.acquire(row.run_id, owner)
@@ -116,7 +114,7 @@ def erase(store: Store, run_id: str, step_id: str | None, *, who: str, reason: s
                 traces=frozenset(traces),
                 whole=step_id is None,
                 who=who,
-                reason=reason,
+                reason=said,
             )
         )
     finally:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from reenact.runtime.effects.secrets import Secrets
 from reenact.store.location import POLICY_FILE as FILE
 from reenact.store.location import POLICY_VARIABLE as VARIABLE
 from reenact.store.location import config_directory
+from reenact.values.bounds import parse_toml
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import sha256_hex
 from reenact.values.threads import once
@@ -195,8 +195,9 @@ def find_policy(given: PolicyLike = None) -> HostPolicy:
     """The policy in force; PolicyError where it cannot be read, or lies where it may not say what it says."""
     if isinstance(given, HostPolicy):
         return given
-    if isinstance(given, Policy):
-        return HostPolicy(with_whole_paths(given, Path()), IN_CODE)
+    if isinstance(given, Policy):  # which takes whatever it is given: a text in place of a list would be its letters
+        said = read_policy(msgspec.to_builtins(given), source=IN_CODE)
+        return HostPolicy(with_whole_paths(said, Path()), IN_CODE)
     if isinstance(given, Mapping):
         return HostPolicy(with_whole_paths(read_policy(given, source="policy"), Path()), IN_CODE)
     named = given or os.environ.get(VARIABLE)
@@ -251,10 +252,10 @@ def read_file(path: Path, origin: str) -> HostPolicy:
         if len(data) > MOST_BYTES:
             raise PolicyError(f"{path}: a policy has at most {MOST_BYTES} bytes")
         text = data.decode()
-        document = tomllib.loads(text)
+        document = parse_toml(data)
     except OSError as error:
         raise PolicyError(f"{path}: the policy cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except ValueError as error:
         raise PolicyError(f"{path}: the policy is not TOML: {error}") from None
     try:
         said = read_policy(document, source=str(path))

@@ -7,7 +7,8 @@ import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
+from urllib.parse import quote
 
 import jsonschema_rs
 import msgspec
@@ -15,11 +16,13 @@ import msgspec
 from reenact.contracts.references import is_encrypted, is_secret
 from reenact.errors import SkillDeclarationError, SkillError
 from reenact.skills.plain import to_plain
+from reenact.skills.schema_work import MOST_WAYS, work
 from reenact.values.threads import build
 
 CONTEXT_PARAMETER = "ctx"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _UNCHECKED = "the value"
+MOST_TOLD: Final = 20
 
 
 @dataclass(frozen=True)
@@ -224,6 +227,14 @@ class SchemaCheck:
     """A compiled schema. It never fetches anything, and never quotes a value."""
 
     def __init__(self, schema: dict[str, Any], where: str) -> None:
+        found = work(schema)
+        if found.ways > MOST_WAYS:
+            raise SkillDeclarationError(
+                f"{where}: the schema holds one value against its parts in more than {MOST_WAYS} ways, through "
+                "references of references"
+            )
+        self._schema = schema
+        self._is_explained = found.is_explained
         try:
             self._validator = jsonschema_rs.Draft202012Validator(schema, retriever=_refuse_remote, mask=_UNCHECKED)
         except (ValueError, jsonschema_rs.ReferencingError) as error:
@@ -233,7 +244,7 @@ class SchemaCheck:
 
     def problems(self, value: object) -> list[str]:
         """One line per problem, each with a JSON Pointer. Nothing in a value that was said stands for a secret."""
-        return sorted(problem for error in self._validator.iter_errors(value) for problem in _describe(error))
+        return self._told(value, set())
 
     def problems_as_written(self, written: object) -> list[str]:
         """The same of parameters as a plan or a record has them: `{"$secret": …}` and `{"$sealed": …}` fit everywhere.
@@ -241,13 +252,37 @@ class SchemaCheck:
         What was said from outside has one `$` more there, so no model makes a value fit by the look of it.
         """
         secrets: set[tuple[str | int, ...]] = set()
-        visible = _as_read(written, (), secrets)
+        return self._told(_as_read(written, (), secrets), secrets)
+
+    def _told(self, visible: object, secrets: set[tuple[str | int, ...]]) -> list[str]:
+        if not self._is_explained:
+            return [] if self.fits(visible) else self._misfits(visible, {path[0] for path in secrets if path})
         return sorted(
             problem
             for error in self._validator.iter_errors(visible)
             if tuple(error.instance_path) not in secrets
             for problem in _describe(error)
         )
+
+    def _misfits(self, visible: object, with_secrets: set[str | int]) -> list[str]:
+        """The members that do not fit, without the reason: to name each takes longer with every level of the value."""
+        properties, required = self._schema.get("properties"), self._schema.get("required", ())
+        found: list[str] = []
+        if isinstance(visible, dict) and isinstance(properties, dict):
+            found += [f"{_pointer([name])}: is required" for name in required if name not in visible]
+            given = sorted(properties.keys() & visible.keys() - with_secrets)[:MOST_TOLD]
+            found += [
+                f"{_pointer([name])}: does not fit its schema" for name in given if not self._takes(name, visible)
+            ]
+        return found or ([] if with_secrets else ["/: does not fit its schema"])
+
+    def _takes(self, name: str, visible: Mapping[str, object]) -> bool:
+        """Whether one property fits, held against its place in the whole schema: references may lead anywhere."""
+        address = str(self._schema.get("$id", "urn:reenact:schema"))
+        place = quote(name.replace("~", "~0").replace("/", "~1"), safe="")
+        whole = {**self._schema, "$id": address}
+        part = {"$ref": f"{address}#/properties/{place}", "$defs": {"whole": whole}}
+        return jsonschema_rs.Draft202012Validator(part, retriever=_refuse_remote).is_valid(visible[name])
 
 
 def _describe(error: jsonschema_rs.ValidationError) -> list[str]:

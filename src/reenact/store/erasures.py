@@ -1,4 +1,7 @@
-"""The record of an erasure: who took a value out and why, chained over the whole store. docs/spec/payloads.md."""
+"""The record of an erasure: who took a value out and why, chained over the whole store. docs/spec/payloads.md.
+
+What stands in it, or in the record of a key, is never taken out again.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ from typing import Literal
 import msgspec
 
 from reenact.contracts.records import Erasure, Removal
+from reenact.errors import UsageError
 from reenact.journal.chain import with_digest
+from reenact.policy.redaction import SecretRules, as_mark
 from reenact.store.base import Archiving, Erasing
 from reenact.values.digest import ZERO_DIGEST
 from reenact.values.threads import build
@@ -15,6 +20,20 @@ from reenact.values.threads import build
 LONGEST_NAME = 255
 LONGEST_REASON = 1000
 """Of who says so, and why, in any signed record."""
+
+
+def for_good(who: str, reason: str = "") -> str:
+    """The reason as it may stand for good: without what looks like a secret, as the one that leaked and is erased."""
+    for what, said, longest in (("who says so", who, LONGEST_NAME), ("the reason", reason, LONGEST_REASON)):
+        if len(said) > longest:
+            raise UsageError(f"{what} stands in the record, with at most {longest} characters; this has {len(said)}")
+    refuse_secret_name(who)
+    return str(SecretRules().apply_text(reason, as_mark))
+
+
+def refuse_secret_name(who: str) -> None:
+    if SecretRules().apply_text(who, as_mark) is not who:
+        raise UsageError("who says so looks like a secret, and names are written as they are")
 
 
 def erasure_record(

@@ -20,6 +20,7 @@ from reenact.errors import EvidenceError, ReenactError, UsageError
 from reenact.journal.lines import decode_line, split_body
 from reenact.record.export import export_evidence, sync_tree
 from reenact.store.base import Archiving, RunRow, Store
+from reenact.store.erasures import for_good
 from reenact.store.private_file import sync_folder
 from reenact.values.clock import parse_ts
 from reenact.verify.files.listing import payloads_in
@@ -89,6 +90,7 @@ def move(
     progress: Callable[[int], object] = lambda _: None,
 ) -> Moved:  # fmt: skip
     """Move the values of one run to a bundle in `folder`; `progress` is told how many are gone."""
+    said = for_good(who, reason)
     target = folder / run_id
     if not target.exists():
         with store.evidence() as evidence:
@@ -106,7 +108,7 @@ def move(
         part = frozenset(here[at : at + at_once])
         place = str(target.resolve())
         count += store.archive(
-            Archiving(run_id=run_id, commitments=part, bundle=digest, place=place, who=who, reason=reason)
+            Archiving(run_id=run_id, commitments=part, bundle=digest, place=place, who=who, reason=said)
         )
         progress(count)
     return Moved(run_id, digest, target, count)

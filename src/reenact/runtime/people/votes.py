@@ -13,6 +13,7 @@ from reenact.journal.run_fold import RunFold
 from reenact.runtime.listeners import Notice
 from reenact.runtime.run import Run
 from reenact.store.base import Store
+from reenact.store.erasures import refuse_secret_name
 from reenact.store.keys.ballots import sign_for, waiting_votes
 from reenact.store.location import to_type
 
@@ -23,6 +24,7 @@ def whoami(who: str | None) -> str:
     if who and len(who) > LONGEST_NAME:
         raise UsageError(f"who says so is a name of at most {LONGEST_NAME} characters; this one has {len(who)}")
     if who:
+        refuse_secret_name(who)
         return who
     try:
         return getpass.getuser()

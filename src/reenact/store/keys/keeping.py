@@ -8,7 +8,7 @@ from pathlib import Path
 from reenact.errors import ReenactError, UsageError
 from reenact.store.base import Store
 from reenact.store.checks.verification import verify_evidence
-from reenact.store.erasures import LONGEST_NAME, LONGEST_REASON
+from reenact.store.erasures import for_good
 from reenact.store.keys.history import KeyHistory, Replacement, Rotation
 from reenact.store.private_file import DRAFT
 from reenact.store.signing import SigningKey, create_key, read_key
@@ -110,13 +110,13 @@ def make_key(file: Path) -> SigningKey:
 
 def rotate_key(store: Store, *, who: str) -> Rotation:
     """The new one signs from here on, and the old one signs that."""
-    refuse_long(who, "")
+    for_good(who)
     return store.key_table.rotate(who)
 
 
 def replace_key(store: Store, *, who: str, reason: str) -> tuple[list[Replacement], dict[str, str]]:
     """What was put in the place of each lost key; and, by run, why it may not go on."""
-    refuse_long(who, reason)
+    said = for_good(who, reason)
     left: dict[str, str] = {}
 
     def is_sound(run_id: str) -> bool:
@@ -130,10 +130,4 @@ def replace_key(store: Store, *, who: str, reason: str) -> tuple[list[Replacemen
             left[run_id] = f"it does not verify; see `reenact verify {run_id}`"
         return verified.exit_code != 1
 
-    return store.key_table.replace(who, reason, is_sound), left
-
-
-def refuse_long(who: str, reason: str) -> None:
-    for what, said, longest in (("who says so", who, LONGEST_NAME), ("the reason", reason, LONGEST_REASON)):
-        if len(said) > longest:
-            raise UsageError(f"{what} stands in the record, with at most {longest} characters; this has {len(said)}")
+    return store.key_table.replace(who, said, is_sound), left
