@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from msgspec import to_builtins
 
 from reenact import Runtime, skill
-from reenact.errors import Diverged, LockAcquireFailed, RunEnded, UsageError, WaitingForPerson
+from reenact.errors import Diverged, LockAcquireFailed, RunEnded, StoreUnavailable, UsageError, WaitingForPerson
+from reenact.record.export import export_run
 from reenact.record.reader import RunReader
 from reenact.runtime.session.sync import SyncSession
 from reenact.store.checks.verification import verify_run
@@ -365,6 +367,16 @@ def test_a_session_without_an_id_is_replayed_too(tmp_path: Path) -> None:
         run_id, told = session.run_id, program(session)
     assert replayed(tmp_path, program, run_id) == told
     assert replayed(tmp_path, program, "last") == told
+
+
+def test_a_session_is_replayed_from_the_zip_of_its_bundle(tmp_path: Path) -> None:
+    first = start(tmp_path, lambda session: session.call("pay", {"amount": 1}))
+    export_run(str(tmp_path / "store.db"), "order-42", tmp_path / "bundle")
+    shutil.make_archive(str(tmp_path / "bundle"), "zip", tmp_path / "bundle")
+    for bundle in ("bundle", "bundle.zip"):
+        assert replayed(tmp_path, lambda session: session.call("pay", {"amount": 1}), tmp_path / bundle) == first
+    with pytest.raises(StoreUnavailable, match="No such file"):
+        replayed(tmp_path, lambda _: None, str(tmp_path / "other.zip"))
 
 
 def test_a_bumped_version_is_another_tool(tmp_path: Path) -> None:
