@@ -103,6 +103,12 @@ def test_a_property_that_is_called_like_a_word_is_part_of_it() -> None:
     assert len({definition_digest(msgspec.structs.replace(META, input_schema=it)) for it in values}) == 2
 
 
+@pytest.mark.parametrize("keyword", ["dependencies", "dependentRequired"])
+def test_what_a_property_that_is_called_like_a_word_needs_is_part_of_it(keyword: str) -> None:
+    needs = [{keyword: {"title": needed}} for needed in (["a"], ["b"])]
+    assert len({definition_digest(msgspec.structs.replace(META, input_schema=it)) for it in needs}) == 2
+
+
 def test_the_digest_is_the_same_in_every_release() -> None:
     """Recorded runs carry it: a new field or default shows here first, and needs a line in the changelog."""
     assert whole_digest(META) == "2a57597efa3a1c5cf84cc1c5c5b1d50704fbd5f7e1b92fcd452fb442f77de431"

@@ -107,7 +107,9 @@ class SkillMetadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 ABOUT = ("description", "name", "owner", "tags")
 """What of the metadata is for whoever reads it, and changes nothing about a call."""
 ABOUT_A_SCHEMA = frozenset({"$comment", "description", "examples", "title"})
-_BY_NAME = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
+_BY_NAME = frozenset(
+    {"$defs", "definitions", "dependencies", "dependentRequired", "dependentSchemas", "patternProperties", "properties"}
+)
 _VALUES = frozenset({"const", "default", "enum"})
 
 
