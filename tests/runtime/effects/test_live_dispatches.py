@@ -1,4 +1,4 @@
-"""A call that runs in a thread is not sent beside itself, whoever opens its run again; what it gives late is kept."""
+"""A call that runs here is not sent beside itself, whoever opens its run again; what it gives late is kept."""
 
 from __future__ import annotations
 
@@ -111,6 +111,71 @@ def test_whoever_takes_a_run_over_in_the_same_process_gets_what_the_thread_gives
     assert result.get_step("s").outcome.output == "sent to kim, 1"
     assert len(told) == 1
     world.sound(run_id)
+
+
+def note(path: str) -> None:
+    with Path(path).open("a") as file:
+        file.write(".")
+
+
+@skill("apart", version="1.0.0", tool_class="write", isolation="process")
+def in_a_process(notes: str) -> str:
+    note(notes)
+    time.sleep(1.5)
+    return "sent"
+
+
+@skill("awaited", version="1.0.0", tool_class="write")
+async def in_a_loop(notes: str) -> str:
+    note(notes)
+    await asyncio.sleep(1.5)
+    return "sent"
+
+
+@pytest.mark.parametrize("sends", [in_a_loop, in_a_process])
+def test_a_call_that_runs_in_a_loop_is_not_sent_beside_itself_once_its_lease_is_broken(
+    tmp_path: Path, sends: Any
+) -> None:
+    notes = tmp_path / "notes"
+    first, second = (Runtime(str(tmp_path / "store.db"), skills=[sends]) for _ in range(2))
+    step = {"step_id": "s", "skill_id": sends.metadata.skill_id, "parameters": {"notes": str(notes)}}
+    told: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            first.run(plan(step))
+        except ConcurrentExecution as error:
+            told.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    while not notes.exists():
+        time.sleep(0.01)
+    run_id = first.store.runs()[0].run_id
+    people.break_lease(second, run_id, reason="to see what happens")
+    result = second.resume(run_id)
+    thread.join()
+    assert (notes.read_text(), len(told)) == (".", 1), "it was sent again"
+    assert (result.status, result.get_step("s").outcome.output) == ("completed", "sent")
+    assert live.DISPATCHES == {}
+    assert verify_run(str(tmp_path / "store.db"), run_id).exit_code == 0
+
+
+def test_a_call_of_a_loop_that_was_closed_under_it_is_not_waited_for(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    first, second = (Runtime(str(tmp_path / "store.db"), skills=[in_a_loop]) for _ in range(2))
+    loop = asyncio.new_event_loop()
+    step = {"step_id": "s", "skill_id": "awaited", "parameters": {"notes": str(notes)}}
+    task = loop.create_task(first.run_async(plan(step)))
+    while not notes.exists():
+        loop.run_until_complete(asyncio.sleep(0.01))
+    loop.close()
+    run_id = first.store.runs()[0].run_id
+    people.break_lease(second, run_id, reason="its loop is gone")
+    assert second.resume(run_id).status == "completed"
+    assert notes.read_text() == ".."
+    task.get_coro().close()
+    task._log_destroy_pending = False  # type: ignore[attr-defined]  # it is meant to be left
 
 
 @pytest.mark.parametrize("later", [None, live.Dispatch()], ids=["taken", "another since"])
@@ -238,7 +303,7 @@ def test_a_call_of_another_store_with_the_same_ids_is_another_call(tmp_path: Pat
     assert (held.status, done.status) == ("held", "completed")
     assert len(live.DISPATCHES) == 1, "that of the first"
     again = first.resume(held.run_id)
-    assert "its thread still runs in this process" in str(again.reason)
+    assert "it still runs in this process" in str(again.reason)
     worlds[0].is_left_alone()
     assert first.resume(held.run_id).status == "completed"
     assert [world.calls for world in worlds] == [1, 1]

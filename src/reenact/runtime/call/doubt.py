@@ -31,7 +31,7 @@ from reenact.store.signing import is_late_mac, late_mac
 from reenact.values.canonical import canonicalize, parse_canonical
 from reenact.values.threads import build
 
-UNDER_WAY = "its thread still runs in this process, and it is not sent twice at a time"
+UNDER_WAY = "it still runs in this process, and it is not sent twice at a time"
 MOST_SAID = 20_000
 
 

@@ -7,10 +7,10 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from reenact.contracts.facts import Facts
 from reenact.contracts.references import SCALARS, escape_encrypted_marks, has_encrypted, secret_names, unescape
@@ -110,9 +110,12 @@ class LiveSource(EffectSource):
         return parameters
 
     async def left_behind(self, call: AttemptCall, wait: bool, /) -> AttemptResult | bool:  # noqa: FBT001
-        """What came in the end of a call whose thread was left; `wait` no longer than the step may take."""
+        """What came in the end of a call that was left here; `wait` no longer than the step may take."""
         live = DISPATCHES.get((self._place, call.trace_id))
         if live is None:
+            return False
+        if live.loop is not None and live.loop.is_closed():
+            self._strike_off(live, call)
             return False
         live.is_wanted = True
         until = self._clock.monotonic() + (call.step.timeout_ms / 1000 if wait else LOOK_S)
@@ -249,9 +252,10 @@ class LiveSource(EffectSource):
         """(output, whether its thread still runs). Timeouts count on the monotonic clock of the loop."""
         ctx, limit_s = begun.ctx, call.step.timeout_ms / 1000
         if skill.metadata.isolation == "process":
-            return await call_in_process(skill, ctx, parameters, limit_s), False
+            return await self._in_loop(call_in_process(skill, ctx, parameters, limit_s), call, begun), False
         if skill.is_async:
-            return await within(skill.call_async(ctx, parameters), limit_s, skill.metadata.reference), False
+            coroutine = within(skill.call_async(ctx, parameters), limit_s, skill.metadata.reference)
+            return await self._in_loop(coroutine, call, begun), False
         live = DISPATCHES[self._place, call.trace_id] = Dispatch()
         work = partial(self._work, live, skill, call, begun, parameters)
         try:
@@ -273,6 +277,21 @@ class LiveSource(EffectSource):
             self._strike_off(live, call)
             return future.result(), False
         return None, True
+
+    async def _in_loop(self, work: Coroutine[Any, Any, object], call: AttemptCall, begun: Begun) -> object:
+        """What ends with its task. Until then whoever takes the run over waits for it; cut off, it gives nothing."""
+        live = DISPATCHES[self._place, call.trace_id] = Dispatch(asyncio.get_running_loop())
+        try:
+            live.output = await work
+        except BaseException as raised:
+            live.error = raised
+            raise
+        finally:
+            if live.is_wanted and not isinstance(live.error, asyncio.CancelledError | GeneratorExit):
+                live.result = self._left_result(live, call, begun)
+            live.is_over = True
+            self._strike_off(live, call)
+        return live.output
 
     def _work(
         self, live: Dispatch, skill: Skill, call: AttemptCall, begun: Begun, parameters: Mapping[str, object]
@@ -314,11 +333,13 @@ class LiveSource(EffectSource):
 
 
 class Dispatch:
-    """A call that runs in a thread of this process."""
+    """A call that runs in this process: in a thread of its own, or in a loop."""
 
-    __slots__ = ("error", "is_left", "is_over", "is_wanted", "lock", "output", "result")
+    __slots__ = ("error", "is_left", "is_over", "is_wanted", "lock", "loop", "output", "result")
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self.loop = loop
+        """What runs in one that is closed never comes to an end."""
         self.lock = threading.Lock()
         self.is_left = False
         """Nobody waits for it any more."""
@@ -332,7 +353,7 @@ class Dispatch:
 
 
 DISPATCHES: dict[tuple[str, str], Dispatch] = {}
-"""By store and trace, the calls that threads of this process make: their run may be left, and opened again here."""
+"""By store and trace, the calls that this process makes: their run may be left, or taken over, and opened again."""
 os.register_at_fork(after_in_child=DISPATCHES.clear)
 
 
