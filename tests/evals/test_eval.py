@@ -121,6 +121,69 @@ def test_a_budget_ends_it_and_the_report_says_so(reenact: Command) -> None:
     assert reenact("verify-replay", "capitals.md").code == 0
 
 
+FLAKY = '''
+from reenact import SkillContext, skill
+
+
+@skill("flaky", version="1.0.0", tool_class="read", cost_estimate_cents=4)
+def flaky(ctx: SkillContext, prompt: str, model: str, seed: int) -> dict[str, str]:
+    """Fails at first, but for the first sample."""
+    if seed > 40 and ctx.attempt == 0:
+        raise TimeoutError
+    return {"text": prompt}
+
+
+@skill("dear_judge", version="1.0.0", tool_class="read", cost_estimate_cents=3)
+def dear_judge(answer: str, sample: dict[str, str]) -> dict[str, float]:
+    """Costs something too."""
+    return {"score": 1.0}
+'''
+
+
+def flaky(reenact: Command, **changes: Any) -> Any:
+    (reenact.folder / "flaky.py").write_text(FLAKY, encoding="utf-8")
+    spec = write_spec(
+        reenact.folder, skill="flaky", models=["m1"], conditions={"told": {"prompt": "{capital}"}}, **changes
+    )
+    return reenact("eval", spec, "--skills", reenact.folder / "flaky.py", "--json")
+
+
+def test_a_call_whose_retry_the_budget_refused_was_made_and_paid(reenact: Command) -> None:
+    done = flaky(reenact, budget_cents=10)
+    assert (done.code, done.json["made"], done.json["failed"], done.json["out_of_budget"]) == (1, 2, 1, True)
+    shown = reenact("show", "last", "--json").json
+    assert done.json["cost_exact"] == str(shown["cost_exact"]) == str(8 * 10**10)
+    sidecar = sidecar_of(reenact.folder / "capitals.md")
+    assert (sidecar.sampling.seeds, sidecar.conditions.effective) == ((40, 41, None), ("told",))
+    assert reenact("verify-replay", "capitals.md").code == 0
+
+
+@pytest.mark.parametrize(("budget", "lacking"), [(16, "the samples are not all there"), (28, "not every answer is")])
+def test_a_budget_that_a_judge_uses_up_is_told_too(reenact: Command, budget: int, lacking: str) -> None:
+    done = flaky(reenact, budget_cents=budget, score={"skill": "dear_judge"})
+    assert (done.code, done.json["out_of_budget"]) == (1, True)
+    said = (reenact.folder / "capitals.md").read_text(encoding="utf-8")
+    assert f"its budget of {budget} cents was used up: {lacking}" in said
+    assert reenact("verify-replay", "capitals.md").code == 0
+
+
+def test_what_was_published_stays_where_the_values_are_archived_or_erased(reenact: Command) -> None:
+    spec = write_spec(reenact.folder, n=1)
+    assert run(reenact, spec).code == 0
+    published = files_of(reenact.folder)
+    assert reenact("archive", "--older-than", "0m", "--yes").code == 0
+    archived = run(reenact, spec)
+    assert (archived.code, "archive --restore" in error_line(archived)) == (1, True)
+    assert files_of(reenact.folder) == published
+    assert reenact("archive", "--restore", "last", "--yes").code == 0
+    assert run(reenact, spec).code == 0
+    assert files_of(reenact.folder) == published
+    assert reenact("erase", "last", "main.s0-m0-c0:1", "--reason", "asked", "--yes").code == 0
+    erased = run(reenact, spec)
+    assert (erased.code, "were erased" in error_line(erased)) == (1, True)
+    assert files_of(reenact.folder) == published
+
+
 def test_a_skill_judges_through_the_journal(reenact: Command) -> None:
     done = run(reenact, write_spec(reenact.folder, score={"skill": "judge"}, models=["m1"]), "--json")
     assert [row["mean"] for row in done.json["rows"]] == [0.5, 1.0]

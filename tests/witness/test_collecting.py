@@ -259,6 +259,33 @@ def test_one_that_only_claims_to_have_seen_a_longer_log_is_not_believed_without_
         assert verdict(store)[0] == "absent", "nothing that it shows contradicts the log"
 
 
+@pytest.mark.parametrize("says", [Answer(409, b"4\n", SIZE_TYPE), Answer(409, b"root mismatch\n"), Answer(409, b"")])
+def test_one_that_has_seen_another_head_of_this_size_contradicts_in_the_words_of_earlier_versions_too(
+    tmp_path: Path, says: Answer
+) -> None:
+    """The first version of the protocol has one answer for another size, and for another root of the same."""
+    (tmp_path / "other").mkdir()
+    with a_store(tmp_path) as store:
+        copy_store(tmp_path / "store.db", tmp_path / "other" / "store.db")
+        with a_store(tmp_path / "other", 0) as other:
+            grow(store, 1)
+            grow(other, 1, "another")
+            newest = other.log.rows.newest()
+            assert newest is not None
+            theirs = other.log.note(newest)
+
+        def told(path: str, body: bytes) -> Answer:
+            if path != "/add-checkpoint":
+                return Answer(200, theirs)
+            return says if read_request(body).old == 4 else Answer(409, b"4\n", SIZE_TYPE)
+
+        with answering(told) as url:
+            ask_at(store, url, witness_key(key_in_memory()))
+            assert one(store).state == "contradicts"
+        said, _, findings = verdict(store)
+        assert (said, findings.kept[0].code) == ("contradicted", "LOG_CONTRADICTED")
+
+
 def test_two_of_two_witnesses_are_counted(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from reenact.contracts.records import ENDED
-from reenact.errors import StoreUnavailable, UnsealedRecording, UsageError
+from reenact.errors import EvidenceError, StoreUnavailable, UnsealedRecording, UsageError
 from reenact.evals.results import Results, place_of, read_results
 from reenact.evals.running import AGENT, Progress, run_eval, session_id
 from reenact.evals.spec import Spec, read_spec
@@ -29,6 +29,7 @@ from reenact.provenance.sidecar.atomic import write_atomically
 from reenact.provenance.sidecar.paths import bundle_path, results_path
 from reenact.provenance.sidecar.sidecar import Conditions, ReenactModel, ReenactSampling, ReenactSidecar
 from reenact.record.export import export_evidence
+from reenact.record.result import RunResult
 from reenact.replay.runtime import Runtime
 from reenact.runtime.effects.coroutines import run_sync
 from reenact.values.canonical import parse_json
@@ -77,7 +78,23 @@ def evaluate(
             f"run {result.run_id} is {result.status}, and has no end to report: `reenact show {result.run_id}` "
             "says what it waits for"
         )
+    refuse_without_values(result)
     return publish(read, read_results(result, read), block, place)
+
+
+def refuse_without_values(result: RunResult) -> None:
+    """What was published stays: made again without its values, it would say that nothing was answered."""
+    store, run_id = result.store, result.run_id
+    if store.archived_values(run_id):
+        raise EvidenceError(
+            f"values of run {run_id} are archived, and nothing was written: "
+            f"`reenact archive --restore {run_id}` brings them back"
+        )
+    records = (msgspec.json.decode(raw) for raw in store.erasures())
+    if any(record["run_id"] == run_id and record.get("type") != "archived" for record in records):
+        raise EvidenceError(
+            f"values of run {run_id} were erased, and no report can be made of it any more; nothing was written"
+        )
 
 
 def report_path(spec: Spec, given: str | os.PathLike[str] | None) -> Path:
@@ -177,5 +194,9 @@ def tied(spec: Spec, results: Results, block: ReplayBlock) -> ReplayBlock:
         for model in spec.models
     ]
     recording = Recording(block, sidecar.sampling, models)
+    for each in results.answers:  # also of what names no request of a provider
+        recording.effective(each.condition)
+        if each.seed is not None:
+            recording.seed(each.sample, each.seed)
     recording.tie_to(results.result, partial(place_of, spec))
     return recording.result()

@@ -97,14 +97,15 @@ def read_results(result: RunResult, spec: Spec) -> Results:
             (called if step.step_id.endswith(":1") else judged)[cell] = step
     providers: dict[str, str] = {}
     answers = []
+    out_of_money = any(step.outcome().code == NO_MONEY for step in (*called.values(), *judged.values()))
     for cell in sorted(called):
+        if called[cell].outcome().code == NO_MONEY and not called[cell].trace.made:
+            continue  # it was never asked; one whose retry was refused was, and cost something
         call = model_call(called[cell])
         if call is not None:
             providers[call.model] = call.provider
         answers.append(answer_of(spec, cell, called[cell], judged.get(cell), call))
-    refused = [each for each in answers if each.code == NO_MONEY]
-    answers = [each for each in answers if each.code != NO_MONEY]
-    return Results(result, began, answers, providers, bool(refused), spec.total)
+    return Results(result, began, answers, providers, out_of_money, spec.total)
 
 
 def cell_of(step_id: str) -> Cell | None:

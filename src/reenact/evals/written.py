@@ -61,7 +61,8 @@ def lines_of(spec: Spec, results: Results, report: Path) -> Iterator[str]:
         f"calls made, {results.failed} failed, {dollars(results.cost_exact)}."
     )
     if results.out_of_money:
-        yield f"It stopped when its budget of {file.budget_cents} cents was used up: the samples are not all there."
+        lacking = "the samples are not all there" if asked < results.total else "not every answer is there, and scored"
+        yield f"It stopped when its budget of {file.budget_cents} cents was used up: {lacking}."
     yield ""
     yield "| model | condition | samples | failed | score | ± | cost |"
     yield "|---|---|---|---|---|---|---|"

@@ -110,7 +110,12 @@ class _Round:
                 return "has it" if has_it else "cosigned", newest.size
             if reply.status != 409:
                 break
-            old = self._size_of(reply)
+            seen = self._size_of(reply)
+            if old == newest.size and seen in (None, old):
+                raise self._other_past(peer)  # of this very size: what version 1.1 of the protocol says with 422
+            if seen is None:
+                raise Failed("it says that it has seen another size, and not which")
+            old = seen
             if old > newest.size:
                 self._find_contradiction(peer)
                 latest = self._rows.newest()
@@ -120,7 +125,7 @@ class _Round:
                         "or the witness errs; it shows no head that the log's key signed"
                     )
                 newest = latest  # another process was faster
-        return self._refused(peer, reply)
+        raise self._refusal(peer, reply)
 
     def _keep(self, key: VerifierKey, newest: SignedHead, lines: bytes) -> None:
         """The cosignature, provided that it is his."""
@@ -141,23 +146,22 @@ class _Round:
         reach("after_cosignature")
 
     @staticmethod
-    def _size_of(reply: Reply) -> int:
-        text = reply.body.decode("ascii", "replace").removesuffix("\n")
-        size = read_number(text)
-        if size is None:
-            raise Failed("it says that it has seen another size, and not which")
-        return size
+    def _size_of(reply: Reply) -> int | None:
+        return read_number(reply.body.decode("ascii", "replace").removesuffix("\n"))
 
-    def _refused(self, peer: Peer, reply: Reply) -> tuple[str, int]:
+    def _other_past(self, peer: Peer) -> Contradicts:
+        self._find_contradiction(peer)
+        return Contradicts("it says that this log does not go on from what it saw, and shows no signed head of it")
+
+    def _refusal(self, peer: Peer, reply: Reply) -> Failed:
         if reply.status == 422:
-            self._find_contradiction(peer)
-            raise Contradicts("it says that this log does not go on from what it saw, and shows no signed head of it")
+            return self._other_past(peer)
         why = {
             403: "it does not accept the log's key: name this one to its operator",
             404: "it does not know this log: name its key to its operator (`reenact log policy` prints it)",
             409: "it has seen another size each time that it was asked",
         }
-        raise Failed(f"{why.get(reply.status, 'it refuses')} (status {reply.status})")
+        return Failed(f"{why.get(reply.status, 'it refuses')} (status {reply.status})")
 
     def _find_contradiction(self, peer: Peer) -> None:
         """Contradicts, where the witness shows a head that the log's own key signed and that is none of this log."""
