@@ -38,7 +38,7 @@ from reenact.provenance.yaml import javascript
 from reenact.replay.compare.sides import at
 from reenact.replay.modes.changes import put
 from reenact.runtime.session.arguments import Unbindable, bind_secret
-from reenact.skills.schema import SchemaCheck
+from reenact.skills.schema.signature import SchemaCheck
 from reenact.store.encryption import decrypt_text, encrypt_text, key_of
 from reenact.store.owner import is_out_of_sight, owner_is_gone
 from reenact.trace import ReplayReader, SessionReceipt, verify_replay

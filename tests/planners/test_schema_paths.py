@@ -8,7 +8,7 @@ import pytest
 
 from reenact.builtin.http_call import http_call
 from reenact.builtin.llm_invoke import llm_invoke
-from reenact.skills.schema_paths import leads_somewhere
+from reenact.skills.schema.paths import leads_somewhere
 
 NESTED: dict[str, Any] = {
     "type": "object",

@@ -20,7 +20,7 @@ from reenact.contracts.plan_rules import Pins, RetryRules, ShellRules
 from reenact.contracts.skill import SkillMetadata
 from reenact.errors import PlanError
 from reenact.policy.retry import RetryPolicy, policy_to_dict
-from reenact.skills.schema import read_signature
+from reenact.skills.schema.signature import read_signature
 from reenact.skills.skill import Skill
 from reenact.store.checks.verification import verify_run
 from tests.spec.mutations_of_plans import WHOLE_PLAN, mutated

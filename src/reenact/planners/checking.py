@@ -19,7 +19,7 @@ from reenact.errors import PlanError, SkillNotFound
 from reenact.planners.manifest import Manifest
 from reenact.policy.literals import literal_secrets
 from reenact.policy.redaction import SecretRules
-from reenact.skills.schema_paths import leads_somewhere
+from reenact.skills.schema.paths import leads_somewhere
 from reenact.skills.skill import Skill
 
 AllowedSecrets = Mapping[str, Collection[str] | None]

@@ -30,8 +30,8 @@ from reenact.record.document_shape import (
 from reenact.record.outcomes import denied_status, mark_of, said
 from reenact.record.reader import RecordedStep, RunReader
 from reenact.store.base import RunRow, Store
-from reenact.trace.from_journal import Archived
 from reenact.values.canonical import parse_json
+from reenact.values.envelope import Archived
 from reenact.verify.files.zipped import files_at
 
 

@@ -21,9 +21,9 @@ from reenact.errors import DamagedRecord
 from reenact.journal.fold import TraceFold
 from reenact.policy.cost import cents
 from reenact.policy.taxonomy import is_retryable
-from reenact.trace.from_journal import Archived
 from reenact.values.canonical import as_recorded
 from reenact.values.clock import elapsed_ms
+from reenact.values.envelope import Archived
 
 ERASED = "the value was erased; its commitment still stands"
 ARCHIVED = "the value is archived; its commitment still stands"

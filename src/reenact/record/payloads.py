@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from reenact.store.base import Store
-from reenact.trace.from_journal import Archived
-from reenact.values.envelope import open_envelope
+from reenact.values.envelope import Archived, open_envelope
 
 LOADED_BYTES: Final = 32 << 20
 """How much of a run's values is read ahead; what is beyond is read when it is asked for."""

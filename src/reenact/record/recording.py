@@ -15,7 +15,6 @@ from reenact.store.base import RunRow, Store
 from reenact.values.bounds import whole_number
 from reenact.verify.render import place
 from reenact.verify.report import RULE_CODES, Finding, Report
-from reenact.verify.verifier import verify_lines
 from reenact.version import __version__
 
 
@@ -115,6 +114,8 @@ def read_recording(store: Store, run_id: str, gone: Mapping[str, str] | None = N
 
 def verify_recording(store: Store, row: RunRow) -> None:
     """The verifier's word before anything is replayed."""
+    from reenact.verify.verifier import verify_lines
+
     evidence = _Evidence(store, row.run_id)
     with store.evidence() as lying:
         report = verify_lines(

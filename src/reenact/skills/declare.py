@@ -20,7 +20,7 @@ from reenact.contracts.skill import (
 )
 from reenact.errors import PolicyInputError, SkillDeclarationError
 from reenact.policy.retry import RetryPolicy, merge_retry, policy_to_dict
-from reenact.skills.schema import Signature, read_signature
+from reenact.skills.schema.signature import Signature, read_signature
 from reenact.skills.skill import Reconcile, Skill
 
 CostModel = Literal["tokens"]

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from reenact.contracts.plan_rules import SKILL_ID
 from reenact.errors import SkillDeclarationError, UsageError
 from reenact.skills.from_schema import DEFAULTS, foreign_skill
-from reenact.skills.schema import CONTEXT_PARAMETER, read_any_signature
+from reenact.skills.schema.signature import CONTEXT_PARAMETER, read_any_signature
 from reenact.skills.skill import Skill
 from reenact.values.digest import sha256_hex
 

@@ -13,7 +13,7 @@ from reenact.contracts.skill import InDoubt, SkillMetadata, definition_digest
 from reenact.errors import SkillDeclarationError, SkillError
 from reenact.skills.declare import check_against_parameters, check_values, declared_fields, first_line, skill
 from reenact.skills.plain import to_plain
-from reenact.skills.schema import CONTEXT_PARAMETER, Signature
+from reenact.skills.schema.signature import CONTEXT_PARAMETER, Signature
 from reenact.skills.skill import Skill
 
 UNMADE: Final = "0.0.0"

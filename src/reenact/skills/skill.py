@@ -16,7 +16,7 @@ from reenact.policy.cost import PICODOLLARS_PER_CENT, PriceTable
 from reenact.skills.context import CURRENT
 from reenact.skills.estimate import price_of_tokens
 from reenact.skills.plain import to_plain
-from reenact.skills.schema import SchemaCheck, Signature
+from reenact.skills.schema.signature import SchemaCheck, Signature
 from reenact.values.threads import once
 
 if TYPE_CHECKING:

@@ -7,27 +7,61 @@ and whether log and receipt say the same. Of the journal only `from_journal.py` 
 
 from __future__ import annotations
 
-from reenact.trace.cutting import command_output, output_preview
-from reenact.trace.events import (
-    PlanStart,
-    ReplayEvent,
-    ReplayHeader,
-    SessionEnd,
-    SessionStart,
-    SessionStatus,
-    StepComplete,
-    StepStatus,
-    ToolCall,
-    ToolResult,
-    UnknownEvent,
-    Verification,
-    read_event,
-)
-from reenact.trace.hashing import HashForm, canonical_hash, form_of
-from reenact.trace.reader import ReplayReader, ReplaySummary
-from reenact.trace.receipt import ReceiptToolCall, ReceiptVerification, SessionReceipt
-from reenact.trace.verifying import VerificationResult, verify_replay
-from reenact.trace.writer import ReplayWriter
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reenact.trace.cutting import command_output, output_preview
+    from reenact.trace.events import (
+        PlanStart,
+        ReplayEvent,
+        ReplayHeader,
+        SessionEnd,
+        SessionStart,
+        SessionStatus,
+        StepComplete,
+        StepStatus,
+        ToolCall,
+        ToolResult,
+        UnknownEvent,
+        Verification,
+        read_event,
+    )
+    from reenact.trace.hashing import HashForm, canonical_hash, form_of
+    from reenact.trace.reader import ReplayReader, ReplaySummary
+    from reenact.trace.receipt import ReceiptToolCall, ReceiptVerification, SessionReceipt
+    from reenact.trace.verifying import VerificationResult, verify_replay
+    from reenact.trace.writer import ReplayWriter
+
+# name → module. Loaded when first asked for: whoever tells what a call came to reads no logs.
+_HOME = {
+    "HashForm": "reenact.trace.hashing",
+    "PlanStart": "reenact.trace.events",
+    "ReceiptToolCall": "reenact.trace.receipt",
+    "ReceiptVerification": "reenact.trace.receipt",
+    "ReplayEvent": "reenact.trace.events",
+    "ReplayHeader": "reenact.trace.events",
+    "ReplayReader": "reenact.trace.reader",
+    "ReplaySummary": "reenact.trace.reader",
+    "ReplayWriter": "reenact.trace.writer",
+    "SessionEnd": "reenact.trace.events",
+    "SessionReceipt": "reenact.trace.receipt",
+    "SessionStart": "reenact.trace.events",
+    "SessionStatus": "reenact.trace.events",
+    "StepComplete": "reenact.trace.events",
+    "StepStatus": "reenact.trace.events",
+    "ToolCall": "reenact.trace.events",
+    "ToolResult": "reenact.trace.events",
+    "UnknownEvent": "reenact.trace.events",
+    "Verification": "reenact.trace.events",
+    "VerificationResult": "reenact.trace.verifying",
+    "canonical_hash": "reenact.trace.hashing",
+    "command_output": "reenact.trace.cutting",
+    "form_of": "reenact.trace.hashing",
+    "output_preview": "reenact.trace.cutting",
+    "read_event": "reenact.trace.events",
+    "verify_replay": "reenact.trace.verifying",
+}
 
 __all__ = [
     "HashForm",
@@ -57,3 +91,10 @@ __all__ = [
     "read_event",
     "verify_replay",
 ]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'reenact.trace' has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)

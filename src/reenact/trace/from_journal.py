@@ -29,14 +29,11 @@ from reenact.trace.events import (
 )
 from reenact.trace.hashing import canonical_hash
 from reenact.trace.receipt import ReceiptToolCall, ReceiptVerification, SessionReceipt
+from reenact.values.envelope import Archived
 
 Line = Mapping[str, Any]
 Value = Callable[[str], object]
 """What lies behind a commitment; Archived where it was moved to a bundle, LookupError where it was erased."""
-
-
-class Archived(LookupError):
-    """The value was moved to a bundle; `reenact archive --restore` brings it back."""
 
 
 UNVERSIONED: Final = "unversioned"

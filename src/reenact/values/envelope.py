@@ -19,6 +19,10 @@ LARGEST_RESULT: Final = (LARGEST_ENVELOPE - 4096) * 3 // 4
 """The largest value that a tool returns, as JSON: kept encrypted, it grows by a third."""
 
 
+class Archived(LookupError):
+    """The value was moved to a bundle; `reenact archive --restore` brings it back."""
+
+
 def make_envelope(value: object, salt: bytes) -> tuple[str, bytes]:
     """(commitment, envelope) of `value` under a salt of 32 bytes."""
     if len(salt) != SALT_BYTES:

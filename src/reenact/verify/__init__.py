@@ -32,10 +32,27 @@ The steps, as the code repeats them and as `docs/spec/bundle.md` prints them:
 
 from __future__ import annotations
 
-from reenact.verify.payloads import PayloadSource
-from reenact.verify.render import human
-from reenact.verify.report import CODES, Counts, Finding, Report, Where
-from reenact.verify.verifier import verify_bundle, verify_lines
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reenact.verify.payloads import PayloadSource
+    from reenact.verify.render import human
+    from reenact.verify.report import CODES, Counts, Finding, Report, Where
+    from reenact.verify.verifier import verify_bundle, verify_lines
+
+# name → module. Loaded when first asked for: the store's log needs the tree's sums alone, and no verifier.
+_HOME = {
+    "CODES": "reenact.verify.report",
+    "Counts": "reenact.verify.report",
+    "Finding": "reenact.verify.report",
+    "PayloadSource": "reenact.verify.payloads",
+    "Report": "reenact.verify.report",
+    "Where": "reenact.verify.report",
+    "human": "reenact.verify.render",
+    "verify_bundle": "reenact.verify.verifier",
+    "verify_lines": "reenact.verify.verifier",
+}
 
 __all__ = [
     "CODES",
@@ -48,3 +65,10 @@ __all__ = [
     "verify_bundle",
     "verify_lines",
 ]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'reenact.verify' has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)

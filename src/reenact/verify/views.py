@@ -7,9 +7,10 @@ from hashlib import sha256
 from tempfile import SpooledTemporaryFile
 from typing import Any, BinaryIO, Final
 
-from reenact.trace.from_journal import Archived, FromJournal, Line
+from reenact.trace.from_journal import FromJournal, Line
 from reenact.trace.receipt import ReceiptToolCall
 from reenact.values.canonical import canonicalize, same_until
+from reenact.values.envelope import Archived
 from reenact.verify.lines import read_canonical
 from reenact.verify.payloads import PayloadSource, Value, open_envelope
 from reenact.verify.report import Problem, Where, shown

@@ -6,7 +6,7 @@ from typing import Any
 
 from reenact.builtin.llm.messages import ModelReply
 from reenact.errors import SkillDeclarationError, SkillError, UsageError
-from reenact.skills.schema import SchemaCheck
+from reenact.skills.schema.signature import SchemaCheck
 from reenact.values.canonical import parse_json
 
 Document = dict[str, Any]

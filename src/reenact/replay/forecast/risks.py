@@ -12,7 +12,7 @@ from reenact.errors import SkillError
 from reenact.replay.forecast.dry_plan import DryPlan, may_be_repeated
 from reenact.runtime.plans.steps import PlannedStep
 from reenact.skills.estimate import PROMPT_FIELDS
-from reenact.skills.schema_paths import leads_somewhere
+from reenact.skills.schema.paths import leads_somewhere
 
 RiskKind = Literal["writes", "high_risk", "in_doubt", "no_key", "not_retried", "reference", "cost"]
 

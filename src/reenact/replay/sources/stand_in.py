@@ -25,7 +25,7 @@ from reenact.record.reader import RecordedStep
 from reenact.record.recording import Recording
 from reenact.runtime.plans.steps import Bound, PlannedStep, RunPlan
 from reenact.skills.registry import Registry
-from reenact.skills.schema import Signature
+from reenact.skills.schema.signature import Signature
 from reenact.skills.skill import Skill
 
 SERVED_PARTS = ("validate", "declared side effects", "duplicate", "estimate", "repeatable")

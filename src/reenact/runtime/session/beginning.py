@@ -9,7 +9,6 @@ from typing import Final
 
 from reenact.contracts.records import ENDED, Event
 from reenact.errors import EvidenceError, RunEnded, RunNotFound, UsageError
-from reenact.record.bundle import is_bundle, load_bundle
 from reenact.record.recording import verify_recording
 from reenact.record.state import refuse_unsealed
 from reenact.runtime.engine import Engine
@@ -144,6 +143,8 @@ def resumed(engine: Engine, wanted: Wanted, resume: str) -> tuple[Run, Answers |
 
 def replayed(engine: Engine, wanted: Wanted, run: str | Path) -> tuple[Ended, Answers]:
     """A recorded session, of this store or in an exported folder or its zip, verified before it answers anything."""
+    from reenact.record.bundle import is_bundle, load_bundle
+
     recording = load_bundle(Path(run)) if isinstance(run, Path) or is_bundle(run) else None
     store = engine.store if recording is None else recording.store
     row = store.find_run(str(run) if recording is None else recording.run_id)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from cryptography.x509 import Certificate
 from msgspec.structs import replace
 
 from reenact.errors import DamagedRecord
@@ -14,9 +13,11 @@ from reenact.verify.capability import from_base64url
 from reenact.verify.log.checkpoint import Checkpoint, Cosigned, Head, cosigned_by, of_log, origin_of, read_checkpoint
 from reenact.verify.log.policy import Policy
 from reenact.verify.log.proof import Proof, read_proof
-from reenact.verify.log.timestamp import forged, read_response, untrusted
 from reenact.verify.report import Anchor, Findings, Problem, Verdict, Where
 from reenact.verify.signed.signed_note import ED25519, VerifierKey, signed_by
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 FILE, STAMP_FILE = "seal.tlog-proof", "seal.tsr"
 LATEST_S = 253402300799  # 9999-12-31T23:59:59Z
@@ -183,7 +184,10 @@ class Anchoring:
 
     def _stamped(self, source: LogSource, checkpoint: Checkpoint, where: Where) -> Iterator[str]:
         """The times that authorities whom the reader believes gave for the head."""
-        for raw in source.stamps():
+        stamps = source.stamps()
+        if stamps:
+            from reenact.verify.log.timestamp import forged, read_response, untrusted
+        for raw in stamps:
             stamp = read_response(raw)
             problem = forged(stamp, checkpoint.note.text)
             time = stamp.time.strftime("%Y-%m-%dT%H:%M:%SZ")

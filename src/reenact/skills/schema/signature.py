@@ -16,7 +16,7 @@ import msgspec
 from reenact.contracts.references import is_encrypted, is_secret
 from reenact.errors import SkillDeclarationError, SkillError
 from reenact.skills.plain import to_plain
-from reenact.skills.schema_work import MOST_WAYS, work
+from reenact.skills.schema.work import MOST_WAYS, work
 from reenact.values.threads import build
 
 CONTEXT_PARAMETER = "ctx"
