@@ -202,7 +202,7 @@ class SessionOpening:
     async def _fork(self, session: Session, answers: Answers, diverged: Diverged) -> None:
         """Go on as a new run: what was asked for so far is carried over, and the run before it ends."""
         async with self._forking:
-            if not answers.unasked():
+            if answers.is_spent():
                 return  # another task has forked meanwhile
             session.no_fork.clear()
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 
 from reenact.contracts.outcome import StructuredOutcome
@@ -52,7 +52,6 @@ class Session(ForeignTools):
         self.no_fork = asyncio.Event()
         """Cleared while it goes on as another run: no call begins meanwhile."""
         self.no_fork.set()
-        self._diverged: Diverged | None = None
         self.by_threads = False
         """Whether threads call it, through its synchronous front, which then says which answers they have."""
         self.taken: Callable[[str], None] = (lambda _: None) if answers is None else answers.taken
@@ -62,7 +61,7 @@ class Session(ForeignTools):
         self._names = StepNames(self._earlier_names)
         self._tools: dict[str, int] = {}
         """Names that can be recorded as they are, by what was known of secrets when that was looked at."""
-        self._told = Told(lambda: self._run, self._plan, answers)
+        self._told = Told(lambda: self._run, self._plan, answers, self._another_way)
         self._unsettled: dict[str, RecordedCall] = {}
         """By name, calls of the record that the program went on without."""
         self._unanswered = None if answers is None else Unanswered(answers.lanes, engine.clock)
@@ -230,19 +229,21 @@ class Session(ForeignTools):
             try:
                 found = await answers.find(asked, by_threads=self.by_threads)
             except Diverged as diverged:
-                if self.fork is None:
-                    self._diverged = diverged
-                    raise
-                await self.fork(diverged)
+                await self._another_way(diverged)
                 continue
-            if found is None and answers.in_test:
-                self._diverged = answers.refuse_new(asked)
-            elif found is None:
-                await answers.turns.wait(None, by_threads=self.by_threads)
-            if found is None and self._diverged is not None:
-                raise self._diverged  # also where the program has swallowed it: nothing new is made any more
+            if found is None:
+                await answers.before_new(asked, by_threads=self.by_threads)
             if found is not None or self.no_fork.is_set():
                 return found
+
+    async def _another_way(self, diverged: Diverged) -> None:
+        """The program goes on as another run, where its host wants that and may; else it is stopped."""
+        assert self._answers is not None, "it alone says so"
+        if self.fork is not None:
+            with suppress(Diverged):  # this one, where it leaves behind what was not accepted
+                return await self.fork(diverged)
+        self._answers.stopped, self.fork = diverged, None
+        raise diverged
 
     async def _recorded_answer(self, found: RecordedCall, asked: Asked) -> StructuredOutcome:
         """What its first caller got; in a test, if today's tool is still the one that was recorded."""
@@ -250,8 +251,7 @@ class Session(ForeignTools):
             try:
                 await self._at.check(found, asked)
             except Diverged as diverged:
-                self._diverged = diverged
-                raise
+                await self._another_way(diverged)
         return found.answer()
 
     def go_on_in(self, run: Run) -> None:
@@ -440,8 +440,6 @@ class Session(ForeignTools):
 
     def refuse_not_asked(self) -> None:
         """At the end of a block: Diverged where a write of the record was not asked for again, or was raised before."""
-        if self._diverged is not None:
-            raise self._diverged
         if self._answers is not None:
             self._answers.refuse_not_asked()
 
@@ -450,10 +448,10 @@ class Session(ForeignTools):
 
         In a test any other failure tells what was not asked for until then.
         """
-        if error is self._diverged or self._answers is None:
+        if self._answers is None or error is self._answers.stopped:
             return
-        if self._diverged is not None:
-            raise self._diverged from error
+        if self._answers.stopped is not None:
+            raise self._answers.stopped from error
         left = self._answers.unasked() if self._answers.in_test else []
         if left:
             error.add_note(f"until then the program did not ask for {self._answers.listed(left)} of the record")

@@ -11,7 +11,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from reenact.contracts.outcome import StructuredOutcome
@@ -56,6 +56,8 @@ class Answers:
         """By kind and lane, what events say."""
         self._asked_told: dict[tuple[str, str], int] = {}
         """By kind and lane, how many of them were asked for."""
+        self.stopped: Diverged | None = None
+        """In what the program went another way. It makes nothing new any more, also where it has caught that."""
         self.made: dict[str, None] = {}
         """Names of the calls that were made in this process, in their order."""
         self._commits = 0
@@ -180,8 +182,15 @@ class Answers:
                 raise SecretError(f"what step {call.name} was called with is encrypted: {shut}")
         return is_as_recorded(self._redactor, opened, asked.parameters, asked.hints)
 
-    def refuse_new(self, asked: Asked) -> Diverged:
-        """For a test, in which nothing is made: a call that the record does not have."""
+    async def before_new(self, asked: Asked, *, by_threads: bool) -> None:
+        """Waits for the recorded writes. Diverged in a test, and where the program went another way already."""
+        if self.in_test:
+            self.stopped = self._not_in_record(asked)
+        else:
+            await self.turns.wait(None, by_threads=by_threads)
+        self.refuse_stopped()
+
+    def _not_in_record(self, asked: Asked) -> Diverged:
         nearest = self._nearest(asked)
         return Diverged(
             f"{asked.step_id} is not in the record: {on_a_line(self._shown(asked))}"
@@ -305,8 +314,13 @@ class Answers:
                 self._ask(self._by_name[name])
                 self._by_name[name].is_answered = True
 
+    def refuse_stopped(self) -> None:
+        if self.stopped is not None:
+            raise self.stopped
+
     def refuse_not_asked(self) -> None:
         """At the end of the program: every write that was recorded was asked for again; in a test, every call."""
+        self.refuse_stopped()
         left = self.unasked() if self.in_test else self.unasked_writes()
         if left:
             diverged = Diverged(
@@ -339,6 +353,10 @@ class Answers:
         """[kind, lane, how often], of what the lanes were told."""
         return [[kind, lane, count] for (kind, lane), count in sorted(self._asked_told.items())]
 
+    def is_spent(self) -> bool:
+        """Whether all of the record was asked for."""
+        return not self._unasked and not any(self._told.values())
+
     def forget_unasked(self) -> None:
         """What was not asked for belongs to the run that is not gone on with."""
         with self._lock:
@@ -347,14 +365,22 @@ class Answers:
 
     # -- turns, checks, times --------------------------------------------------------------------------------------
 
-    def told(self, kind: EventType) -> Document | None:
-        """What this lane was told the next time that it asked; None when it has come to what is new."""
+    def told(self, kind: EventType, refuse_another: Callable[[Document], object] | None = None) -> Document | None:
+        """What this lane was told the next time that it asked; None when it has come to what is new.
+
+        `refuse_another` raises where that was told of something else: then it was not asked for.
+        """
         with self._lock:
             place = (kind, self.lanes.current.path)
             kept = self._told.get(place)
+            if kept and refuse_another is not None:
+                refuse_another(kept[0])
+            elif not kept and self.in_test:
+                more = f"{kind}() is asked for once more than in the record"
+                self.stopped = Diverged(more, kind="new_call", lane=place[1])
+            if not kept:
+                self.refuse_stopped()
             self._asked_told[place] = self._asked_told.get(place, 0) + 1
-            if not kept and self.in_test:
-                raise Diverged(f"{kind}() is asked for once more than in the record", kind="new_call", lane=place[1])
             return kept.popleft() if kept else None
 
 

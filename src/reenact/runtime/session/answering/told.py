@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from uuid import UUID
 
 from reenact.contracts.records import Event, EventType
+from reenact.errors import Diverged
 from reenact.runtime.effects.threads import THREADS
 from reenact.runtime.run import Run
 from reenact.runtime.session import checks
@@ -23,10 +25,20 @@ def shown_outputs(checked: list[checks.Checked], redact: Callable[[str], str]) -
 
 
 class Told:
-    """Asks the record first, where the session has one; `run` raises where nothing new is made any more."""
+    """Asks the record first, where the session has one; `run` raises where nothing new is made any more.
 
-    def __init__(self, run: Callable[[], Run], plan: SessionPlan, answers: Answers | None) -> None:
+    `another_way` raises too, or has the program go on as another run.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[], Run],
+        plan: SessionPlan,
+        answers: Answers | None,
+        another_way: Callable[[Diverged], Awaitable[None]],
+    ) -> None:
         self._run = run
+        self._another_way = another_way
         self._plan = plan
         self._answers = answers
         self._lanes = Lanes() if answers is None else answers.lanes
@@ -44,7 +56,11 @@ class Told:
         return turn
 
     async def verify(self, commands: list[str], timeout_s: float) -> list[int]:
-        told = self._before("verify")
+        try:
+            told = self._before("verify", partial(checks.recorded_codes, commands=commands))
+        except Diverged as diverged:
+            await self._another_way(diverged)
+            told = self._before("verify")  # in the run that goes on it is new
         if told is not None:
             codes = checks.recorded_codes(told, commands)
             self._passed_before = sum(code == 0 for code in codes)
@@ -81,9 +97,9 @@ class Told:
             lane.draws = keyed_random("reenact.session.random", self._plan.salt.hex(), lane.path)
         return lane.draws
 
-    def _before(self, kind: EventType) -> Document | None:
+    def _before(self, kind: EventType, refuse: Callable[[Document], object] | None = None) -> Document | None:
         """What the record says that this lane was told when it asked before."""
-        return None if self._answers is None else self._answers.told(kind)
+        return None if self._answers is None else self._answers.told(kind, refuse)
 
     def _event(self, kind: EventType, said: Document | None) -> None:
         """Staged; where the session has an id, with the lane that it belongs to."""
