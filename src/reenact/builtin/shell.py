@@ -175,8 +175,8 @@ def _hidden(own: StoreFiles | None, workspace: Path, readable: list[str]) -> lis
             if root in (file, file.parent) or workspace.is_relative_to(file.parent):
                 raise SkillError.of(
                     "ERR_PERMISSION_DENIED",
-                    f"the store lies in {root}, or a host's policy would, where a command would come to it; move the "
-                    "store into a folder of its own, or let commands work in another one",
+                    f"a command in {root} would come to {file.name}, which is the store's or the host's own; keep that "
+                    "in a folder of its own, or let commands work in another one",
                 )
             folders.add(str(file.parent))
     return sorted(folder for folder in folders if Path(folder).is_dir())
