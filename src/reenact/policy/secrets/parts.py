@@ -27,8 +27,6 @@ SCHEMES: Final = frozenset({"bearer", "basic", "token", "digest", "apikey", "neg
 DEEPEST: Final = 3
 """`Authorization: Bearer X`, in a document: a secret in a secret in a secret."""
 PAIR: Final = re.compile(r"([^:\s/]{1,256}+):([^\s]{1,1024}+)")
-DECODED_PAIR: Final = re.compile(r"([^:]{1,256}+):(.{1,1024}+)", re.DOTALL)
-"""What stood encoded is a pair whatever is in it, spaces too."""
 
 
 def parts_of(secret: str) -> set[str]:
@@ -64,11 +62,11 @@ def header_parts(text: str) -> Iterator[str]:
     if rest and scheme.rstrip(":").lower() in SCHEMES:
         yield rest
         if scheme.lower() == "basic":
-            yield from pair_parts(decoded(rest), DECODED_PAIR)
+            yield from pair_parts(*decoded(rest).partition(":")[::2])  # whatever is in it, spaces too
         else:
-            yield from pair_parts(rest)
+            yield from written_pair(rest)
     else:
-        yield from pair_parts(text)
+        yield from written_pair(text)
 
 
 def named_values(text: str) -> Iterator[str]:
@@ -87,12 +85,14 @@ def is_credential(name: str, value: str) -> bool:
     return name_kind(name) is not None or ("://" in value and "@" in value)
 
 
-def pair_parts(text: str, form: re.Pattern[str] = PAIR) -> Iterator[str]:
-    pair = form.fullmatch(text)
-    if pair is None:
-        return
-    user, password = pair[1], pair[2]
-    yield b64encode(text.encode("utf-8", "surrogatepass")).decode()
+def written_pair(text: str) -> Iterator[str]:
+    pair = PAIR.fullmatch(text)
+    if pair is not None:
+        yield from pair_parts(pair[1], pair[2])
+
+
+def pair_parts(user: str, password: str) -> Iterator[str]:
+    yield b64encode(f"{user}:{password}".encode("utf-8", "surrogatepass")).decode()
     if user != password:
         yield password
     if is_telling(user):
