@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reenact import Policy, Runtime, skill
+from reenact import Policy, Runtime, SkillContext, skill
 from reenact.errors import BeyondPolicy, PolicyError
 from tests.attacks.strangers import OK
 from tests.builtin.servers import Server
@@ -73,10 +73,46 @@ def test_an_agent_that_is_not_his(tmp_path: Path) -> None:
     runtime = Runtime(tmp_path / "store.db", policy={"agents": ["reader-*", "clerk"]})
     for agent_id in ("reader-1", "clerk"):
         assert runtime.run({**plan(), "agent_id": agent_id}).status == "completed"
-    with pytest.raises(BeyondPolicy, match=r"\$\.agent_id: 'boss' is not among the agents of this host"):
-        runtime.run({**plan(), "agent_id": "boss"})
+    for agent_id in ("boss", "clerk@boss"):
+        with pytest.raises(BeyondPolicy, match=rf"\$\.agent_id: '{agent_id}' is not among the agents of this host"):
+            runtime.run({**plan(), "agent_id": agent_id})
     with pytest.raises(BeyondPolicy, match="'boss' is not among"), runtime.session(agent_id="boss"):
         pass
+
+
+@pytest.mark.parametrize(
+    ("policy", "code"),
+    [
+        ({"denied_skills": ["costly*"]}, "ERR_PERMISSION_DENIED"),
+        ({"denied_skills": ["*"]}, "ERR_PERMISSION_DENIED"),
+        ({"denied_skills": ["costly@1.0.0"]}, "ERR_PERMISSION_DENIED"),
+        ({"skills": ["said*"]}, "ERR_PERMISSION_DENIED"),
+        ({"skills": ["cost*"]}, "OK"),
+        ({"denied_skills": ["cost"]}, "OK"),
+    ],
+)
+def test_a_skill_that_is_denied_by_how_its_name_begins(tmp_path: Path, policy: dict[str, Any], code: str) -> None:
+    """A list with `costly*` denied nothing: only whole names were looked for."""
+    runtime = Runtime(tmp_path / "store.db", skills=[costly], policy=policy)
+    assert runtime.run(plan(step("costly", {}))).outcomes[0].code == code
+    with runtime.session() as session:
+        assert session.call("costly", {}).code == code
+
+
+@pytest.mark.parametrize("declared", [["email_sent"], []])
+def test_a_side_effect_that_is_denied_by_how_its_name_begins(tmp_path: Path, declared: list[str]) -> None:
+    """Whether it was declared, or is only reported."""
+
+    @skill("mails", version="1.0.0", tool_class="write", side_effects=declared)
+    def mails(ctx: SkillContext) -> str:
+        """Mails."""
+        ctx.side_effect("email_sent", "kim")
+        (tmp_path / "sent").touch()
+        return "sent"
+
+    runtime = Runtime(tmp_path / "store.db", skills=[mails], policy={"disallowed_side_effects": ["email_*"]})
+    assert runtime.run(plan(step("mails", {}))).outcomes[0].code == "ERR_PERMISSION_DENIED"
+    assert not (tmp_path / "sent").exists()
 
 
 @pytest.mark.parametrize(

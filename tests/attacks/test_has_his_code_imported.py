@@ -44,6 +44,16 @@ def test_by_a_folder_that_is_looked_at(tmp_path: Path, arguments: tuple[str, ...
     assert not (tmp_path / "imported").exists()
 
 
+@pytest.mark.parametrize("command", ["simulate", "run", "pin"])
+def test_by_a_module_that_is_called_nearly_so(tmp_path: Path, command: str) -> None:
+    """`auto@evil:say_yes` was taken for a version of `auto`, as skills have them, and imported."""
+    reader = Command(tmp_path)
+    (tmp_path / "auto@evil.py").write_text(MARKED)
+    file = reader.plan(STEP, supervisor="auto@evil:say_yes")
+    refused(anew(reader, command, file, PYTHONPATH=str(tmp_path)), "$.context.supervisor", "supervisors")
+    assert not (tmp_path / "imported").exists()
+
+
 def test_by_a_policy_that_lists_others(tmp_path: Path) -> None:
     """What a policy lists is all that is loaded, also for a plan that is trusted."""
     reader, path = Command(tmp_path), here(tmp_path)

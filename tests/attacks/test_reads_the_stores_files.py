@@ -15,7 +15,13 @@ from reenact.store.encryption import SUFFIX
 from reenact.store.location import OwnFiles
 
 OWN = ["store.db", "store.db-wal", "store.db-shm", "store.db-turn", "store.db.key", f"store.db{SUFFIX}"]
-NOT_THERE_YET = ["store.db-journal", "store.db.key.0123456789abcdef", "store.db.mac-key", "store.db.schema-9.backup"]
+NOT_THERE_YET = [
+    "store.db.archive",
+    "store.db-journal",
+    "store.db.key.0123456789abcdef",
+    "store.db.mac-key",
+    "store.db.schema-9.backup",
+]
 
 
 @pytest.fixture
@@ -114,5 +120,5 @@ def test_the_list_names_what_is_there_and_what_may_come(runtime: Runtime, tmp_pa
         (tmp_path / name).touch()
     named = {path.name for path in runtime.store.files.paths()}
     assert {*OWN, "store.db-journal", "store.db.mac-key", "store.db.key.draft-1", "store.db.schema-9.backup"} <= named
-    assert {path.name for path in OwnFiles(None).paths()} == {"reenact.toml"}  # the host's policy
+    assert {path.name for path in OwnFiles(None).paths()} == {"reenact.toml", "trusted_keys"}  # the host's own
     assert not OwnFiles(None).has(tmp_path / "store.db")

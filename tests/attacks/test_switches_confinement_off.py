@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reenact import Runtime
-from reenact.errors import BeyondPolicy, PlanError
+from reenact.builtin.sandbox import backends
+from reenact.builtin.sandbox.running import DEFAULT_LIMITS, Job, run
+from reenact.builtin.workspace import open_folder
+from reenact.errors import BeyondPolicy, PlanError, SkillError
 from tests.attacks.strangers import refused
 from tests.cli.harness import Command
 from tests.runtime.running import plan, step
@@ -53,6 +58,68 @@ def test_by_a_command_that_the_host_does_not_list(tmp_path: Path, monkeypatch: p
         (outcome,) = runtime.run(document).outcomes
         assert outcome.code in ("ERR_PERMISSION_DENIED", "ERR_SKILL_DISABLED"), outcome
     assert not (tmp_path / "made").exists()
+
+
+def test_by_a_command_that_is_called_nearly_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command `tool@1` was taken for a version of `tool`, as skills have them."""
+    monkeypatch.chdir(tmp_path)
+    command = tmp_path / "work" / "tool@1"
+    command.parent.mkdir()
+    command.write_text("#!/bin/sh\ntouch made\n")
+    command.chmod(0o755)
+    runtime = Runtime("store/store.db", policy={"shell": {"allow": True, "commands": ["./tool"]}})
+    shell = {"allow": True, "commands": ["./tool@1"]}
+    (outcome,) = runtime.run(plan(step("shell", {"argv": ["./tool@1"]}), workspace="work", shell=shell)).outcomes
+    assert outcome.code == "ERR_PERMISSION_DENIED"
+    assert not (tmp_path / "work" / "made").exists()
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        step("file_read", {"path": "secret.txt"}),
+        step("file_write", {"path": "made", "content": "x"}),
+        step("shell", {"argv": ["cat", "READABLE/secret.txt"]}),
+    ],
+)
+def test_by_a_link_that_a_command_puts_where_the_workspace_was(tmp_path: Path, after: dict[str, Any]) -> None:
+    """A plan is held to its folders when it begins; a command changes where their names lead."""
+    given, outside = tmp_path / "given", tmp_path / "outside"
+    (given / "inner").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "secret.txt").write_text("not his")
+    policy = {"workspaces": [str(given)], "shell": {"allow": True, "readable": [str(given)]}}
+    readable = str(given / "inner")
+    shell = {"allow": True, "workspace": str(given), "readable": [readable]}
+    link = step("shell", {"argv": ["sh", "-c", f"rmdir inner && ln -s {outside} inner"]})
+    if after["skill_id"] == "shell":
+        after = step("shell", {"argv": ["cat", f"{readable}/secret.txt"]})
+    runtime = Runtime(tmp_path / "store" / "store.db", policy=policy)
+    made, refused_ = runtime.run(plan(link, after, workspace=str(given / "inner"), shell=shell)).outcomes
+    assert made.ok, made
+    assert refused_.code == "ERR_PERMISSION_DENIED", refused_
+    assert not (outside / "made").exists()
+
+
+def test_by_a_link_that_comes_between_the_look_and_the_command(tmp_path: Path) -> None:
+    """The launcher goes to where the workspace was found, or starts nothing."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "workspace").symlink_to(tmp_path / "elsewhere")
+    job = Job(["touch", "made"], tmp_path / "workspace", backends.found(), {}, DEFAULT_LIMITS)
+    with pytest.raises(SkillError, match="the workspace leads elsewhere"):
+        asyncio.run(run(job, b"", 30, 1000))
+    assert not (tmp_path / "elsewhere" / "made").exists()
+
+
+def test_by_a_link_on_the_way_to_the_workspace(tmp_path: Path) -> None:
+    """The way is opened name by name, from the root on."""
+    (tmp_path / "elsewhere" / "inner").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(NotADirectoryError), open_folder(tmp_path / "link" / "inner", []):
+        pass
+    with open_folder(tmp_path / "elsewhere" / "inner", ["new"], create=True) as folder:
+        os.fsync(folder)
+    assert (tmp_path / "elsewhere" / "inner" / "new").is_dir()
 
 
 @pytest.mark.parametrize("workspace", ["/", "..", "/etc", "out", "~"])

@@ -82,3 +82,17 @@ def test_one_item_is_one_recipient(field: str, address: str) -> None:
     called = call(email_send, {**MAIL, field: [address] if field in ("to", "cc", "bcc") else address})
     assert called.code == "ERR_VALIDATION_FAILED"
     assert called.report.side_effects == []
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "=?utf-8?q?a=0D=0ABcc:_evil@x.y?=", "=?utf-8?q?a=0AReply-To:_evil@x.y=0A=0Aanother_body?=",
+        "hello =?utf-8?b?DQpCY2M6IGV2aWxAeC55DQo=?= there", "=?utf-8?q?a=00b?=", "a\nBcc: evil@x.y",
+    ],
+)  # fmt: skip
+def test_a_subject_is_one_line(subject: str) -> None:
+    """An encoded word stood for a line break, and the mail had headers and a text of the attacker's."""
+    called = call(email_send, {**MAIL, "subject": subject})
+    assert called.code == "ERR_VALIDATION_FAILED"
+    assert called.report.side_effects == []

@@ -69,12 +69,16 @@ def test_a_redirect_is_not_followed_with_the_key(model: str) -> None:
 
 
 @pytest.mark.parametrize(("model", "variable"), [(CLAUDE, "ANTHROPIC"), (GPT, "OPENAI")])
+@pytest.mark.parametrize(
+    "credentials", [(), ("Authorization: Bearer planted-machine-secret", "X-Api-Key: planted-machine-secret")]
+)
 def test_the_machines_own_credentials_do_not_go_to_a_server_that_a_plan_names(
-    model: str, variable: str, monkeypatch: pytest.MonkeyPatch
+    model: str, variable: str, credentials: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("API_KEY", "AUTH_TOKEN", "ORG_ID", "PROJECT_ID", "ADMIN_KEY"):
         monkeypatch.setenv(f"{variable}_{name}", "planted-machine-secret")
-    monkeypatch.setenv(f"{variable}_CUSTOM_HEADERS", "X-Corporate: planted-machine-secret")
+    headers = ("X-Corporate: planted-machine-secret", *credentials)
+    monkeypatch.setenv(f"{variable}_CUSTOM_HEADERS", "\n".join(headers))
     with Server(says(gpt_completion() if model == GPT else claude_message())) as server:
         base = server.url if model == CLAUDE else f"{server.url}/v1"
         parameters = {"prompt": "Hi", "model": model, "base_url": base}

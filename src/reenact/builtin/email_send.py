@@ -117,6 +117,7 @@ def _message(
         for name, value in fields.items():
             if value:
                 message[name] = value
+                refuse_lines(str(message[name]))
     except ValueError:
         raise SkillError.of(
             "ERR_VALIDATION_FAILED", "an address or the subject holds what no mail header may"
@@ -128,6 +129,12 @@ def _message(
     if html is not None:
         message.add_alternative(html, subtype="html")
     return message
+
+
+def refuse_lines(header: str) -> None:
+    """The library reads `=?utf-8?q?a=0ABcc:_b@c.d?=` as what it stands for, and may write that as lines of its own."""
+    if any(char in header for char in "\r\n\0"):
+        raise ValueError("a line break in a header")
 
 
 @contextmanager

@@ -14,11 +14,12 @@ from msgspec import Meta
 from reenact.builtin.limiter import limited
 from reenact.builtin.sandbox import backends, environment
 from reenact.builtin.sandbox.running import DEFAULT_LIMITS, Job, Limits, run
-from reenact.builtin.workspace import workspace_of
+from reenact.builtin.workspace import real_folder, refuse_outside, workspace_of
 from reenact.errors import SkillError
+from reenact.policy.lists import lists
 from reenact.skills.context import SkillContext
 from reenact.skills.declare import skill
-from reenact.skills.services import STORE_FILES_SERVICE, StoreFiles
+from reenact.skills.services import FOLDERS_SERVICE, STORE_FILES_SERVICE, Folders, StoreFiles
 
 _FIELDS = frozenset({"allow", "workspace", "commands", "confine", "readable"})
 _CONFINEMENTS = ("require", "best-effort", "off")
@@ -89,7 +90,7 @@ async def run_command(
     folder = _folder(ctx, rules)
     _check_command(argv, env, rules)
     backend = await _backend(rules)
-    readable = [str(Path(path).resolve()) for path in rules.get("readable", ())]
+    readable = _readable(ctx, rules)
     hidden = _hidden(ctx.services.get(STORE_FILES_SERVICE), folder, readable) if backend else []
     job = Job(argv, folder, backend, env, limits, readable, hidden, _ways(folder, hidden))
     seconds = max(0.001, min((timeout_ms or ctx.timeout_ms) / 1000, ctx.remaining_seconds))
@@ -136,15 +137,20 @@ def _folder(ctx: SkillContext, rules: Mapping[str, Any]) -> Path:
     named = rules.get("workspace")
     if named is None:
         return workspace_of(ctx, "shell")
-    folder = Path(str(named)).resolve()
-    if not folder.is_dir():
-        raise SkillError.of("ERR_VALIDATION_FAILED", "context.shell.workspace: there is no such folder")
-    return folder
+    return real_folder(ctx, "context.shell.workspace", str(named))
+
+
+def _readable(ctx: SkillContext, rules: Mapping[str, Any]) -> list[str]:
+    own: Folders | None = ctx.services.get(FOLDERS_SERVICE)
+    paths = [Path(path).resolve() for path in rules.get("readable", ())]
+    for path in paths:
+        refuse_outside("context.shell.readable", path, None if own is None else own.readable)
+    return [str(path) for path in paths]
 
 
 def _check_command(argv: list[str], env: Mapping[str, str], rules: Mapping[str, Any]) -> None:
     commands = rules.get("commands")
-    if commands is not None and argv[0] not in commands:
+    if commands is not None and not lists(commands, argv[0]):
         raise SkillError.of(
             "ERR_PERMISSION_DENIED", "argv: the plan's context.shell.commands does not name this command"
         )
@@ -169,8 +175,8 @@ def _hidden(own: StoreFiles | None, workspace: Path, readable: list[str]) -> lis
             if root in (file, file.parent) or workspace.is_relative_to(file.parent):
                 raise SkillError.of(
                     "ERR_PERMISSION_DENIED",
-                    f"the store lies in {root}, where a command would come to it; move it out, or into a folder of "
-                    "its own",
+                    f"a command in {root} would come to {file.name}, which is the store's or the host's own; keep that "
+                    "in a folder of its own, or let commands work in another one",
                 )
             folders.add(str(file.parent))
     return sorted(folder for folder in folders if Path(folder).is_dir())

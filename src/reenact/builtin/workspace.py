@@ -9,10 +9,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from reenact.errors import SkillError
+from reenact.policy.ceiling import is_within
 from reenact.skills.context import SkillContext
-from reenact.skills.services import STORE_FILES_SERVICE, StoreFiles
+from reenact.skills.services import FOLDERS_SERVICE, STORE_FILES_SERVICE, Folders, StoreFiles
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_WAY = _FOLDER | getattr(os, "O_PATH", 0)
+"""On the way to a folder, which need not be readable itself."""
 
 _MEANINGS = {
     errno.ENOENT: ("ERR_VALIDATION_FAILED", "path: no such file or folder"),
@@ -31,10 +34,22 @@ def workspace_of(ctx: SkillContext, skill: str) -> Path:
         raise SkillError.of(
             "ERR_SKILL_DISABLED", f"{skill} needs a folder to work in; set context.workspace in the plan"
         )
+    return real_folder(ctx, "context.workspace", named)
+
+
+def real_folder(ctx: SkillContext, place: str, named: str) -> Path:
+    """Where it really is, within what the host gives: a command may have put a link where a folder was."""
     folder = Path(named).resolve()
+    own: Folders | None = ctx.services.get(FOLDERS_SERVICE)
+    refuse_outside(place, folder, None if own is None else own.workspaces)
     if not folder.is_dir():
-        raise SkillError.of("ERR_VALIDATION_FAILED", "context.workspace: there is no such folder")
+        raise SkillError.of("ERR_VALIDATION_FAILED", f"{place}: there is no such folder")
     return folder
+
+
+def refuse_outside(place: str, path: Path, folders: tuple[str, ...] | None) -> None:
+    if not is_within(str(path), folders):
+        raise SkillError.of("ERR_PERMISSION_DENIED", f"{place}: it leads out of what the host's policy gives")
 
 
 def parts_of(path: str) -> list[str]:
@@ -69,16 +84,17 @@ def _store_file() -> SkillError:
 def open_folder(root: Path, names: list[str], *, create: bool = False) -> Iterator[int]:
     """A descriptor of the folder `names` beneath `root`.
 
-    Each name is opened relative to the one before it and never through a link, so that nobody who swaps a folder
-    for a link meanwhile can lead the way outside.
+    Each name is opened relative to the one before it and never through a link, those of `root` too, so that nobody who
+    swaps a folder for a link meanwhile can lead the way outside.
     """
-    here = os.open(root, _FOLDER)
+    above = len(root.parts) - 1
+    here = os.open(root.anchor, _WAY if above else _FOLDER)
     try:
-        for name in names:
-            if create:
+        for depth, name in enumerate((*root.parts[1:], *names), start=1):
+            if create and depth > above:
                 with suppress(FileExistsError):
                     os.mkdir(name, 0o755, dir_fd=here)
-            deeper = os.open(name, _FOLDER, dir_fd=here)
+            deeper = os.open(name, _WAY if depth < above else _FOLDER, dir_fd=here)
             os.close(here)
             here = deeper
         yield here

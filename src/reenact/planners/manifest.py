@@ -7,6 +7,7 @@ from typing import Any
 
 from reenact.contracts.skill import SkillMetadata
 from reenact.errors import SkillNotFound
+from reenact.policy.lists import lists, lists_skill
 from reenact.skills.registry import Registry
 from reenact.skills.skill import Skill
 
@@ -26,13 +27,13 @@ class Manifest:
             names for names in (context.get("allowed_skills"), profile.get("allowed_skills")) if names is not None
         ]
         denied = profile.get("denied_skills") or ()
-        forbidden = set(profile.get("disallowed_side_effects") or ())
+        forbidden = profile.get("disallowed_side_effects") or ()
         return cls(
             skill
             for skill in registry
             if all(_named(skill, names) for names in allowed)
             and not _named(skill, denied)
-            and not forbidden & set(skill.metadata.side_effects)
+            and not any(lists(forbidden, each) for each in skill.metadata.side_effects)
         )
 
     def find(self, skill_id: str, version: str | None) -> Skill:
@@ -59,7 +60,7 @@ class Manifest:
 
 
 def _named(skill: Skill, names: Iterable[str]) -> bool:
-    return skill.skill_id in names or skill.metadata.reference in names
+    return lists_skill(names, skill.metadata.reference)
 
 
 def describe(meta: SkillMetadata) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from reenact.contracts.host_policy import Policy
 from reenact.contracts.plan import AgentProfile, Budget, Context
 from reenact.contracts.plan_rules import PriceList, ShellRules
 from reenact.policy.hosts import Target, fits, read_address
+from reenact.policy.lists import covers, covers_skill, lists
 
 Names = tuple[str, ...]
 Real = Callable[[str], str]
@@ -124,15 +125,8 @@ def ceiling_of(policy: Policy, unsaid: Ceiling, real: Real) -> Ceiling:
 # -- one thing and another ---------------------------------------------------------------------------------------------
 
 
-def covers(pattern: str, name: str) -> bool:
-    """`team-*` covers every name that begins so; a skill's id all its versions."""
-    if pattern.endswith("*"):
-        return name.startswith(pattern[:-1])
-    return name == pattern or name.startswith(f"{pattern}@")
-
-
 def names(patterns: Names | None, name: str) -> bool:
-    return patterns is None or any(covers(pattern, name) for pattern in patterns)
+    return patterns is None or lists(patterns, name)
 
 
 def covers_host(pattern: str, entry: str) -> bool:
@@ -153,6 +147,10 @@ def both_hosts(one: str, other: str) -> str | None:
 
 
 def both_skills(one: str, other: str) -> str | None:
+    return one if covers_skill(other, one) else other if covers_skill(one, other) else None
+
+
+def both_names(one: str, other: str) -> str | None:
     return one if covers(other, one) else other if covers(one, other) else None
 
 
@@ -251,7 +249,7 @@ def narrow_shell(shell: ShellRules | None, ceiling: Ceiling, real: Real) -> Shel
         if not is_within(real(path), ceiling.readable):
             why = f"this host gives commands nothing else to read, and not {path!r}"
             raise Beyond(f"$.context.shell.readable[{number}]", "shell.readable", why)
-    return replace(shell, commands=both(shell.commands, ceiling.commands, both_skills))
+    return replace(shell, commands=both(shell.commands, ceiling.commands, both_names))
 
 
 def refuse_folder(place: str, named: str | None, ceiling: Ceiling, real: Real) -> None:
@@ -298,7 +296,7 @@ def covered(key: str, wide: str, each: str) -> bool:
         return covers_host(wide, each)
     if key in ("workspaces", "readable"):
         return is_beneath(each, wide)
-    return covers(wide, each)
+    return covers_skill(wide, each) if key == "skills" else covers(wide, each)
 
 
 def as_names(value: object) -> Names:

@@ -14,7 +14,7 @@ from reenact.runtime.engine import Engine
 from reenact.runtime.listeners import Notice, tell_all
 from reenact.runtime.plans.steps import RunPlan
 from reenact.runtime.writing.redaction import Redactor
-from reenact.skills.services import KV_SERVICE, STORE_FILES_SERVICE
+from reenact.skills.services import FOLDERS_SERVICE, KV_SERVICE, STORE_FILES_SERVICE
 from reenact.store.base import Store
 
 
@@ -22,7 +22,10 @@ def live_source(engine: Engine, plan: RunPlan) -> LiveSource:
     """Effects from the world, with what this engine lends to skills."""
     redactor = redactor_of(engine, plan)
     key_values = engine.store.key_values(plan.plan.agent_id, redactor.redact, redactor.opened)
-    services = {**engine.services, KV_SERVICE: key_values, STORE_FILES_SERVICE: engine.store.files}
+    folders = engine.policy.for_sessions if plan.is_session else engine.policy.for_plans
+    services = {
+        **engine.services, KV_SERVICE: key_values, STORE_FILES_SERVICE: engine.store.files, FOLDERS_SERVICE: folders
+    }  # fmt: skip
     secrets = engine.secrets if plan.is_session else engine.plan_secrets
     return LiveSource(
         engine.clock,

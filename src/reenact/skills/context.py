@@ -11,6 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from reenact.errors import SkillError, UsageError
+from reenact.policy.lists import lists
 from reenact.skills.plain import to_plain
 from reenact.values.clock import Clock, KeyedRandom, SystemClock, keyed_random
 from reenact.values.threads import once
@@ -96,9 +97,9 @@ class SkillContext:
         return MappingProxyType(dict(self._lent[1]))
 
     @once
-    def _forbidden(self) -> frozenset[str]:
+    def _forbidden(self) -> tuple[str, ...]:
         profile = self._lent[0].get("profile")
-        return frozenset(profile.get("disallowed_side_effects", ()) if isinstance(profile, Mapping) else ())
+        return tuple(profile.get("disallowed_side_effects", ()) if isinstance(profile, Mapping) else ())
 
     @property
     def remaining_seconds(self) -> float:
@@ -114,7 +115,7 @@ class SkillContext:
         with self._lock:
             if self._closed:
                 return
-            if type not in self._forbidden:
+            if not lists(self._forbidden, str(type)):
                 self.report.side_effects.append((type, target))
                 return
             self.report.refused = self.report.refused or (type, target)

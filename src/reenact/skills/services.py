@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 KV_SERVICE = "kv"
 STORE_FILES_SERVICE = "store_files"
+FOLDERS_SERVICE = "folders"
 
 
 class KeyValueService(Protocol):
@@ -44,3 +45,18 @@ class StoreFiles(Protocol):
 
     def has_open(self, descriptor: int) -> bool:
         """Whether what was opened is one of them: a name may have been turned to another file meanwhile."""
+
+
+class Folders(Protocol):
+    """The folders that the host's policy gives to a run, in `ctx.services["folders"]`; None is any.
+
+    A run is held to them when it begins. What a folder's name leads to may be another one since: whoever works in it
+    asks once more, of where it really is.
+    """
+
+    @property
+    def workspaces(self) -> tuple[str, ...] | None: ...
+
+    @property
+    def readable(self) -> tuple[str, ...] | None:
+        """Of what commands are given to read besides."""

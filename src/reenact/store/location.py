@@ -16,10 +16,14 @@ from reenact.errors import UsageError
 MEMORY = "sqlite://:memory:"
 POLICY_FILE = "reenact.toml"
 POLICY_VARIABLE = "REENACT_POLICY"
+SECRETS_VARIABLE = "REENACT_SECRETS_FILE"
+TRUST_FILE = "trusted_keys"
 KEY_SUFFIXES = (".key", ".encryption-key", ".mac-key")
 COMPANIONS = ("", "-wal", "-shm", "-journal", "-turn", *KEY_SUFFIXES)
-OWN = re.compile(r"(-wal|-shm|-journal|-turn|\.(key|mac-key|encryption-key|schema-\d+\.backup).*)?", re.DOTALL)
-"""What follows the database's name in the names of the store's other files, drafts and copies among them."""
+OWN = re.compile(
+    r"(-wal|-shm|-journal|-turn|\.(key|mac-key|encryption-key|schema-\d+\.backup).*|\.archive)?", re.DOTALL
+)
+"""What follows the database's name in the names of the store's other files: drafts, copies, its archive among them."""
 
 
 def default_path() -> Path:
@@ -108,13 +112,13 @@ def at_home(path: str) -> str:
         raise UsageError(f"you have no home directory for {path}; name the whole path") from None
 
 
-def policy_files() -> Iterator[Path]:
-    """Where a host's policy is looked for: what a plan may do is not for a plan to write."""
+def host_files() -> Iterator[Path]:
+    """Where a host says what plans may do, whose keys it trusts, and its secrets: none of it is for a plan."""
     yield Path(POLICY_FILE).absolute()
-    config, named = config_directory(), os.environ.get(POLICY_VARIABLE)
+    config = config_directory()
     if config is not None:
-        yield config / "reenact" / POLICY_FILE
-    if named:
+        yield from (config / "reenact" / name for name in (POLICY_FILE, TRUST_FILE))
+    for named in filter(None, map(os.environ.get, (POLICY_VARIABLE, SECRETS_VARIABLE))):
         yield Path(named).absolute()
 
 
@@ -130,7 +134,7 @@ class OwnFiles:
         self._elsewhere = elsewhere
 
     def paths(self) -> list[Path]:
-        found = {*self._elsewhere(), *policy_files()}
+        found = {*self._elsewhere(), *host_files()}
         if self._database is not None:
             found |= {Path(f"{self._database}{suffix}") for suffix in COMPANIONS}
             with suppress(OSError):

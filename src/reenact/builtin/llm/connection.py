@@ -31,6 +31,8 @@ _HEADERS_FOR_STRANGERS = frozenset(
         "content-length", "content-type", "host", "idempotency-key", "user-agent", "x-api-key",
     }
 )  # fmt: skip
+_CREDENTIALS = {"authorization": "Bearer {}", "x-api-key": "{}"}
+NO_KEY = "none"
 
 
 @asynccontextmanager
@@ -50,6 +52,9 @@ async def provider_client(
         if request.base_url is not None:
             for name in [name for name in outgoing.headers if name.lower() not in _HEADERS_FOR_STRANGERS]:
                 del outgoing.headers[name]
+            for name, form in _CREDENTIALS.items():
+                if name in outgoing.headers:  # the environment may have put one of its own in the place of the plan's
+                    outgoing.headers[name] = form.format(request.api_key or NO_KEY)
 
     async def after(response: httpx2.Response) -> None:
         _report(ctx, response)
@@ -93,4 +98,4 @@ def provider_key(request: ModelRequest, variable: str) -> str:
             f"no key: set {variable} in the environment, or name a secret for api_key "
             f'(in a plan {{"$secret": "NAME"}}, in a session secrets={{"/api_key": "NAME"}})',
         )
-    return key or "none"
+    return key or NO_KEY

@@ -76,7 +76,7 @@ class Job:
             "seccomp": backend.seccomp,
             "workspace": str(self.folder),
             "read": [*READABLE, *(() if backend.name == "bubblewrap" else _READABLE_DEVICES), *self.readable],
-            "write": [str(self.folder), *_WRITABLE_DEVICES],
+            "write": list(_WRITABLE_DEVICES),
             "hidden": self.hidden,
             "ways": self.ways,
             "env": self.environment(),

@@ -139,11 +139,11 @@ class _Command:
         try:
             kernel.signal_when_parent_dies(signal.SIGKILL)
             program = seccomp.program(around) if self.job["seccomp"] else b""
-            os.chdir(self.job["workspace"])
+            _go_to(self.job["workspace"])
             _limit(self.job, in_own_count=around.processes)
             _set_priority(priority)
             kernel.drop_capabilities()
-            landlock.confine(self.job["write"], self.job["read"])
+            landlock.confine([".", *self.job["write"]], self.job["read"])
             if program:
                 kernel.install_filter(program)
         except OSError as error:
@@ -154,7 +154,7 @@ class _Command:
     def _become(self, argv: list[str], env: dict[str, str], priority: int) -> NoReturn:
         try:
             kernel.signal_when_parent_dies(signal.SIGKILL)
-            os.chdir(self.job["workspace"])
+            _go_to(self.job["workspace"])
             _limit(self.job, in_own_count=False)
             _set_priority(priority)
         except OSError as error:
@@ -214,6 +214,12 @@ def _reap(child: int) -> int | None:
 def _code(status: int) -> int:
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
+
+
+def _go_to(workspace: str) -> None:
+    os.chdir(workspace)
+    if os.getcwd() != workspace:  # another command has put a link there since it was looked at
+        raise OSError("the workspace leads elsewhere")
 
 
 def _limit(job: Job, *, in_own_count: bool) -> None:

@@ -24,26 +24,33 @@ SHORTEST_PART: Final = 8
 SHORTEST_LINE: Final = 16
 """A line of a key; its last one may be shorter, and tells as little."""
 SCHEMES: Final = frozenset({"bearer", "basic", "token", "digest", "apikey", "negotiate", "key", "bot"})
+DEEPEST: Final = 3
+"""`Authorization: Bearer X`, in a document: a secret in a secret in a secret."""
 PAIR: Final = re.compile(r"([^:\s/]{1,256}+):([^\s]{1,1024}+)")
 
 
 def parts_of(secret: str) -> set[str]:
     """Everything that is hidden with a secret: itself, and what of it may come back alone."""
-    found = {secret, secret.strip()}
-    for text in tuple(found):
-        found.update(text_parts(text))
+    texts = {secret, secret.strip()}
+    for _ in range(DEEPEST):
+        texts |= {value for text in texts for value in named_values(text)}
+    found = texts | {part for text in texts for part in text_parts(text)}
     return {part for part in found if len(part) >= SHORTEST_KNOWN}
 
 
 def text_parts(text: str) -> Iterator[str]:
-    if "://" in text:
-        yield from address_parts(text)
-    elif "\n" in text:
+    if "\n" not in text and text.startswith("-----BEGIN"):
+        text = text.replace("\\n", "\n")  # as a key stands in a variable
+    if "\n" in text:
         yield from (line.strip() for line in text.splitlines() if is_key_line(line.strip()))
+    elif "://" in text:
+        yield from address_parts(text)
     else:
         yield from header_parts(text)
-    if text[:1] == "{":
-        yield from document_parts(text)
+    for _, value in document_texts(text):
+        if is_telling(value) and "://" not in value:
+            yield value
+            yield from (line for line in value.splitlines() if is_key_line(line))
     if "=" in text and "\n" not in text:
         yield from assigned_parts(text)
 
@@ -55,19 +62,37 @@ def header_parts(text: str) -> Iterator[str]:
     if rest and scheme.rstrip(":").lower() in SCHEMES:
         yield rest
         if scheme.lower() == "basic":
-            yield from pair_parts(decoded(rest))
+            yield from pair_parts(*decoded(rest).partition(":")[::2])  # whatever is in it, spaces too
         else:
-            yield from pair_parts(rest)
+            yield from written_pair(rest)
     else:
-        yield from pair_parts(text)
+        yield from written_pair(text)
 
 
-def pair_parts(text: str) -> Iterator[str]:
+def named_values(text: str) -> Iterator[str]:
+    """`Authorization: X`, `TOKEN = X`, `{"client": {"secret": "X"}}`: each is a secret again, with parts of its own."""
+    for line in text.splitlines():
+        for sign in (": ", "="):
+            name, found, value = line.partition(sign)
+            value = value.strip().strip("'\"")
+            if found and is_credential(name.strip().removeprefix("export "), value):
+                yield from (value, unquote(value))
+    yield from (value for name, value in document_texts(text) if is_credential(name, value))
+
+
+def is_credential(name: str, value: str) -> bool:
+    """By its name, or an address with somebody's password in it."""
+    return name_kind(name) is not None or ("://" in value and "@" in value)
+
+
+def written_pair(text: str) -> Iterator[str]:
     pair = PAIR.fullmatch(text)
-    if pair is None:
-        return
-    user, password = pair[1], pair[2]
-    yield b64encode(text.encode("utf-8", "surrogatepass")).decode()
+    if pair is not None:
+        yield from pair_parts(pair[1], pair[2])
+
+
+def pair_parts(user: str, password: str) -> Iterator[str]:
+    yield b64encode(f"{user}:{password}".encode("utf-8", "surrogatepass")).decode()
     if user != password:
         yield password
     if is_telling(user):
@@ -108,24 +133,29 @@ def query_values(query: str) -> Iterator[str]:
 
 def assigned_parts(text: str) -> Iterator[str]:
     """Cookies, `Server=…;Password=…`, `host=… password=…`: values by their names."""
-    for separator in (";", None):
+    for separator in (";", ",", None):
         for piece in text.split(separator):
             name, sign, value = piece.strip().partition("=")
-            value = value.strip("'\"")
+            value = value.strip("'\",")
             if sign and " " not in name and (name_kind(name) is not None or is_telling(value)):
                 yield from {value, unquote(value)}
 
 
-def document_parts(text: str) -> Iterator[str]:
-    """A key that is a JSON document: its texts that are named like secrets, and the lines of those."""
+def document_texts(text: str) -> Iterator[tuple[str, str]]:
+    """Of a key that is a JSON document: its texts, however deep, with their names."""
+    if text[:1] not in ("{", "["):
+        return
     try:
-        document = parse_json(text.encode())
+        waiting = [parse_json(text.encode())]
     except (UsageError, UnicodeError):
         return
-    for name, value in document.items() if isinstance(document, dict) else ():
-        if isinstance(value, str) and (name_kind(name) is not None or is_telling(value)) and "://" not in value:
-            yield value
-            yield from (line for line in value.splitlines() if is_key_line(line))
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += value
+        elif isinstance(value, dict):
+            yield from ((name, item) for name, item in value.items() if isinstance(item, str))
+            waiting += value.values()
 
 
 def is_key_line(line: str) -> bool:

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping
 
 from reenact.errors import SecretError, UsageError
 from reenact.policy.ceiling import names
+from reenact.store.location import SECRETS_VARIABLE as FILE_VARIABLE
 from reenact.values.bounds import read_file
 from reenact.values.canonical import parse_json
 
-FILE_VARIABLE = "REENACT_SECRETS_FILE"
 PREFIX = "REENACT_SECRET_"
 
 

@@ -10,8 +10,8 @@ from reenact.contracts.plan import Context
 from reenact.contracts.references import is_encrypted, is_secret
 from reenact.contracts.tool_registry import read_tool_registry
 from reenact.errors import SkillError
-from reenact.policy.ceiling import names
 from reenact.policy.hosts import HostList, Target, named_targets
+from reenact.policy.lists import lists, lists_skill
 from reenact.policy.tool_class import ToolClassCode, check_tool_class
 from reenact.runtime.gates.answer import Refusal
 from reenact.runtime.plans.steps import PlannedStep
@@ -43,7 +43,7 @@ def check(call: Call) -> Refusal | None:
         by = decided_by("denied_skills", lambda ceiling: named(step, ceiling.denied_skills))
         return refuse(f"{step.skill_id} is denied to this agent{by}")
     if profile.allowed_skills is not None and not named(step, profile.allowed_skills):
-        by = decided_by("skills", lambda ceiling: not names(ceiling.skills, step.reference))
+        by = decided_by("skills", lambda ceiling: not named(step, ceiling.skills or ()))
         message = f"{step.skill_id} is not among the skills of this agent{by}"
         return refuse(message, {"allowed": profile.allowed_skills})
     refusal = by_host(call.parameters, profile.hosts)
@@ -51,10 +51,11 @@ def check(call: Call) -> Refusal | None:
         by = decided_by("hosts", lambda ceiling: by_host(call.parameters, ceiling.hosts) is not None)
         return replace(refusal, message=refusal.message + by)
     declared = step.skill.metadata.side_effects if step.skill is not None else ()
-    forbidden = sorted(set(declared) & set(profile.disallowed_side_effects))
+    forbidden = sorted(each for each in set(declared) if lists(profile.disallowed_side_effects, each))
     if forbidden:
         by = decided_by(
-            "disallowed_side_effects", lambda ceiling: bool({*forbidden} & {*ceiling.disallowed_side_effects})
+            "disallowed_side_effects",
+            lambda ceiling: any(lists(ceiling.disallowed_side_effects, each) for each in forbidden),
         )
         message = f"{step.skill_id} has side effects that this agent may not have{by}"
         return refuse(message, {"side_effects": forbidden})
@@ -125,7 +126,7 @@ def not_among(field: str, target: Target | None) -> str:
 
 def named(step: PlannedStep, skills: Sequence[str]) -> bool:
     """A list may name a skill in all its versions, or one of them."""
-    return step.skill_id in skills or step.reference in skills
+    return lists_skill(skills, step.reference)
 
 
 def refuse(message: str, details: dict[str, object] | None = None) -> Refusal:

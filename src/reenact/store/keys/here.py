@@ -85,8 +85,8 @@ class KeysHere:
                     key.is_strict = True
 
     def elsewhere(self) -> list[Path]:
-        """Files that the host names."""
-        return [Path(place) for place in self.given if not place.startswith(COMMAND)]
+        """Files that the host names, commands that sign too."""
+        return [Path(place.removeprefix(COMMAND)) for place in self.given]
 
     def _beside(self, kid: str | None = None) -> Path:
         return Path(f"{self._database}.key" if kid is None else f"{self._database}.key.{kid}")

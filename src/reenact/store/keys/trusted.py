@@ -10,18 +10,16 @@ import stat
 from pathlib import Path
 
 from reenact.errors import ReenactError, StoreUnavailable, UsageError
-from reenact.store.location import config_directory
+from reenact.store.location import TRUST_FILE, config_directory
 from reenact.values.bounds import read_file
 from reenact.values.canonical import parse_json
 from reenact.verify.signed.trust import MAX_BYTES, Trust, TrustedKey, read_trust, trusted_line
-
-FILE = "trusted_keys"
 
 
 def trust_file() -> Path | None:
     """Where it lies without being named; None for a user without a home."""
     folder = config_directory()
-    return None if folder is None else folder / "reenact" / FILE
+    return None if folder is None else folder / "reenact" / TRUST_FILE
 
 
 def own_trust() -> Trust:
