@@ -24,7 +24,7 @@ ReenactError                     has .code (stable) and .exit_code (the CLI's)
 ├── StoreError                   the store cannot be used                                 exit 3
 │   ├── StoreUnavailable         missing, unreadable, full, read-only, not a database
 │   │   ├── UnusableZip          a zip that is damaged, hostile, or not of one bundle
-│   │   ├── StoreGone            its files were moved, replaced or deleted while it was in use
+│   │   ├── StoreGone            its files were moved, replaced, emptied or deleted while it was in use
 │   │   └── TooManyFiles         this process has as many files open as it may
 │   ├── StoreBusy                somebody else is writing; try again
 │   └── StoreVersionError        written by a newer version

@@ -18,6 +18,7 @@ import pytest
 
 from reenact import Runtime, skill
 from reenact.errors import StoreError, StoreGone, StoreUnavailable, TooManyFiles
+from reenact.store.checks.verification import verify_run
 from reenact.store.sqlite import pool
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.opened.shared import OPEN, OpenFile
@@ -216,6 +217,24 @@ def test_sessions_that_stay_open_meet_the_limit_with_a_clear_word_and_can_be_clo
         assert {row.status for row in runtime.store.runs()} == {"completed"}
 
     with_few_descriptors(45, act)
+
+
+def test_a_store_that_is_only_looked_at_meets_the_limit_with_a_clear_word(tmp_path: Path) -> None:
+    """Its log holds commits, without which nobody may look at it."""
+    runtime = Runtime(tmp_path / "store.db", skills=[echo])
+    with runtime.session(goal="g") as session:
+        session.call("echo", {"text": "a"})
+    (run,) = runtime.store.runs()
+    verify_run(str(tmp_path / "store.db"), run.run_id)  # modules are loaded when they are first used
+
+    def act() -> None:
+        with suppress(OSError):
+            while True:
+                os.open(os.devnull, os.O_RDONLY)
+        with pytest.raises(TooManyFiles, match="ulimit -n"):
+            verify_run(str(tmp_path / "store.db"), run.run_id)
+
+    with_few_descriptors(0, act)
 
 
 @pytest.mark.parametrize("mode", ["DELETE", "TRUNCATE", "PERSIST", "MEMORY", "OFF"])

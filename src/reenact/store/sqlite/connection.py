@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, NoReturn, Protocol
@@ -12,7 +13,7 @@ from reenact.errors import DamagedRecord, StoreBusy, StoreGone, StoreUnavailable
 from reenact.store.damage import NO_SUCH, TELLS_MORE
 from reenact.store.deltas import put_together
 from reenact.store.sqlite.opened import shared as shared_module
-from reenact.store.sqlite.opened.files import Files, file_of, open_database
+from reenact.store.sqlite.opened.files import WATCHED, Files, file_of, open_database
 from reenact.store.sqlite.opened.shared import FORGOTTEN, OpenFile
 from reenact.store.sqlite.opened.turnstile import became_next
 from reenact.store.sqlite.trouble.database_errors import DATABASE_ERRORS, is_busy, translate
@@ -152,10 +153,31 @@ class Connection:
 
     def check_files(self) -> None:
         """StoreGone where the store that was opened lies at its place no more: what is written there, nobody sees."""
-        gone = self.files.gone()
+        gone = self.gone()
         if gone is not None:
             self.check_process()
             raise StoreGone(self._save_log() if gone == "-wal" else self.files.lost(gone))
+
+    def gone(self, names: Sequence[str] = WATCHED) -> str | None:
+        """The first of its files that is not what it was, by how its name ends; None while all of them are."""
+        gone = self.files.gone(names)
+        if gone is None and "-wal" in names:
+            begins = self.files.begins_as_a_log()
+            if begins is False or (begins is None and self._misses_commits()):
+                return "-wal"
+        return gone
+
+    def _misses_commits(self) -> bool:
+        """Whether the index tells of commits that an empty log does not have; not asked while somebody writes."""
+        if not self.lock.acquire(blocking=False):
+            return False
+        try:
+            (_, pages, moved) = self.db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except DATABASE_ERRORS as error:
+            return not is_busy(error) if isinstance(error, sqlite3.Error) else False
+        finally:
+            self.lock.release()
+        return bool(pages > moved)
 
     def _save_log(self) -> str:
         """A log that was deleted is still open here: where nobody began another, its commits go into the database."""

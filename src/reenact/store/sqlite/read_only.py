@@ -12,7 +12,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from reenact.errors import ChecksumMismatch, StoreUnavailable, StoreVersionError
+from reenact.errors import ChecksumMismatch, StoreUnavailable, StoreVersionError, TooManyFiles
 from reenact.store.naming import part, read_lines
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.migrations import (
@@ -122,8 +122,9 @@ def open_read_only(path: str) -> tuple[sqlite3.Connection, bool]:
     try:
         return probed(path, "mode=ro"), False
     except DATABASE_ERRORS as error:
-        if not concerns_writing(error):
-            raise translate(error, path) from error
+        told = translate(error, path)
+        if not concerns_writing(error) or isinstance(told, TooManyFiles):
+            raise told from error
     if log_size(path) > 0:
         raise StoreUnavailable(
             f"{path}-wal holds commits that {path} does not have yet, and nothing can be written beside it: copy both "
@@ -171,7 +172,7 @@ def unkept_steps(writer: Connection, run_id: str, traces: Collection[str]) -> li
 
 def kept_commits(writer: Connection, run_id: str) -> int:
     """The number of the last commit of a run that lies where the store was opened."""
-    gone = writer.files.gone(("", "-wal"))
+    gone = writer.gone(("", "-wal"))
     try:
         db = writer.db if gone is None else probed(writer.path, "mode=ro&immutable=1")
         row = db.execute(

@@ -22,13 +22,15 @@ CHECKPOINT_PAGES = 500
 write to the disk, of where its new blocks lie."""
 
 WATCHED = ("", "-wal", "-shm")
+LOG_BEGINS = b"\x37\x7f\x06"
 
 
 class Files:
     """Database, log and index of an open store, each known by device and inode.
 
     While a connection is open none of them is ever replaced: SQLite writes in place, and takes log and index away with
-    its last connection. So what is there no more, or is another file, was taken by somebody else.
+    its last connection. So what is there no more, or is another file, was taken by somebody else; so was what lay in a
+    file that is empty.
     """
 
     def __init__(self, path: str) -> None:
@@ -42,7 +44,20 @@ class Files:
         for name in names:
             if name in self._seen and file_of(self.places[name]) != self._seen[name]:
                 return name
+        if "" in names and "" in self._seen and size_of(self.places[""]) == 0:
+            return ""
         return None
+
+    def begins_as_a_log(self) -> bool | None:
+        """Whether the log does, as one does that holds anything; None where it is empty, as it is before a commit."""
+        if "-wal" not in self._seen:
+            return True
+        try:
+            with open(self.places["-wal"], "rb", buffering=0) as log:  # noqa: PTH123  # asked four times a second
+                first = log.read(len(LOG_BEGINS))
+        except OSError:
+            return True  # that it is gone is told by others
+        return first == LOG_BEGINS if first else None
 
     def are_those_of(self, other: Files) -> bool:
         return self._seen == other._seen
@@ -52,13 +67,13 @@ class Files:
         path = self.places[""]
         if not name:
             return (
-                f"{path} was moved, replaced or deleted while it was in use; put the file back beside its log "
+                f"{path} was moved, replaced, emptied or deleted while it was in use; put the file back beside its log "
                 f"{path}-wal, which has the last commits, or restore a backup; then run `reenact recover`"
             )
         what = "has commits that the database does not have yet" if name == "-wal" else "keeps its writers apart"
         return (
-            f"{path}{name} was moved, replaced or deleted while it was in use, and {what}: end the processes that use "
-            f"{path}, put the file back where it was moved, then run `reenact recover`"
+            f"{path}{name} was moved, replaced, emptied or deleted while it was in use, and {what}: end the processes "
+            f"that use {path}, put the file back where it was moved, else restore a backup; then run `reenact recover`"
         )
 
 
