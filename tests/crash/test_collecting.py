@@ -287,6 +287,25 @@ def test_the_command_that_follows_is_killed_and_the_next_one_goes_on(reenact: Co
     assert reenact("log", "consistency").code == 0
 
 
+def test_the_command_that_follows_outlives_a_key_that_is_away_for_a_while(
+    reenact: Command, witness: Witnessing
+) -> None:
+    place, away = Path(f"{reenact.store}.key"), reenact.folder / "away.key"
+    reenact("run", reenact.plan({"skill_id": "steady"}), "--skills", SKILLS, REENACT_CRASH_AT="after_seal")
+    place.rename(away)
+    following = reenact.start("log", "witness", "collect", "--follow", "--every", "0.1")
+    assert following.stderr is not None
+    told = following.stderr.readline()
+    assert "tried again" in told
+    away.rename(place)
+    deadline = time.monotonic() + 60
+    while witness.heads[-1:] != [(2, ANY)] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    following.kill()
+    following.communicate(timeout=60)
+    assert [size for size, _ in witness.heads] == [2]
+
+
 def test_a_witness_that_is_killed_between_its_memory_and_its_word_is_asked_again(
     reenact: Command, witness: Witnessing
 ) -> None:
