@@ -325,3 +325,16 @@ def test_a_witness_that_is_killed_between_its_memory_and_its_word_is_asked_again
     assert reenact("log", "witness", "collect").code == 0
     assert len(witness.heads) == 1
     assert re.search(WITNESSED_BY_ONE, reenact("verify", "last").out)
+
+
+def test_a_witness_without_its_memory_or_its_key_is_no_other_one(reenact: Command, witness: Witnessing) -> None:
+    assert reenact("log", "witness", "collect").code == 0
+    witness.kill()
+    for name, words in (("witness.db.key", "which signs for it"), ("witness.db", "which remembers what it signed")):
+        place = reenact.folder / name
+        place.rename(reenact.folder / "away")
+        gone = reenact("witness", "show", "witness.db", "--name", "w.example/1")
+        assert (gone.code, words in gone.err, gone.err.count("\n")) == (3, True, 1), gone.err
+        assert not place.exists(), "no other one is made in its place"
+        (reenact.folder / "away").rename(place)
+    assert reenact("witness", "show", "witness.db").out.startswith(witness.key)
