@@ -287,6 +287,25 @@ def test_the_command_that_follows_is_killed_and_the_next_one_goes_on(reenact: Co
     assert reenact("log", "consistency").code == 0
 
 
+def test_the_command_that_follows_outlives_a_key_that_is_away_for_a_while(
+    reenact: Command, witness: Witnessing
+) -> None:
+    place, away = Path(f"{reenact.store}.key"), reenact.folder / "away.key"
+    reenact("run", reenact.plan({"skill_id": "steady"}), "--skills", SKILLS, REENACT_CRASH_AT="after_seal")
+    place.rename(away)
+    following = reenact.start("log", "witness", "collect", "--follow", "--every", "0.1")
+    assert following.stderr is not None
+    told = following.stderr.readline()
+    assert "tried again" in told
+    away.rename(place)
+    deadline = time.monotonic() + 60
+    while witness.heads[-1:] != [(2, ANY)] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    following.kill()
+    following.communicate(timeout=60)
+    assert [size for size, _ in witness.heads] == [2]
+
+
 def test_a_witness_that_is_killed_between_its_memory_and_its_word_is_asked_again(
     reenact: Command, witness: Witnessing
 ) -> None:
@@ -306,3 +325,16 @@ def test_a_witness_that_is_killed_between_its_memory_and_its_word_is_asked_again
     assert reenact("log", "witness", "collect").code == 0
     assert len(witness.heads) == 1
     assert re.search(WITNESSED_BY_ONE, reenact("verify", "last").out)
+
+
+def test_a_witness_without_its_memory_or_its_key_is_no_other_one(reenact: Command, witness: Witnessing) -> None:
+    assert reenact("log", "witness", "collect").code == 0
+    witness.kill()
+    for name, words in (("witness.db.key", "which signs for it"), ("witness.db", "which remembers what it signed")):
+        place = reenact.folder / name
+        place.rename(reenact.folder / "away")
+        gone = reenact("witness", "show", "witness.db", "--name", "w.example/1")
+        assert (gone.code, words in gone.err, gone.err.count("\n")) == (3, True, 1), gone.err
+        assert not place.exists(), "no other one is made in its place"
+        (reenact.folder / "away").rename(place)
+    assert reenact("witness", "show", "witness.db").out.startswith(witness.key)

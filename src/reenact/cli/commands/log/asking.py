@@ -84,12 +84,23 @@ def show(store: Store, kind: str, *, as_json: bool) -> None:
 def collect(store: Store, every: float | None, *, as_json: bool) -> None:
     from reenact.cli.exits import FAILED
     from reenact.cli.screens.printing import one_line, print_json
+    from reenact.errors import KeyUnavailable, StoreBusy, StoreGone, StoreUnavailable
     from reenact.values.clock import SystemClock
     from reenact.witness.collecting import collect as collect_all
 
-    clock = SystemClock()
+    clock, trouble = SystemClock(), ""
     while True:
-        found = collect_all(store, clock, only_due=every is not None)
+        try:
+            found = collect_all(store, clock, only_due=every is not None)
+            trouble = ""
+        except (StoreBusy, StoreUnavailable, KeyUnavailable) as error:
+            if every is None or isinstance(error, StoreGone):
+                raise
+            if str(error) != trouble:
+                trouble = str(error)
+                say(f"no head could be signed or read: {one_line(trouble)}; tried again", err=True)
+            wait(every)
+            continue
         if as_json:
             print_json([each._asdict() for each in found])
         for each in found if not as_json else ():

@@ -12,6 +12,7 @@ from reenact.cli.options import JsonOption
 from reenact.cli.screens.printing import say
 
 if TYPE_CHECKING:
+    from reenact.errors import StoreUnavailable
     from reenact.verify.signed.signed_note import VerifierKey
 
 
@@ -55,18 +56,31 @@ def witness(
     from reenact.verify.signed.signed_note import is_key_name
     from reenact.witness.cosigner import Cosigner
 
+    key_file = Path(f"{state}.key")
+    if key_file.exists() and not state.exists():
+        raise half_gone(key_file, state, "which remembers what it signed", "one that forgot would sign another past")
     if name is not None and not is_key_name(name):
         raise UsageError(f"{name!r} is no name: it has no spaces and no +, such as example.org/witness")
     known = known_logs(log or [], logs)
     remembered = open_witnessed(state, name=name)
     if name is not None and remembered.name != name:
         raise UsageError(f"this witness is {remembered.name}, and keeps its name; leave --name out")
-    key = create_key(lambda _: Path(f"{state}.key"))
+    if remembered.logs() and not key_file.exists():
+        raise half_gone(state, key_file, "which signs for it", "whoever asks this witness knows it by that key")
+    key = create_key(lambda _: key_file)
     cosigner = Cosigner(remembered, key, known, SystemClock())
     if action is Action.SHOW:
         show(str(cosigner.vkey), remembered.logs(), as_json=as_json)
     else:
         serve(cosigner, listen, len(known))
+
+
+def half_gone(here: Path, gone: Path, what: str, why: str) -> StoreUnavailable:
+    from reenact.errors import StoreUnavailable
+
+    return StoreUnavailable(
+        f"{here} is there, and not {gone}, {what}: restore it from a backup, since {why}; a new witness is a new file"
+    )
 
 
 def known_logs(given: list[str], file: Path | None) -> list[VerifierKey]:
