@@ -209,6 +209,7 @@ class Session(ForeignTools):
             self._unsettled[found.name] = found
             await self._unanswered.as_it_went(found.trace, found.went_on, asked.lane)
             del self._unsettled[found.name]
+            found.went_on = None
         if found.is_finished:
             return await self._recorded_answer(found, asked)
         try:
@@ -220,7 +221,7 @@ class Session(ForeignTools):
     def _without_answer(self, call: Call | RecordedCall, asked: Asked, why: BaseException) -> None:
         """Its caller gave up on it, or is told to wait: should that one go on, it is recorded first."""
         if self._unanswered is not None and not isinstance(self._at, Ended):
-            self._unanswered.keep(self.run_id, call.trace, asked.lane, why)
+            self._unanswered.keep(self.run_id, call, asked.lane, why)
 
     async def _find(self, answers: Answers, asked: Asked) -> RecordedCall | None:
         """In the record. A program that goes another way is stopped, or goes on as another run."""
@@ -401,6 +402,8 @@ class Session(ForeignTools):
         Rebuilt from the record, in the form in which it was sent unless a `style` is given. Empty before the first.
         In a session with an id it is that of the lane, as far as the program has come.
         """
+        if self._unanswered is not None and self._unanswered.calls and not self._left:
+            await self._unanswered.told(self._run)
         record = models.CallsSoFar(self._engine.store, self.run_id, self._answers, self._redactor)
         return models.conversation_of(record, self._redactor, style)
 
