@@ -358,6 +358,8 @@ class Session(ForeignTools):
         """Run commands that check the work, and record their exit codes. Gives the codes."""
         self._check_open()
         check_commands(commands, timeout_s)
+        if self._unanswered is not None and self._unanswered.calls:
+            await self._unanswered.told(self._run)
         return await self._told.verify(list(commands), timeout_s)
 
     def now(self) -> datetime:
@@ -461,12 +463,8 @@ class Session(ForeignTools):
 
     async def record_unanswered(self, error: BaseException | None = None) -> None:
         """Calls whose callers have no answer, before the program goes on as another run, or ends with `error`."""
-        if self._unanswered is None or isinstance(self._at, Ended):
-            return
-        if error is None:
-            await self._unanswered.record(self._at)
-        else:
-            await self._unanswered.ended_by(self._at, error)
+        if self._unanswered is not None and not isinstance(self._at, Ended):
+            await self._unanswered.left_by(self._at, error)
 
     def cancel_calls(self) -> None:
         """Cancel what is under way in other tasks."""

@@ -112,12 +112,18 @@ class Unanswered:
                     call.went_on = went_on(run_id, call.before + run.journal.fold.went_on[trace_id][0], data)
 
     async def told(self, run: Run) -> None:
-        """Before the current lane is told what it knows of its calls, so that its next start is told the same."""
+        """Before the current lane is told what it asks for besides calls, so that its next start is told the same."""
         await self.record(run, self._lanes.current)
         await run.journal.flush()
 
-    async def ended_by(self, run: Run, error: BaseException) -> None:
-        """A program that ends with such a call has not gone on, whatever others called: the next one is answered."""
+    async def left_by(self, run: Run, error: BaseException | None) -> None:
+        """A program that ends with such a call has not gone on, whatever others called: the next one is answered.
+
+        Without an error it goes on, as another run.
+        """
+        if error is None:
+            await self.record(run)
+            return
         ended_by = {id(told) for told in causes(error)}
         for told, trace_id in self._told:
             if id(told) in ended_by and trace_id not in self.calls:
