@@ -243,7 +243,8 @@ class Session(ForeignTools):
         if self.fork is not None:
             with suppress(Diverged):  # this one, where it leaves behind what was not accepted
                 return await self.fork(diverged)
-        self._answers.stopped, self.fork = diverged, None
+        self.fork = None
+        self._answers.stop(diverged)
         raise diverged
 
     async def _recorded_answer(self, found: RecordedCall, asked: Asked) -> StructuredOutcome:
