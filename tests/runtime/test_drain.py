@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -111,6 +112,29 @@ def test_a_run_whose_call_does_not_end_is_as_after_a_crash(bench: Bench, gate: G
         gate.may_end.set()
     assert (result.run_id, result.status) == (late, "held"), "the skill is one that a person looks after"
     assert gate.calls == [1]
+
+
+@pytest.mark.parametrize("way", ["resume", "session"])
+def test_nobody_waits_any_longer_for_the_lease_of_another_host(bench: Bench, gate: Gate, way: str) -> None:
+    gate.may_end.set()
+    with pytest.raises(RuntimeError), bench.runtime.session(id="order") as s:
+        raise RuntimeError
+    with sqlite3.connect(bench.path) as db:
+        db.execute("UPDATE runs SET owner = 'elsewhere|7|7|n', expires_ms = 1")
+
+    def go_on() -> None:
+        if way == "resume":
+            bench.runtime.resume(s.run_id)
+        else:
+            with bench.runtime.session(id="order"):
+                pass
+
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(go_on)
+        with pytest.raises(TimeoutError):
+            waiting.result(0.5)
+        bench.runtime.drain()
+        assert isinstance(waiting.exception(2), Draining)
 
 
 def test_a_grace_is_no_negative_number(bench: Bench) -> None:

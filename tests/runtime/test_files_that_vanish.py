@@ -62,8 +62,8 @@ class World:
 
     def take(self, how: str) -> None:
         TAKEN[how](self.store)
-        if how == "database, by another":
-            self.ends = ("",)  # beside which the log is another's
+        if how in ("database, by another", "database, by a link"):
+            self.ends = ("",)  # beside which the log is another's, or none
         self.gone_at = time.monotonic()
 
     def plan(self, steps: int = STEPS) -> RunResult:
@@ -103,6 +103,11 @@ def put_another_there(store: Path) -> None:
     copy.replace(store)
 
 
+def move_and_link(store: Path) -> None:
+    rename_database(store)
+    store.symlink_to(store.with_name("away.db"))
+
+
 def move_folder(store: Path) -> None:
     store.parent.rename(store.parent.with_name("elsewhere"))
 
@@ -120,6 +125,7 @@ TAKEN: dict[str, Callable[[Path], None]] = {
     "database": Path.unlink,
     "all files": unlink_all,
     "database, by rename": rename_database,
+    "database, by a link": move_and_link,
     "database, by another": put_another_there,
     "folder": move_folder,
     "folder, deleted": lambda store: shutil.rmtree(store.parent),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,10 +36,22 @@ def test_a_listener_that_fails_on_progress_is_not_the_skill_s_trouble(tmp_path: 
     assert [(notice.run_id, notice.step_id, notice.message) for notice in heard] == [(result.run_id, "s0", "half way")]
 
 
-@pytest.mark.parametrize("failure", [SystemExit(3), GeneratorExit(), asyncio.CancelledError(), MemoryError()])
-def test_nothing_that_a_listener_raises_ends_or_stalls_a_run(tmp_path: Path, failure: BaseException) -> None:
+class NoClass(Exception):
+    """It raises when it is asked what it is."""
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "failure", [lambda: SystemExit(3), GeneratorExit, asyncio.CancelledError, MemoryError, NoClass]
+)
+def test_nothing_that_a_listener_raises_ends_or_stalls_a_run(
+    tmp_path: Path, failure: Callable[[], BaseException]
+) -> None:
     def listen(_: Notice) -> None:
-        raise failure
+        raise failure()
 
     bench = Bench(tmp_path, talks, listeners=[listen])
     assert bench.run(step(talks)).status == "completed"

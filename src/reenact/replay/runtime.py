@@ -68,7 +68,8 @@ class Runtime(Engine):
     async def resume_async(
         self, run_id: str, *, accept_changed: Iterable[str] = (), who: str | None = None
     ) -> RunResult:
-        await until_known(self.store, self.clock, self.store.find_run(run_id).run_id)
+        async with self.drain_state.limit():
+            await until_known(self.store, self.clock, self.store.find_run(run_id).run_id)
         if not accept_changed:
             return await conduct.resume(self, run_id)
         from reenact.runtime.people import whoami

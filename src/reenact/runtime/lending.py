@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from functools import partial
 
@@ -38,8 +39,8 @@ def live_source(engine: Engine, plan: RunPlan) -> LiveSource:
 
 
 def place_of(store: Store) -> str:
-    """What tells a store from every other that this process has open; one in memory is its own."""
-    return f"{store.url} {id(store)}" if store.in_memory else store.url
+    """What tells a store from every other that this process has open, by whatever path; one in memory is its own."""
+    return f"{store.url} {id(store)}" if store.in_memory else os.path.realpath(store.url.removeprefix("sqlite:///"))
 
 
 def keep_late(store: Store, redactor: Redactor, call: AttemptCall, result: AttemptResult) -> bool:

@@ -77,8 +77,7 @@ class Listeners:
 def tell_all(listeners: tuple[Listener, ...], notice: Notice) -> None:
     """A listener that fails is the host's trouble, never the run's, SystemExit and the like too.
 
-    A closed pipe is the way to stop a command. An interrupt of the main thread may be the user's, whoever was
-    at work: it is heard as Ctrl-C is heard everywhere else, between two steps.
+    A closed pipe is the way to stop a command.
     """
     for listener in listeners:
         try:
@@ -87,5 +86,14 @@ def tell_all(listeners: tuple[Listener, ...], notice: Notice) -> None:
             raise
         except BaseException as error:  # noqa: BLE001  # whatever a listener does
             log.warning("a listener failed on %s of run %s: %s", notice.kind, notice.run_id, type(error).__name__)
-            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-                _thread.interrupt_main()
+            hear_later(error)
+
+
+def hear_later(error: BaseException) -> None:
+    """An interrupt of the main thread may be the user's, whoever was at work.
+
+    It is heard as Ctrl-C is heard everywhere else, between two steps.
+    """
+    of_user = threading.current_thread() is threading.main_thread()
+    if of_user and issubclass(type(error), KeyboardInterrupt):  # by its type: what it says of its class may raise
+        _thread.interrupt_main()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from reenact.contracts.outcome import StructuredOutcome
 from reenact.errors import SkillError, UsageError
 from reenact.journal.fold import TraceFold
 from reenact.skills.context import utility_text
+from tests import ctrl_c
 from tests.runtime.running import Bench, step
 
 
@@ -121,12 +123,14 @@ def test_a_skill_that_says_what_is_no_utility_is_refused(said: object, tmp_path:
     assert by_step(bench, run.run_id) == {"s0": None}
 
 
-@pytest.mark.parametrize("said", [1.01, "much", float("nan"), True, RuntimeError("mine")])
+@pytest.mark.parametrize(
+    "said", [1.01, "much", float("nan"), True, RuntimeError("mine"), SystemExit(3), asyncio.CancelledError()]
+)
 def test_a_scorer_that_fails_is_told_of_and_the_call_is_done(
     said: object, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def odd(_: StructuredOutcome) -> float:
-        if isinstance(said, Exception):
+        if isinstance(said, BaseException):
             raise said
         return said  # type: ignore[return-value]
 
@@ -137,6 +141,26 @@ def test_a_scorer_that_fails_is_told_of_and_the_call_is_done(
     assert by_step(bench, run.run_id) == {"s0": None}
     assert "step s0" in caplog.text
     bench.check(run)
+
+
+def test_an_interrupt_in_a_scorer_is_heard_once_its_call_is_on_record(tmp_path: Path) -> None:
+    sent: list[str] = []
+
+    @skill("pay", version="1.0.0", tool_class="write")
+    def pay(to: str) -> str:
+        sent.append(to)
+        return "paid"
+
+    def interrupted(_: StructuredOutcome) -> float:
+        raise KeyboardInterrupt
+
+    bench = Bench(tmp_path, pay, scorer=interrupted)
+    with ctrl_c.heard(), pytest.raises(KeyboardInterrupt):
+        bench.run(step(pay, {"to": "kim"}), step(pay, {"to": "lee"}))
+    bench.runtime.scorer = None
+    (result,) = bench.runtime.recover()
+    assert (result.status, sent) == ("completed", ["kim", "lee"])
+    bench.check(result)
 
 
 def test_a_scorer_is_not_shown_what_callers_are_not(tmp_path: Path) -> None:

@@ -199,6 +199,25 @@ def test_what_whoever_took_the_run_over_has_struck_off_is_no_failure_of_the_call
     assert live.DISPATCHES.pop(known[0], None) is later
 
 
+@pytest.mark.parametrize("other", ["link/store.db", "folder/../folder/store.db", "folder/alias.db"])
+def test_a_store_is_the_same_by_whatever_path_it_is_opened(tmp_path: Path, other: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
+    (tmp_path / "folder" / "alias.db").symlink_to("store.db")
+    world = World(tmp_path / "folder")
+
+    async def cut_and_resume() -> Any:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await world.runtime().run_async(PLAN)
+        world.answers_in(0.5)
+        again = Runtime(f"{tmp_path}/{other}", skills=[world.skill])
+        return await again.resume_async(again.store.runs()[0].run_id)
+
+    assert asyncio.run(cut_and_resume()).status == "completed"
+    assert (world.calls, world.most) == (1, 1), "it was sent again"
+
+
 @pytest.mark.parametrize("again", ["resume", "recover"])
 @pytest.mark.parametrize("where", ["loop", "threads"])
 def test_a_run_that_was_cut_off_is_not_sent_beside_itself(tmp_path: Path, again: str, where: str) -> None:

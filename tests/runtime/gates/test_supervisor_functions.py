@@ -109,6 +109,17 @@ def test_what_a_function_raises_is_a_no_and_ends_nothing_else(
     bench.check(result)
 
 
+def test_an_interrupt_that_no_signal_made_is_a_no(tmp_path: Path) -> None:
+    """The loop of a session has a thread of its own, which no signal comes to."""
+
+    async def interrupts(proposal: Proposal) -> bool:
+        raise KeyboardInterrupt
+
+    bench = Bench(tmp_path, look, supervisor=interrupts)
+    with bench.runtime.session(id="order-7") as session:
+        assert [session.call("look", {}).code for _ in range(2)] == ["ERR_POLICY_VIOLATION"] * 2
+
+
 def hands_back(function: Callable[[Proposal], Any], proposal: Proposal) -> Any:
     return function(proposal)
 

@@ -19,6 +19,7 @@ from reenact.runtime.call import artifacts
 from reenact.runtime.call.call import Call
 from reenact.runtime.effects.source import PersonSaid
 from reenact.runtime.gates.answer import Answered, Refusal
+from reenact.runtime.listeners import hear_later
 from reenact.runtime.run import Run
 from reenact.skills.context import utility_text
 from reenact.store.base import KeyCompletion, KeyState
@@ -85,13 +86,14 @@ def scored(call: Call, outcome: StructuredOutcome, said: str | None) -> str | No
     try:
         value = run.scorer(run.journal.book.redactor.hide_known(outcome))
         return None if value is None else utility_text(value)
-    except Exception as error:  # noqa: BLE001  # the call is done, whatever its host makes of it
+    except BaseException as error:  # noqa: BLE001  # the call is done, whatever its host makes of it
         log.warning("step %s of run %s has no score: %s", outcome.step_id, run.run_id, describe(error))
+        hear_later(error)
         return None
 
 
-def describe(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if isinstance(error, UsageError) else type(error).__name__
+def describe(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if issubclass(type(error), UsageError) else type(error).__name__
 
 
 def stage(

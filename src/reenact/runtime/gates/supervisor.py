@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import threading
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -181,9 +182,9 @@ async def by_function(function: SupervisorFunction, proposal: Proposal, who: str
         if task is not None and task.cancelling():
             raise
         return failed(who, error)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001  # a supervisor that fails has not approved, and ends nothing else
+    except BaseException as error:  # a supervisor that fails has not approved, and ends nothing else
+        if issubclass(type(error), KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise  # it may be the user's; in any other thread no signal raises one
         return failed(who, error)
     if answer is True:
         return Approval("policy")

@@ -55,10 +55,12 @@ async def until_free(engine: Engine, wanted: Wanted) -> None:
     store = engine.store
     if wanted.replay is not None:
         return
-    if wanted.resume:
-        await until_known(store, engine.clock, store.find_run(wanted.resume).run_id)
-    elif wanted.id is not None and (row := store.find_session(wanted.agent_id, wanted.id)) is not None:
-        await until_known(store, engine.clock, row.run_id)
+    row = store.find_run(wanted.resume) if wanted.resume else None
+    if wanted.id is not None and not wanted.resume:
+        row = store.find_session(wanted.agent_id, wanted.id)
+    if row is not None:
+        async with engine.drain_state.limit():
+            await until_known(store, engine.clock, row.run_id)
 
 
 def begin_session(engine: Engine, wanted: Wanted) -> tuple[Run | Ended, Answers | None]:

@@ -209,6 +209,7 @@ class Session(ForeignTools):
             self._unsettled[found.name] = found
             await self._unanswered.as_it_went(found.trace, found.went_on, asked.lane)
             del self._unsettled[found.name]
+            found.went_on = None
         if found.is_finished:
             return await self._recorded_answer(found, asked)
         try:
@@ -220,7 +221,7 @@ class Session(ForeignTools):
     def _without_answer(self, call: Call | RecordedCall, asked: Asked, why: BaseException) -> None:
         """Its caller gave up on it, or is told to wait: should that one go on, it is recorded first."""
         if self._unanswered is not None and not isinstance(self._at, Ended):
-            self._unanswered.keep(self.run_id, call.trace, asked.lane, why)
+            self._unanswered.keep(self.run_id, call, asked.lane, why)
 
     async def _find(self, answers: Answers, asked: Asked) -> RecordedCall | None:
         """In the record. A program that goes another way is stopped, or goes on as another run."""
@@ -242,7 +243,8 @@ class Session(ForeignTools):
         if self.fork is not None:
             with suppress(Diverged):  # this one, where it leaves behind what was not accepted
                 return await self.fork(diverged)
-        self._answers.stopped, self.fork = diverged, None
+        self.fork = None
+        self._answers.stop(diverged)
         raise diverged
 
     async def _recorded_answer(self, found: RecordedCall, asked: Asked) -> StructuredOutcome:
@@ -357,6 +359,8 @@ class Session(ForeignTools):
         """Run commands that check the work, and record their exit codes. Gives the codes."""
         self._check_open()
         check_commands(commands, timeout_s)
+        if self._unanswered is not None and self._unanswered.calls:
+            await self._unanswered.told(self._run)
         return await self._told.verify(list(commands), timeout_s)
 
     def now(self) -> datetime:
@@ -401,6 +405,8 @@ class Session(ForeignTools):
         Rebuilt from the record, in the form in which it was sent unless a `style` is given. Empty before the first.
         In a session with an id it is that of the lane, as far as the program has come.
         """
+        if self._unanswered is not None and self._unanswered.calls and not self._left:
+            await self._unanswered.told(self._run)
         record = models.CallsSoFar(self._engine.store, self.run_id, self._answers, self._redactor)
         return models.conversation_of(record, self._redactor, style)
 
@@ -458,12 +464,8 @@ class Session(ForeignTools):
 
     async def record_unanswered(self, error: BaseException | None = None) -> None:
         """Calls whose callers have no answer, before the program goes on as another run, or ends with `error`."""
-        if self._unanswered is None or isinstance(self._at, Ended):
-            return
-        if error is None:
-            await self._unanswered.record(self._at)
-        else:
-            await self._unanswered.ended_by(self._at, error)
+        if self._unanswered is not None and not isinstance(self._at, Ended):
+            await self._unanswered.left_by(self._at, error)
 
     def cancel_calls(self) -> None:
         """Cancel what is under way in other tasks."""

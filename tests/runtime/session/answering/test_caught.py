@@ -60,9 +60,12 @@ def test_a_write_that_was_not_accepted_stops_a_program_that_catches_it(tmp_path:
         with session.lane("beside"):
             catches(lambda: session.call("pay", {"amount": 2}))
 
+        catches(lambda: session.verify(["true"]))
+
     stopped(tmp_path, pays_below)
-    with pytest.raises(Diverged, match="a → b"):
+    with pytest.raises(Diverged, match="a → b") as found:
         start(tmp_path, looks_otherwise, on_divergence="fork")
+    assert "accept=['main.below:1']" in found.value.__notes__[0], "the first says what helps"
     assert MADE == [("look", "a"), ("pay", 1)]
 
 

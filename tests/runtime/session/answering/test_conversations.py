@@ -12,7 +12,9 @@ import pytest
 from reenact import Runtime, skill
 from reenact.errors import WaitingForPerson
 from reenact.runtime.people import decisions as people
+from reenact.runtime.session.answering import went_on
 from reenact.runtime.session.session import Session
+from tests.crash.harness import KILLED, in_child
 from tests.runtime.session.answering.programs import Stop
 from tests.runtime.session.answering.test_where_parts_meet import verified
 
@@ -139,3 +141,70 @@ def test_a_model_is_told_once_what_to_do_about_a_doubt(tmp_path: Path) -> None:
         again = session.call("cut_off", {}, idempotency_key="k").as_message("1")
     assert str(lost["content"]).count("Do not call") == str(again["content"]).count("Do not call") == 1
     assert ". Do not call it again: " in str(again["content"])
+
+
+class GivenUpOn:
+    """A tool that answers when its caller has just given up on it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._caller: asyncio.Task[Any] | None = None
+
+    def runtime(self) -> Runtime:
+        @skill("too_late", **WRITE)
+        async def too_late() -> str:
+            assert self._caller is not None
+            asyncio.get_running_loop().call_soon(self._caller.cancel)
+            return "too late"
+
+        found = Runtime(str(self._path / "store.db"), skills=[too_late, fine])
+        script = (asks("too_late"), "Done.")
+        found.services["llm_stub"] = lambda asked: script[sum(said["role"] == "assistant" for said in asked.messages)]
+        return found
+
+    def start(self, stops: type[BaseException] | None, *, asks_again: bool = True) -> list[Any]:
+        async def whole() -> list[Any]:
+            async with self.runtime().session(id="order-42") as session:
+                messages: list[Any] = [{"role": "user", "content": "Please."}]
+                answer: Any = (await session.call("llm_invoke", {"messages": messages})).output
+                self._caller = asyncio.create_task(session.call_tool(answer["tool_calls"][0]))
+                limit_s = None if stops is not None else 0.5
+                with suppress(asyncio.CancelledError, TimeoutError):
+                    await asyncio.wait_for(self._caller, limit_s)
+                messages = await session.conversation()
+                if asks_again:
+                    await session.call("llm_invoke", {"messages": messages})
+                if stops is not None:
+                    raise stops
+                return await session.conversation()
+
+        return asyncio.run(whole())
+
+
+@pytest.mark.parametrize("died_in_it", [False, True], ids=["in the start that made it", "in the one after it"])
+def test_an_answer_that_came_when_its_caller_had_just_given_up_is_told_as_it_is_in_the_next_start(
+    tmp_path: Path, *, died_in_it: bool
+) -> None:
+    tool = GivenUpOn(tmp_path)
+    if died_in_it:
+        assert in_child(lambda: tool.start(Stop), crash_at="before_dispatch:2") == KILLED
+    with pytest.raises(Stop):
+        tool.start(Stop)
+    messages = tool.start(None)
+    assert messages[2]["content"].startswith("This call was interrupted; whether it took effect is not known.")
+    assert tool.start(None) == messages, "an ended one answers the same"
+    verified(tmp_path)
+
+
+def test_a_call_that_a_later_start_had_more_patience_for_is_told_with_its_answer_from_then_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(went_on, "GRACE_S", 0.1)
+    tool = GivenUpOn(tmp_path)
+    with pytest.raises(Stop):
+        tool.start(Stop, asks_again=False)
+    with pytest.raises(Stop):
+        tool.start(Stop)
+    messages = tool.start(None)
+    assert messages[2]["content"] == '"too late"'
+    verified(tmp_path)

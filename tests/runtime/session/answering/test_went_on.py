@@ -315,3 +315,18 @@ def test_an_alarm_that_breaks_off_a_call_does_so_in_every_start(tmp_path: Path) 
     assert once(last=True) == ["too late", {"paid": 2}]
     assert MADE == [("slow", 1), ("pay", 2)]
     verified(tmp_path)
+
+
+def test_commands_that_are_run_in_the_place_of_an_answer_are_what_the_program_goes_on_with(tmp_path: Path) -> None:
+    async def program(session: Session) -> list[int]:
+        try:
+            await asyncio.wait_for(session.call("slow", {"x": 1}), 0.6)
+        except TimeoutError:
+            return await session.verify(["true"])
+        return await session.verify(["false"])
+
+    skills = slow_skills({"tool_class": "read"})
+    dies(runtime(tmp_path, skills), program)
+    assert [run(runtime(tmp_path, skills), program) for _ in range(2)] == [[0], [0]]
+    assert MADE == [("slow", 1)]
+    verified(tmp_path)

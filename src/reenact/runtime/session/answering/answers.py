@@ -57,7 +57,7 @@ class Answers:
         self._asked_told: dict[tuple[str, str], int] = {}
         """By kind and lane, how many of them were asked for."""
         self.stopped: Diverged | None = None
-        """In what the program went another way. It makes nothing new any more, also where it has caught that."""
+        """In what the program first went another way. It makes nothing new any more, also where it has caught that."""
         self.made: dict[str, None] = {}
         """Names of the calls that were made in this process, in their order."""
         self._commits = 0
@@ -185,7 +185,7 @@ class Answers:
     async def before_new(self, asked: Asked, *, by_threads: bool) -> None:
         """Waits for the recorded writes. Diverged in a test, and where the program went another way already."""
         if self.in_test:
-            self.stopped = self._not_in_record(asked)
+            self.stop(self._not_in_record(asked))
         else:
             await self.turns.wait(None, by_threads=by_threads)
         self.refuse_stopped()
@@ -314,6 +314,9 @@ class Answers:
                 self._ask(self._by_name[name])
                 self._by_name[name].is_answered = True
 
+    def stop(self, diverged: Diverged) -> None:
+        self.stopped = self.stopped or diverged
+
     def refuse_stopped(self) -> None:
         if self.stopped is not None:
             raise self.stopped
@@ -377,7 +380,7 @@ class Answers:
                 refuse_another(kept[0])
             elif not kept and self.in_test:
                 more = f"{kind}() is asked for once more than in the record"
-                self.stopped = Diverged(more, kind="new_call", lane=place[1])
+                self.stop(Diverged(more, kind="new_call", lane=place[1]))
             if not kept:
                 self.refuse_stopped()
             self._asked_told[place] = self._asked_told.get(place, 0) + 1

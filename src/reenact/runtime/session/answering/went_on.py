@@ -10,16 +10,20 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from reenact.contracts.records import Event
 from reenact.errors import WaitingForPerson
 from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
 from reenact.record.outcomes import Payloads
+from reenact.runtime.call.call import Call
 from reenact.runtime.run import Run
 from reenact.runtime.session.answering.lanes import Lane, Lanes, is_under
 from reenact.values.clock import Clock, parse_ts
+
+if TYPE_CHECKING:
+    from reenact.runtime.session.answering.calls import RecordedCall
 
 log = logging.getLogger("reenact.sessions")
 
@@ -48,6 +52,8 @@ class Unrecorded(NamedTuple):
     run_id: str
     lane: Lane
     data: dict[str, object]
+    call: RecordedCall | None = None
+    """Where an earlier start has made it: what is known of it is to be what the next start will find."""
 
 
 class Unanswered:
@@ -62,9 +68,10 @@ class Unanswered:
         self._told: list[tuple[WaitingForPerson, str]] = []
         """What callers were told, and of which traces."""
 
-    def keep(self, run_id: str, trace: TraceFold, lane: Lane | None, why: BaseException) -> None:
+    def keep(self, run_id: str, call: Call | RecordedCall, lane: Lane | None, why: BaseException) -> None:
         """Its caller was cancelled, or is told that it waits for a person."""
         assert lane is not None
+        trace = call.trace
         if isinstance(why, WaitingForPerson):
             data: dict[str, object] = {"why": "waiting", "status": why.status, "message": str(why)}
             self._told.append((why, trace.trace_id))
@@ -72,7 +79,8 @@ class Unanswered:
             open_ms = int((self._clock.monotonic() - self._opened) * 1000)
             since = 0 if trace.request is None else self._clock.now_ms() - parse_ts(trace.request.ts)
             data = {"why": "cancelled", "waited_ms": max(0, min(since, open_ms)), "open_ms": open_ms}
-        self.calls[trace.trace_id] = Unrecorded(run_id, lane, data)
+        recorded_before = None if isinstance(call, Call) else call
+        self.calls[trace.trace_id] = Unrecorded(run_id, lane, data, recorded_before)
 
     async def as_it_went(self, trace: TraceFold, went_on: WentOn, lane: Lane | None) -> None:
         """Once more without an answer. Returns only if its caller's limit does not end that in time."""
@@ -97,12 +105,25 @@ class Unanswered:
         if run.journal.has_staged:
             await run.journal.flush()  # an event is about a call that is in the journal already
         for trace_id in self._going(lane):
-            run_id, its, data = self.calls.pop(trace_id)
+            run_id, its, data, call = self.calls.pop(trace_id)
             if run_id == run.run_id:  # else of one that this one continues
                 stage(run, trace_id, {"lane": its.path, **data})
+                if call is not None:
+                    call.went_on = went_on(run_id, call.before + run.journal.fold.went_on[trace_id][0], data)
 
-    async def ended_by(self, run: Run, error: BaseException) -> None:
-        """A program that ends with such a call has not gone on, whatever others called: the next one is answered."""
+    async def told(self, run: Run) -> None:
+        """Before the current lane is told what it asks for besides calls, so that its next start is told the same."""
+        await self.record(run, self._lanes.current)
+        await run.journal.flush()
+
+    async def left_by(self, run: Run, error: BaseException | None) -> None:
+        """A program that ends with such a call has not gone on, whatever others called: the next one is answered.
+
+        Without an error it goes on, as another run.
+        """
+        if error is None:
+            await self.record(run)
+            return
         ended_by = {id(told) for told in causes(error)}
         for told, trace_id in self._told:
             if id(told) in ended_by and trace_id not in self.calls:
@@ -144,20 +165,22 @@ def causes(error: BaseException | None) -> Iterator[WaitingForPerson]:
 
 def recorded(past: RunFold, payloads: Payloads, before: int) -> dict[str, WentOn]:
     """By trace, where its caller went on without its answer; `before` is how many commits came before this run's."""
-    found: dict[str, WentOn] = {}
-    for trace_id, (commit, event) in past.went_on.items():
-        said = data_of(event, payloads)
-        why, at = said.get("why", "cancelled"), before + commit
-        if why == "waiting":
-            message, status = (str(said.get(name)) for name in ("message", "status"))
-            found[trace_id] = WentOn(past.run_id, at, "waiting", said=message, status=status)
-        elif why == "cancelled":
-            waited, opened = (int(str(said.get(name, 0))) / 1000 for name in ("waited_ms", "open_ms"))
-            patience = max(waited, min(opened, LONGEST_BEFORE_S)) + GRACE_S
-            found[trace_id] = WentOn(past.run_id, at, "cancelled", patience)
-        else:
-            found[trace_id] = WentOn(past.run_id, at, "answered")
-    return found
+    return {
+        trace_id: went_on(past.run_id, before + commit, data_of(event, payloads))
+        for trace_id, (commit, event) in past.went_on.items()
+    }
+
+
+def went_on(run_id: str, commit: int, said: Mapping[str, object]) -> WentOn:
+    why = said.get("why", "cancelled")
+    if why == "waiting":
+        message, status = (str(said.get(name)) for name in ("message", "status"))
+        return WentOn(run_id, commit, "waiting", said=message, status=status)
+    if why == "cancelled":
+        waited, opened = (int(str(said.get(name, 0))) / 1000 for name in ("waited_ms", "open_ms"))
+        patience = max(waited, min(opened, LONGEST_BEFORE_S)) + GRACE_S
+        return WentOn(run_id, commit, "cancelled", patience)
+    return WentOn(run_id, commit, "answered")
 
 
 def data_of(event: Event, payloads: Payloads) -> Mapping[str, object]:

@@ -42,11 +42,16 @@ class Files:
     def gone(self, names: Sequence[str] = WATCHED) -> str | None:
         """The first that is not what it was, by how its name ends; None while all of them are."""
         for name in names:
-            if name in self._seen and file_of(self.places[name]) != self._seen[name]:
+            if name in self._seen and not self._is_there(name):
                 return name
         if "" in names and "" in self._seen and size_of(self.places[""]) == 0:
             return ""
         return None
+
+    def _is_there(self, name: str) -> bool:
+        """And no link to where it was moved: beside that nobody would look for the log."""
+        place = self.places[name]
+        return file_of(place) == self._seen[name] and not os.path.islink(place)  # noqa: PTH114  # as above
 
     def begins_as_a_log(self) -> bool | None:
         """Whether the log does, as one does that holds anything; None where it is empty, as it is before a commit."""
