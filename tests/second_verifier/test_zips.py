@@ -46,7 +46,9 @@ def test_both_say_the_same_of_what_else_lies_in_a_zip(tmp_path: Path) -> None:
         added(many, name)
     made[many] = "several, in no order"
     for path, theirs in zip(made, second(made), strict=True):
-        assert differences(first(path), theirs) == {}, made[path]
+        ours = first(path)
+        assert differences(ours, theirs) == {}, made[path]
+        assert ours["notes"] == theirs["notes"]
 
 
 def bomb(path: Path) -> None:

@@ -13,10 +13,12 @@ from reenact.contracts.records import RunRecord
 from reenact.errors import EvidenceError, UnsealedRecording, UsageError
 from reenact.journal.lines import decode_line, split_body
 from reenact.journal.run_fold import RunFold
+from reenact.record.reader import Gone
 from reenact.record.recording import Recording, read_recording, refuse_broken
 from reenact.store.base import NewPayload, NewRun, NewTrace, Store, Unit
 from reenact.store.naming import named_by, read_lines
 from reenact.store.open import in_memory
+from reenact.trace.from_journal import Archived
 from reenact.verify.files.listing import Files, Payloads, payloads_in
 from reenact.verify.files.zipped import files_at
 from reenact.verify.folder import FolderPayloads
@@ -50,7 +52,7 @@ def load_bundle(folder: Path) -> Recording:
     return replace(read_recording(store, str(report.run_id), gone), folder=str(folder))
 
 
-def where_values_are(files: Files) -> dict[str, str]:
+def where_values_are(files: Files) -> dict[str, Gone]:
     """By commitment, what the records of a verified bundle say of values that it does not hold; the last one counts."""
     raw = files.read("erasures.jsonl")
     found = {}
@@ -58,9 +60,9 @@ def where_values_are(files: Files) -> dict[str, str]:
         record = msgspec.json.decode(line)
         bundle = record.get("bundle")
         found[record["commitment"]] = (
-            f"is archived in the bundle {bundle}, and not here: ask whoever sent this for that one"
+            Gone(Archived, f"is archived in the bundle {bundle}, and not here: ask whoever sent this for that one")
             if record.get("type") == "archived"
-            else "was erased; it cannot be run again"
+            else Gone(LookupError, "was erased; it cannot be run again")
         )
     return found
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
@@ -16,7 +16,7 @@ from reenact.contracts.artifacts import Artifact, ArtifactType
 from reenact.contracts.records import Attempt
 from reenact.errors import ReenactError
 from reenact.policy.cost import cents
-from reenact.record.bundle import read_bundle
+from reenact.record.bundle import read_bundle, where_values_are
 from reenact.record.document_events import event_document, replay_document, vote_documents
 from reenact.record.document_shape import (
     AttemptDocument,
@@ -28,7 +28,7 @@ from reenact.record.document_shape import (
     StepValues,
 )
 from reenact.record.outcomes import denied_status, mark_of, said
-from reenact.record.reader import RecordedStep, RunReader
+from reenact.record.reader import Gone, RecordedStep, RunReader
 from reenact.store.base import RunRow, Store
 from reenact.values.canonical import parse_json
 from reenact.values.envelope import Archived
@@ -47,9 +47,10 @@ def read_document(store: Store, run: str, *, values: bool = False) -> RunDocumen
 def read_bundle_document(folder: Path, *, values: bool = False) -> RunDocument:
     """The run of an exported folder, under the names that its plan has, where that came along. Refused when broken."""
     store, report = read_bundle(folder, wish="shown")
-    document = read_document(store, str(report.run_id), values=values)
     with closing(files_at(folder)) as files:
-        plan = files.read("plan.json")
+        plan, gone = files.read("plan.json"), where_values_are(files)
+    row = store.find_run(str(report.run_id))
+    document = DocumentReader(store, row.run_id, values=values, gone=gone).read(row)
     names = parse_json(plan, what=f"{folder}/plan.json") if isinstance(plan, bytes) else {}
     if isinstance(names, dict):
         document["plan_id"] = names.get("plan_id", document["plan_id"])
@@ -62,8 +63,11 @@ def read_bundle_document(folder: Path, *, values: bool = False) -> RunDocument:
 class DocumentReader:
     """The document of a run that may still go on: asked again, only what was committed since is read."""
 
-    def __init__(self, store: Store, run_id: str, *, values: bool = False) -> None:
-        self._reader = RunReader(store, run_id)
+    def __init__(
+        self, store: Store, run_id: str, *, values: bool = False, gone: Mapping[str, Gone] | None = None
+    ) -> None:
+        """`gone` as for `RunReader`."""
+        self._reader = RunReader(store, run_id, gone=gone)
         self._values = values
         self._steps: dict[int, StepDocument] = {}
         self._events: list[EventDocument] = []

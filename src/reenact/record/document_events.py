@@ -7,9 +7,10 @@ from typing import Any, Final, cast
 
 from reenact.contracts.records import Event, Vote
 from reenact.record.document_shape import EventDocument, ReplayDocument
-from reenact.record.payloads import StoredPayloads
+from reenact.record.payloads import StoredPayloads, Withheld
 from reenact.record.reader import RunReader
 from reenact.store.keys.ballots import asked_to_cancel, waiting_votes
+from reenact.trace.from_journal import Archived
 
 REPLAY_TRACE: Final = "reenact.replay_trace.v1"
 TELLS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -42,8 +43,9 @@ def event_document(payloads: StoredPayloads, event: Event, steps: Mapping[str, s
 def told(payloads: StoredPayloads, commitment: str, names: tuple[str, ...]) -> dict[str, Any]:
     try:
         value = payloads.get(commitment)
-    except LookupError:
-        return dict.fromkeys(names) | {"erased": True}
+    except LookupError as gone:
+        became = "archived" if isinstance(gone, Archived) else "withheld" if isinstance(gone, Withheld) else "erased"
+        return dict.fromkeys(names) | {became: True}
     return {name: value.get(name) for name in names} if isinstance(value, dict) else dict.fromkeys(names)
 
 

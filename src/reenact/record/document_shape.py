@@ -146,7 +146,8 @@ class ReplayDocument(TypedDict):
 class EventDocument(TypedDict):
     """Something that was said about a run or a call: a vote, a word on a call in doubt, a cancel, a turn, an end.
 
-    Which of the optional keys there are depends on `type`; `erased` is there where the words were erased.
+    Which of the optional keys there are depends on `type`; `erased`, `archived` or `withheld` is there where the words
+    are not.
     """
 
     type: str
@@ -168,3 +169,5 @@ class EventDocument(TypedDict):
     pinned: NotRequired[str | None]
     found: NotRequired[str | None]
     erased: NotRequired[bool]
+    archived: NotRequired[bool]
+    withheld: NotRequired[bool]

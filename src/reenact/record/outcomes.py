@@ -21,12 +21,14 @@ from reenact.errors import DamagedRecord
 from reenact.journal.fold import TraceFold
 from reenact.policy.cost import cents
 from reenact.policy.taxonomy import is_retryable
+from reenact.record.payloads import Withheld
 from reenact.values.canonical import as_recorded
 from reenact.values.clock import elapsed_ms
 from reenact.values.envelope import Archived
 
 ERASED = "the value was erased; its commitment still stands"
 ARCHIVED = "the value is archived; its commitment still stands"
+WITHHELD = "the value was left out of this export; its commitment still stands"
 
 
 def mark_of(gone: LookupError) -> dict[str, bool]:
@@ -35,7 +37,7 @@ def mark_of(gone: LookupError) -> dict[str, bool]:
 
 
 def words_for(gone: LookupError) -> str:
-    return ARCHIVED if isinstance(gone, Archived) else ERASED
+    return ARCHIVED if isinstance(gone, Archived) else WITHHELD if isinstance(gone, Withheld) else ERASED
 
 
 class Payloads(Protocol):

@@ -5,8 +5,9 @@ Nothing is kept that was not asked for: a run of a million steps is read in the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,7 +21,7 @@ from reenact.journal.fold import TraceFold
 from reenact.journal.lines import commit_head, decode_artifact, decode_line, split_body
 from reenact.journal.run_fold import RunFold
 from reenact.record.outcomes import denied_outcome_of, outcome_of, with_output
-from reenact.record.payloads import StoredPayloads
+from reenact.record.payloads import StoredPayloads, Withheld
 from reenact.store.base import Store
 from reenact.values.digest import ZERO_DIGEST, sha256_hex
 
@@ -80,17 +81,33 @@ class RecordedStep:
             return None
 
 
+class Gone(NamedTuple):
+    """What became of a value that is not there: `kind` is Archived, or LookupError where it was erased."""
+
+    kind: type[LookupError]
+    why: str
+
+
+def absent_by(gone: Mapping[str, Gone]) -> Callable[[str], LookupError]:
+    """For what was exported: of what no record tells, it was left out."""
+
+    def absent(commitment: str) -> LookupError:
+        return gone[commitment].kind(commitment) if commitment in gone else Withheld(commitment)
+
+    return absent
+
+
 class RunReader:
     """Reads a run of a store from its first commit on, or from where `start` stands, verifying as it goes."""
 
     def __init__(
-        self, store: Store, run_id: str, start: RunFold | None = None, *, gone: Mapping[str, str] | None = None
+        self, store: Store, run_id: str, start: RunFold | None = None, *, gone: Mapping[str, Gone] | None = None
     ) -> None:
         """`gone` says of values that do not lie in the store, by commitment, where they are, if the store cannot."""
         self.store = store
         self.run_id = run_id
         self.gone = gone or {}
-        self.payloads = StoredPayloads(store, run_id)
+        self.payloads = StoredPayloads(store, run_id, absent=None if gone is None else absent_by(gone))
         self.fold = start or RunFold(run_id)
         self._finished: list[TraceFold] = []
         self._commits: dict[str, dict[ArtifactType, int]] = {}
@@ -154,16 +171,9 @@ class RunReader:
             raise EvidenceError(f"the plan of {self._what()} {self._why_gone(commitment)}") from None
 
     def _why_gone(self, commitment: str) -> str:
-        """Only an erasure that is on record is called one."""
         if commitment in self.gone:
-            return self.gone[commitment]
-        if self.store.is_archived(self.run_id, commitment):
-            places = " and ".join(each.place for each in self.store.archives(self.run_id))
-            return f"is archived in {places}: `reenact archive --restore {self.run_id}` brings it back"
-        records = (msgspec.json.decode(raw) for raw in self.store.erasures())
-        if any((record["run_id"], record["commitment"]) == (self.run_id, commitment) for record in records):
-            return "was erased; it cannot be run again"
-        return "is not in the store, and nobody erased it: `reenact verify` says what else is lost"
+            return self.gone[commitment].why
+        return why_gone(self.store, self.run_id, commitment)
 
     def _what(self) -> str:
         return f"run {self.run_id}" if self.record().kind == "plan" else f"session {self.run_id}"
@@ -179,6 +189,17 @@ class RunReader:
             if line.event is not None and line.event.type == "finish":
                 return line.event.data
         return None
+
+
+def why_gone(store: Store, run_id: str, commitment: str) -> str:
+    """What became of a value that a store does not hold. Only an erasure that is on record is called one."""
+    if store.is_archived(run_id, commitment):
+        places = " and ".join(each.place for each in store.archives(run_id) if each.values)
+        return f"is archived in {places}: `reenact archive --restore {run_id}` brings it back"
+    records = (msgspec.json.decode(raw) for raw in store.erasures())
+    if any((record["run_id"], record["commitment"]) == (run_id, commitment) for record in records):
+        return "was erased; it cannot be run again"
+    return "is not in the store, and nobody erased it: `reenact verify` says what else is lost"
 
 
 def steps_of(store: Store, run_id: str) -> dict[str, RecordedStep]:

@@ -10,7 +10,7 @@ from reenact.contracts.plan import Plan
 from reenact.contracts.records import ENDED, Attempt, RunRecord, RunStatus, Seal
 from reenact.errors import DamagedRecord, TornTail, UnknownVersion, UnsealedRecording
 from reenact.journal.fold import TraceFold
-from reenact.record.reader import RecordedStep, RunReader, in_order
+from reenact.record.reader import Gone, RecordedStep, RunReader, in_order
 from reenact.store.base import RunRow, Store
 from reenact.values.bounds import whole_number
 from reenact.verify.render import place
@@ -95,7 +95,7 @@ def load_recording(store: Store, run: str) -> Recording:
     return read_recording(store, row.run_id)
 
 
-def read_recording(store: Store, run_id: str, gone: Mapping[str, str] | None = None) -> Recording:
+def read_recording(store: Store, run_id: str, gone: Mapping[str, Gone] | None = None) -> Recording:
     """A run that was verified already; `gone` as for `RunReader`."""
     reader = RunReader(store, run_id, gone=gone)
     steps = in_order(reader.steps())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,13 @@ from typing import Any
 import pytest
 
 from reenact import Runtime, skill
+from reenact.cli.screens.timeline_lines import event_line
 from reenact.errors import EvidenceError, UsageError
 from reenact.record.archive.moving import age_ms, candidates, move
 from reenact.record.archive.restoring import restore
 from reenact.record.bundle import load_bundle
+from reenact.record.document import read_bundle_document, read_document
+from reenact.record.document_shape import EventDocument, RunDocument
 from reenact.record.erase import erase
 from reenact.record.export import export_run
 from reenact.skills.registry import Registry
@@ -108,6 +112,62 @@ def test_a_bundle_says_where_the_plan_is_that_it_does_not_hold(tmp_path: Path) -
     export_run(str(tmp_path / "s.db"), run_id, tmp_path / "erased")
     with pytest.raises(EvidenceError, match="was erased; it cannot be run again"):
         load_bundle(tmp_path / "erased")
+
+
+def test_a_session_that_is_started_again_is_told_where_its_values_are(tmp_path: Path) -> None:
+    """Nobody erased them, and they come back."""
+    runtime = runtime_at(tmp_path / "s.db")
+
+    def program() -> object:
+        with runtime.session(id="order") as session:
+            return session.call("talk", {"text": "one"}).output
+
+    said = program()
+    run_id = runtime.store.runs()[0].run_id
+    moved(runtime, run_id, tmp_path / "first")
+    restore(runtime.store, run_id)
+    moved(runtime, run_id, tmp_path / "second")
+    where = f"is archived in {tmp_path / 'second' / run_id}: `reenact archive --restore {run_id}` brings it back"
+    with pytest.raises(EvidenceError, match=re.escape(where)):
+        program()
+    restore(runtime.store, run_id)
+    made = len(calls)
+    assert (program(), len(calls)) == (said, made)
+
+
+def told(document: RunDocument) -> tuple[str | None, EventDocument]:
+    """What is said of the step, and of the check of the work."""
+    return document["steps"][0]["message"], next(each for each in document["events"] if each["type"] == "verify")
+
+
+def test_words_that_are_archived_or_left_out_are_not_called_erased(tmp_path: Path) -> None:
+    @skill("fails", version="1.0.0", tool_class="read")
+    def fails() -> None:
+        raise ValueError("with these words")
+
+    runtime = Runtime(str(tmp_path / "s.db"), skills=Registry([fails]))
+    with runtime.session() as session:
+        session.call("fails", {})
+        session.verify(["true"])
+    run_id = session.run_id
+    export_run(str(tmp_path / "s.db"), run_id, tmp_path / "bare", payloads="none")
+    moved(runtime, run_id, tmp_path / "archive")
+    export_run(str(tmp_path / "s.db"), run_id, tmp_path / "archived")
+    in_store, archived, bare = (
+        told(read_document(runtime.store, run_id)),
+        told(read_bundle_document(tmp_path / "archived")),
+        told(read_bundle_document(tmp_path / "bare")),
+    )
+    for message, event in (in_store, archived):
+        assert message == "the value is archived; its commitment still stands"
+        assert (event.get("archived"), "erased" in event) == (True, False)
+        assert event_line(event)[-1][0].endswith("(what was said is archived)")
+    assert bare[0] == "the value was left out of this export; its commitment still stands"
+    assert (bare[1].get("withheld"), "erased" in bare[1]) == (True, False)
+    erase(runtime.store, run_id, None, who="ada", reason="request 42")
+    export_run(str(tmp_path / "s.db"), run_id, tmp_path / "erased")
+    for message, event in (told(read_document(runtime.store, run_id)), told(read_bundle_document(tmp_path / "erased"))):
+        assert (message, event.get("erased")) == ("the value was erased; its commitment still stands", True)
 
 
 def test_what_is_erased_after_it_was_archived_is_not_restored(tmp_path: Path) -> None:

@@ -45,6 +45,17 @@ def test_zeros_at_the_end_are_a_torn_tail(tmp_path: Path) -> None:
     assert path.read_bytes() == TEXT
 
 
+def test_what_a_link_leads_to_is_repaired_and_the_link_stays(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    file, link = tmp_path / "logs" / "run.jsonl", tmp_path / "current.jsonl"
+    file.write_bytes(TEXT[:-5])
+    link.symlink_to(file)
+    found, kept = repair(link)
+    assert (found.kind, link.is_symlink(), file.read_bytes()) == ("torn", True, TEXT[: found.keep])
+    assert kept is not None
+    assert kept.parent == file.parent
+
+
 @pytest.mark.parametrize(
     "damage", [b'{"a":\n', b"\xff\n", b"\0\0\n", b'{"a":1}{"b":2}\n', b"\n", b"[" * 5000 + b"]" * 5000 + b"\n"]
 )

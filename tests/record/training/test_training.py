@@ -86,6 +86,14 @@ def test_nothing_of_a_secret_comes_along(tmp_path: Path) -> None:
     assert sum(part.hidden for part in found.parts.values()) >= 2
 
 
+def test_of_calls_that_a_secret_was_taken_out_of_nobody_knows_whether_one_repeats_the_other(tmp_path: Path) -> None:
+    with runtime_in(tmp_path).session() as session:
+        for place in (KEY, KEY.replace("Z", "Y"), "here", "here"):
+            session.call("look", {"place": place})
+    dataset(tmp_path)
+    assert [each["labels"]["was_repeated"] for each in lines(tmp_path)] == [False, None, False, True]
+
+
 def test_the_same_seed_gives_the_same_bytes_and_a_session_is_in_one_part(tmp_path: Path) -> None:
     runtime = runtime_in(tmp_path)
     for number in range(12):

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from reenact import Runtime
+from reenact.record.archive.moving import move
 from reenact.record.erase import erase
 from reenact.store.checks.verification import verify_run
 from reenact.store.keys import command
+from reenact.store.keys.notes import MOST_TRIES, NotesTogether, is_signed_note
+from reenact.store.signing import SignFirst
 from reenact.store.sqlite import appending
 from reenact.store.sqlite.store import SqliteStore
 from tests.attacks.refunds import PLAN, refund_skills
@@ -66,6 +69,48 @@ def test_nobody_is_kept_from_writing_while_a_command_signs_a_seal(
     for each in (run_id, again):
         report = verify_run(str(path), each).report
         assert (report.authenticity, report.signature.covers) == ("holds", "run"), report.findings
+
+
+def test_nobody_is_kept_from_writing_while_a_command_signs_what_is_erased_or_archived(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A note for each value: of a long conversation others would have waited for minutes."""
+    log, place = tmp_path / "log", signer(tmp_path)
+    file = Path(place.removeprefix("exec:"))
+    watching = WATCHING.format(path=str(path), log=str(log))
+    file.write_text(file.read_text().replace("sys.stdin.buffer.read()", f"sys.stdin.buffer.read(){watching}", 1))
+    monkeypatch.setenv("REENACT_SIGNING_KEY", place)
+    run_id = refund(path)
+    log.unlink()
+    with closing(SqliteStore(str(path))) as store:
+        moved = move(store, run_id, tmp_path / "archive", who="ada", reason="old").values
+        erased = erase(store, run_id, None, who="ada", reason="asked for")
+    signed = [line for line in log.read_text().splitlines() if line.startswith("reenact.erasure.")]
+    assert signed == ["reenact.erasure.v2 free"] * (moved + erased)
+    report = verify_run(str(path), run_id).report
+    assert (report.exit_code, report.counts.present, report.counts.erased) == (0, 0, erased), report.findings
+
+
+@pytest.mark.parametrize("faster", [1, MOST_TRIES + 1])
+def test_notes_that_belong_together_are_signed_again_where_others_were_faster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faster: int
+) -> None:
+    monkeypatch.setenv("REENACT_SIGNING_KEY", signer(tmp_path))
+    with closing(SqliteStore(str(tmp_path / "store.db"))) as store:
+        key = store.signing_key
+    notes, tries = NotesTogether(key, "store"), 0
+    while True:
+        digests = [f"{each + 2 * min(tries, faster):064x}" for each in range(2)]  # others put theirs before them
+        made = [notes.note("reenact.erasure.v1", digest) for digest in digests]
+        try:
+            notes.settle()
+        except SignFirst as first:
+            tries += 1
+            first.sign(tries)
+        else:
+            break
+    assert tries == min(faster + 1, MOST_TRIES)
+    assert all(is_signed_note({key.kid: key.public_key}, note) for note in made)
 
 
 def test_a_command_that_others_are_faster_than_signs_in_the_end(

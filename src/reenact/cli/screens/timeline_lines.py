@@ -194,9 +194,17 @@ def event_line(event: EventDocument) -> list[Segment]:
     return [("event ", "dim"), ("  ".join(one_line(part) for part in parts if part), "")]
 
 
+def absence(event: EventDocument) -> str | None:
+    """What became of the words, where they are not there."""
+    if event.get("archived"):
+        return "is archived"
+    return "is erased" if event.get("erased") else "was left out of this export" if event.get("withheld") else None
+
+
 def said_in(event: EventDocument) -> str:
-    if event.get("erased"):
-        return "(what was said is erased, or left out of this export)"
+    absent = absence(event)
+    if absent is not None:
+        return f"(what was said {absent})"
     if event["type"] == "verify":
         pairs = zip(event.get("commands") or [], event.get("exit_codes") or [], strict=False)
         return ", ".join(f"`{command}` exit {code}" for command, code in pairs)
@@ -211,6 +219,7 @@ def said_in(event: EventDocument) -> str:
 def vote_text(vote: EventDocument) -> str:
     """A person's vote about a step, in words."""
     text = f"{WORDS[vote['decision']]} by {vote['who']}"
-    if vote.get("erased"):
-        return f"{text} (the reason is erased, or left out of this export)"
+    absent = absence(vote)
+    if absent is not None:
+        return f"{text} (the reason {absent})"
     return f"{text}: {vote['reason']}" if vote["reason"] else text

@@ -74,9 +74,10 @@ def repair(path: Path) -> tuple[Examined, Path | None]:
         found = _look(path, file)
         if found.kind != "torn":
             return found, None
+        place = path.resolve() if path.is_symlink() else path  # a link stays one, to a file that is whole
         try:
-            kept = _keep_damaged(path, file, found)
-            _replace(path, file, found, before)
+            kept = _keep_damaged(place, file, found)
+            _replace(place, file, found, before)
         except OSError as error:
             raise StoreUnavailable(f"{path} cannot be repaired: {error.strerror}; it is as it was") from None
     return found, kept

@@ -79,13 +79,15 @@ def example(row: RunRow, goal: str | None, made: _Made, delta: int | None) -> Ex
     if call.params in (ERASED, ARCHIVED):
         return Skipped(f"its parameters are {'erased' if call.params == ERASED else 'archived'}")
     cost = int(str(result.extra.get("cost_exact", "0")))
+    hidden = has_redacted(call.params)
+    repeated = None if made.repeated and hidden else made.repeated  # what was taken out of the two may differ
     document = {
         "inputs": {"step": call.step_id, "intent": goal},
         "outputs": {"tool": call.tool, "params": call.params},
         "labels": {
             "step_utility": result.step_utility,
             "verification_delta": delta,
-            "was_repeated": made.repeated,
+            "was_repeated": repeated,
             "cost": cost / PICODOLLARS,
         },
         "source": {"call_id": call.id, "code": result.extra.get("code"), "run_id": row.run_id},
@@ -95,8 +97,8 @@ def example(row: RunRow, goal: str | None, made: _Made, delta: int | None) -> Ex
         f"{call.tool}@{call.extra.get('tool_version') or 'unknown'}",
         call.t,
         str(result.extra.get("code", "")).startswith("OK"),
-        made.repeated,
-        has_redacted(call.params),
+        bool(repeated),
+        hidden,
     )
 
 

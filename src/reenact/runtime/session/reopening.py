@@ -10,6 +10,7 @@ from reenact.contracts.references import secret_names
 from reenact.errors import EvidenceError
 from reenact.journal.run_fold import RunFold
 from reenact.record.payloads import StoredPayloads
+from reenact.record.reader import why_gone
 from reenact.record.state import refuse_ended
 from reenact.runtime.engine import Engine
 from reenact.runtime.lending import live_source, redactor_of
@@ -138,6 +139,6 @@ def session_document(store: Store, run_id: str) -> Document:
     try:
         document = StoredPayloads(store, run_id).get(data, near=1)
     except LookupError:
-        raise EvidenceError(f"what session {run_id} began with was erased; it cannot be resumed") from None
+        raise EvidenceError(f"what session {run_id} began with {why_gone(store, run_id, data)}") from None
     assert isinstance(document, dict)
     return document

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from hashlib import sha256
 
 from reenact.errors import ChecksumMismatch
 from reenact.store.base import PAYLOAD_BITS, Archiving
-from reenact.store.keys.notes import Note
+from reenact.store.keys.notes import NotesTogether
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.erasing import add_record, number_of, payload_rows, stand_alone
-from reenact.values.clock import Clock
 
 
-def archive(writer: Connection, archiving: Archiving, clock: Clock, sign: Callable[[str, str], Note]) -> int:
-    """How many envelopes are gone, each with its record and what `sign` makes of (schema, digest), at once."""
+def archive(writer: Connection, archiving: Archiving, ts: str, signed: NotesTogether) -> int:
+    """How many envelopes are gone, each with its record of that time and its note, at once."""
     with writer.transaction() as db:
         run_no = number_of(db, archiving.run_id)
         rows = payload_rows(db, run_no, archiving.commitments)
@@ -24,7 +23,8 @@ def archive(writer: Connection, archiving: Archiving, clock: Clock, sign: Callab
         for row_id, commitment in rows:
             db.execute("DELETE FROM payloads WHERE id = ?", (row_id,))
             db.execute("INSERT INTO archived VALUES (?, ?, ?)", (row_id, commitment, archiving.bundle))
-            add_record(db, run_no, archiving, commitment, clock, sign, bundle=archiving.bundle)
+            add_record(db, run_no, archiving, commitment, ts, signed, bundle=archiving.bundle)
+        signed.settle()
     return len(rows)
 
 

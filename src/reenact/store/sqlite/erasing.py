@@ -11,15 +11,14 @@ from reenact.store.base import PAYLOAD_BITS, Archiving, Erasing
 from reenact.store.compression import Codec
 from reenact.store.deltas import base_of
 from reenact.store.erasures import erasure_record
-from reenact.store.keys.notes import Note
+from reenact.store.keys.notes import NotesTogether
 from reenact.store.sqlite.connection import Connection
 from reenact.store.sqlite.keys import KeyRows
 from reenact.store.sqlite.signed import notes
-from reenact.values.clock import Clock
 
 
-def erase(writer: Connection, erasing: Erasing, clock: Clock, sign: Callable[[str, str], Note], keys: KeyRows) -> int:
-    """How many envelopes are gone, each with its record and what `sign` makes of (schema, digest), at once."""
+def erase(writer: Connection, erasing: Erasing, ts: str, signed: NotesTogether, keys: KeyRows) -> int:
+    """How many envelopes are gone, each with its record of that time and its note, at once."""
     with writer.transaction() as db:
         run_no = number_of(db, erasing.run_id)
         rows = payload_rows(db, run_no, erasing.commitments)
@@ -28,13 +27,13 @@ def erase(writer: Connection, erasing: Erasing, clock: Clock, sign: Callable[[st
             db.execute("DELETE FROM payloads WHERE id = ?", (row_id,))
             db.execute("DELETE FROM contents WHERE run_no = ? AND payload_id = ?", (run_no, row_id))
             db.execute("DELETE FROM shared_payloads WHERE run_no = ? AND commitment = ?", (run_no, commitment))
-            add_record(db, run_no, erasing, commitment, clock, sign)
+            add_record(db, run_no, erasing, commitment, ts, signed)
         lying = archived_rows(db, run_no, erasing.commitments)
         for row_id, commitment, bundle in lying:  # whoever keeps the bundle destroys what is there
             db.execute("DELETE FROM archived WHERE payload_id = ?", (row_id,))
             db.execute("DELETE FROM contents WHERE run_no = ? AND payload_id = ?", (run_no, row_id))
             db.execute("DELETE FROM shared_payloads WHERE run_no = ? AND commitment = ?", (run_no, commitment))
-            add_record(db, run_no, erasing, commitment, clock, sign, bundle=bundle)
+            add_record(db, run_no, erasing, commitment, ts, signed, bundle=bundle)
         if db.execute("SELECT 1 FROM erasures WHERE run_no = ?", (run_no,)).fetchone() is not None:
             for trace_id in sorted(erasing.traces):  # also what came in after an earlier erasure
                 db.execute("DELETE FROM late_effects WHERE run_no = ? AND trace_id = ?", (run_no, trace_id))
@@ -44,6 +43,7 @@ def erase(writer: Connection, erasing: Erasing, clock: Clock, sign: Callable[[st
             # What recovery starts from holds the run's salt, by which its arguments could be guessed from its keys.
             db.execute("DELETE FROM run_checkpoints WHERE id >= ? AND id < ?", (run_no << 24, (run_no + 1) << 24))
         forget_requests(db, run_no, erasing, keys)
+        signed.settle()
     return len(rows) + len(lying)
 
 
@@ -52,17 +52,17 @@ def add_record(
     run_no: int,
     erasing: Erasing | Archiving,
     commitment: bytes,
-    clock: Clock,
-    sign: Callable[[str, str], Note],
+    ts: str,
+    signed: NotesTogether,
     *,
     bundle: str | None = None,
 ) -> None:
     """The next record of the chain, and its signature."""
     last = db.execute("SELECT body FROM erasures ORDER BY id DESC LIMIT 1").fetchone()
     after = last[0] if last else None
-    record = erasure_record(erasing, commitment.hex(), clock.timestamp(), after=after, bundle=bundle)
+    record = erasure_record(erasing, commitment.hex(), ts, after=after, bundle=bundle)
     db.execute("INSERT INTO erasures (run_no, body) VALUES (?, ?)", (run_no, encode(record)))
-    notes.write(db, sign(record.schema, str(record.digest)))
+    notes.write(db, signed.note(record.schema, str(record.digest)))
 
 
 def archived_rows(db: sqlite3.Connection, run_no: int, chosen: frozenset[str]) -> list[tuple[int, bytes, str]]:

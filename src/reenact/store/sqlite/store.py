@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from itertools import count
 
 from reenact.contracts.records import RunStatus
 from reenact.errors import DamagedRecord, ReenactError
 from reenact.store.base import Appended, Archiving, BrokenLease, Erasing, LateEffect, Lease, Unit
-from reenact.store.keys.notes import Note, sign_note
+from reenact.store.keys.notes import Note, NotesTogether, sign_note
 from reenact.store.log.follower import Follower
 from reenact.store.log.log import Log
 from reenact.store.log.rows import SealRow
@@ -219,15 +219,23 @@ class SqliteStore(SqliteReader):
 
     def erase(self, erasing: Erasing) -> int:
         """Take values out, each with its record, signed, in one transaction; how many are gone."""
-        key = self.signing_key
-        sign = lambda *what: sign_note(key, what[0], self.store_id, what[1])  # noqa: E731
-        return erase(self._writer, erasing, self.clock, sign, self.key_rows)
+        ts = self.clock.timestamp()
+        return self._with_notes(lambda signed: erase(self._writer, erasing, ts, signed, self.key_rows))
 
     def archive(self, archiving: Archiving) -> int:
         """Take values out that lie in a bundle, each with its record, signed, in one transaction; how many."""
-        key = self.signing_key
-        sign = lambda *what: sign_note(key, what[0], self.store_id, what[1])  # noqa: E731
-        return archiving_rows.archive(self._writer, archiving, self.clock, sign)
+        ts = self.clock.timestamp()
+        return self._with_notes(lambda signed: archiving_rows.archive(self._writer, archiving, ts, signed))
+
+    def _with_notes(self, transaction: Callable[[NotesTogether], int]) -> int:
+        """Begun again where a command has to sign first: others write meanwhile."""
+        signed = NotesTogether(self.signing_key, self.store_id)
+        for tries in count(1):
+            try:
+                return transaction(signed)
+            except SignFirst as first:
+                first.sign(tries)
+        raise AssertionError("it is tried until it is done")
 
     def restore(self, run_id: str, envelopes: Iterable[tuple[str, bytes]]) -> int:
         """Put archived values back where they lay, in one transaction; how many."""
