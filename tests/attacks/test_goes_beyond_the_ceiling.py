@@ -20,6 +20,18 @@ def costly() -> str:
     return "done"
 
 
+@skill("touching", version="1.0.0", tool_class="read", side_effects=["http_request"])
+def touching() -> str:
+    """A read that others see."""
+    return "done"
+
+
+@skill("asking", version="1.0.0", tool_class="read", cost_model="tokens")
+def asking(prompt: str, model: str = "gpt-4o") -> str:
+    """Asks."""
+    return prompt
+
+
 @skill("said", version="1.0.0", tool_class="read")
 def said(text: str) -> str:
     """What a tool says."""
@@ -140,6 +152,32 @@ def test_prices_of_its_own(tmp_path: Path) -> None:
     unknown = {"models": {"no-such-model": {"input": "0", "output": "0"}}, "version": "his"}
     with pytest.raises(BeyondPolicy, match="this host has no price for it"):
         bench.run(step("llm_invoke", {"model": "no-such-model", "prompt": "x"}), prices=unknown)
+
+
+@pytest.mark.parametrize("own", [None, {"max_external_calls": 5}])
+def test_calls_that_its_pins_do_not_count(tmp_path: Path, own: dict[str, Any] | None) -> None:
+    """A plan that came pinned says which skills have side effects: with none of them no call was counted."""
+    touches = Bench(tmp_path / "his", touching, policy={"max_external_calls": 1})
+    pinned: dict[str, Any] = touches.runtime.pinned(plan(step(touching), step(touching), profile={"hosts": []}))
+    assert pinned["context"]["pins"]["side_effects"] == ["touching@1.0.0"]
+    codes = [outcome.code for outcome in touches.runtime.run(pinned).outcomes]
+    assert codes == ["OK", "ERR_QUOTA_EXCEEDED"]
+    pinned["context"]["pins"]["side_effects"] = []
+    pinned["context"]["profile"] = own
+    with pytest.raises(
+        BeyondPolicy, match=r"pins\.side_effects: touching@1\.0\.0 declares side effects here"
+    ) as refused:
+        touches.runtime.run(pinned)
+    assert refused.value.key == "max_external_calls"
+
+
+def test_the_price_of_another_model_than_is_asked(tmp_path: Path) -> None:
+    """A call that names no model asks the skill's own: a plan that came pinned counted with a cheaper one's price."""
+    bench = Bench(tmp_path, asking, policy={"money": {"budget_cents": 100}})
+    pinned: dict[str, Any] = bench.runtime.pinned(plan(step(asking, {"prompt": "x"})))
+    pinned["context"]["pins"]["prices"]["skills"]["asking@1.0.0"]["model"] = "gpt-4o-mini"
+    with pytest.raises(BeyondPolicy, match="priced below what the skill declares here"):
+        bench.runtime.run(pinned)
 
 
 def test_approval_by_nobody(tmp_path: Path) -> None:

@@ -35,6 +35,21 @@ def act(given):
     called = call(llm_invoke, said, context={"allow_hosts": [name]})
     return [called.code, str(called.error)]
 """
+FETCH = """
+from tests.builtin.calling import call
+from reenact.builtin.http_call import http_call
+def act(given):
+    url, name = given
+    called = call(http_call, {"url": url, "max_bytes": 1_000_000_000}, context={"allow_hosts": [name]})
+    return [called.code, called.output["format"] if called.output else str(called.error)]
+"""
+READ = """
+from tests.builtin.calling import call
+from reenact.builtin.file_read import file_read
+def act(folder):
+    called = call(file_read, {"path": "large", "max_bytes": 1_000_000_000}, context={"workspace": folder})
+    return [called.code, str(called.error)]
+"""
 SEND = """
 from tests.builtin.test_email_send import send
 def act(port):
@@ -77,6 +92,35 @@ def test_an_answer_of_a_model_that_unpacks_to_700_mb(model: str, kind: bytes, st
     assert found.result[0] == "ERR_STORAGE_QUOTA_EXCEEDED", found.result
     assert found.peak_mb < ALLOWED_MB
     assert found.cpu_s < QUICK_S
+
+
+# -- what a plan wants more of than can be recorded --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "result"),
+    [
+        (zeros(700), b"text/plain", "ERR_STORAGE_QUOTA_EXCEEDED"),
+        (gzip.compress(b"[" + b"[]," * 15_000_000 + b"0]", 1, mtime=0), b"application/json", "OK"),
+    ],
+    ids=["long", "many"],
+)
+def test_a_body_that_a_plan_wants_whole(body: bytes, kind: bytes, result: str) -> None:
+    """`max_bytes` of a billion: 2.6 GB for a text, and sixty bytes for each bracket of what is JSON."""
+    with Server(packed(body, kind)) as server:
+        found = measured(FETCH, [server.url, server.name])
+    assert found.result[0] == result, found.result
+    assert result != "OK" or found.result[1] == "text"
+    assert found.peak_mb < ALLOWED_MB
+
+
+def test_a_file_that_a_plan_wants_whole(tmp_path: Path) -> None:
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(900_000_000)
+    found = measured(READ, str(tmp_path))
+    assert found.result[0] == "ERR_STORAGE_QUOTA_EXCEEDED", found.result
+    assert "no larger one can be recorded" in found.result[1]
+    assert found.peak_mb < ALLOWED_MB
 
 
 # -- mail --------------------------------------------------------------------------------------------------------------

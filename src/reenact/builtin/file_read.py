@@ -21,6 +21,7 @@ from reenact.builtin.workspace import (
 from reenact.errors import SkillError
 from reenact.skills.context import SkillContext
 from reenact.skills.declare import skill
+from reenact.values.envelope import LARGEST_RESULT
 
 # O_NONBLOCK keeps the open of a pipe without a writer from waiting; such a thing is then refused.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -73,9 +74,11 @@ def _read(ctx: SkillContext, folder: int, name: str, max_bytes: int) -> bytes:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise SkillError.of("ERR_VALIDATION_FAILED", "path: this is not a regular file")
         refuse_open_store_file(ctx, file.fileno())
-        data = file.read(max_bytes + 1)
-    if len(data) > max_bytes:
-        raise SkillError.of("ERR_STORAGE_QUOTA_EXCEEDED", f"the file is larger than {max_bytes} bytes; raise max_bytes")
+        most = min(max_bytes, LARGEST_RESULT)
+        data = file.read(most + 1)
+    if len(data) > most:
+        advice = "raise max_bytes" if most == max_bytes else "no larger one can be recorded"
+        raise SkillError.of("ERR_STORAGE_QUOTA_EXCEEDED", f"the file is larger than {most} bytes; {advice}")
     return data
 
 

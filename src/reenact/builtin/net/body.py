@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from reenact.errors import JsonSyntaxError, SkillError
 from reenact.values.bounds import whole_number
 from reenact.values.canonical import parse_json
+from reenact.values.envelope import LARGEST_RESULT
 
 if TYPE_CHECKING:
     import httpx2
@@ -20,6 +21,9 @@ MAX_ANSWER_BYTES = 10_000_000
 MAX_STREAM_BYTES = 100_000_000
 """Of a model's answer that comes as events: each carries some hundred bytes for a word."""
 MAX_EVENT_BYTES = 1_000_000
+_PARTS = (b"[", b"{", b",")
+MOST_PARTS = 7_000_000
+"""Brackets and commas of JSON that is parsed, more than `DEFAULT_MAX_BYTES` can hold: each may become sixty bytes."""
 CHUNK = 65_536
 BodyFormat = Literal["json", "text", "base64", "empty"]
 _CHARSETS = """
@@ -72,7 +76,9 @@ def _new_inflater() -> zlib._Decompress:
 
 
 async def read_body(response: httpx2.Response, max_bytes: int) -> bytes:
-    """The whole body, or `ERR_STORAGE_QUOTA_EXCEEDED` as soon as it is known to be larger than `max_bytes`."""
+    """The whole body, or `ERR_STORAGE_QUOTA_EXCEEDED` as soon as it is known to be larger than `max_bytes`, or than
+    any result that can be recorded."""
+    max_bytes = min(max_bytes, LARGEST_RESULT)
     declared = response.headers.get("content-length", "")
     length = whole_number(declared)
     if length is not None and length > max_bytes and response.request.method != "HEAD":
@@ -146,9 +152,10 @@ def _encoding(response: httpx2.Response) -> str:
 
 
 def _too_large(max_bytes: int) -> SkillError:
+    advice = "no larger one can be recorded" if max_bytes == LARGEST_RESULT else "raise max_bytes if that is expected"
     return SkillError.of(
         "ERR_STORAGE_QUOTA_EXCEEDED",
-        f"the response is larger than {max_bytes} bytes; raise max_bytes if that is expected",
+        f"the response is larger than {max_bytes} bytes; {advice}",
         max_bytes=max_bytes,
     )
 
@@ -159,7 +166,7 @@ def decode_body(data: bytes, content_type: str) -> tuple[BodyFormat, Any]:
         return "empty", None
     media, _, parameters = content_type.partition(";")
     media = media.strip().lower()
-    if media == "application/json" or media.endswith("+json"):
+    if (media == "application/json" or media.endswith("+json")) and sum(map(data.count, _PARTS)) <= MOST_PARTS:
         try:
             return "json", parse_json(data)
         except JsonSyntaxError:

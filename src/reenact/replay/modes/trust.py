@@ -15,7 +15,7 @@ from reenact.errors import UntrustedPlan
 from reenact.policy.hosts import named_targets
 from reenact.record.recording import Recording
 from reenact.runtime.engine import Engine
-from reenact.runtime.plans.pinning import refuse_cheaper
+from reenact.runtime.plans.pinning import refuse_looser_pins
 
 FUNCTIONLESS = ("auto", "ask")
 
@@ -39,7 +39,7 @@ def admitted(
         replace(engine.policy, trusts_plans=engine.policy.trusts_plans or trusted),
         f"run {recording.run_id}",
     )
-    refuse_cheaper(plan, engine.registry, policy, engine.clock.now_ms(), source=source)
+    refuse_looser_pins(plan, engine.registry, policy, engine.clock.now_ms(), source=source)
     return policy.admit(plan, document, engine.plan_secrets, source=source)[1]
 
 

@@ -195,6 +195,23 @@ def price_of(model: str, table: PriceTable, at_ms: int) -> TokenPrice | None:
         return None
 
 
+def refuse_looser_pins(plan: Plan, registry: Registry, policy: HostPolicy, at_ms: int, *, source: str) -> None:
+    """A plan that came pinned counts and prices its calls as the host would, where the host limits either."""
+    refuse_uncounted(plan, registry, policy, source=source)
+    refuse_cheaper(plan, registry, policy, at_ms, source=source)
+
+
+def refuse_uncounted(plan: Plan, registry: Registry, policy: HostPolicy, *, source: str) -> None:
+    pins = plan.context.pins
+    if policy.for_plans.max_external_calls is None or pins is None or pins.side_effects is None:
+        return
+    used = [(skill_id, version) for skill_id, _, version in (name.partition("@") for name in pins.skills)]
+    for reference in with_side_effects(registry, used):
+        if reference not in pins.side_effects:
+            why = f"{reference} declares side effects here and is not among them, so its calls would not be counted"
+            raise policy.refusal(Beyond("$.context.pins.side_effects", "max_external_calls", why), source)
+
+
 def refuse_cheaper(plan: Plan, registry: Registry, policy: HostPolicy, at_ms: int, *, source: str) -> None:
     """Where the host limits money, a plan that is priced below what the host knows would not be limited by it."""
     ceiling, pins = policy.for_plans, plan.context.pins
@@ -211,6 +228,7 @@ def refuse_cheaper(plan: Plan, registry: Registry, policy: HostPolicy, at_ms: in
         if reference not in registry:
             continue
         own = price_row(registry.resolve(*reference.split("@", 1)).metadata)
-        if row.cost_estimate_cents < own.cost_estimate_cents or row.cost_model != own.cost_model:
+        named, meant = (row.cost_model, row.model), (own.cost_model, own.model)
+        if row.cost_estimate_cents < own.cost_estimate_cents or named != meant:
             place = f"$.context.pins.prices.skills[{reference!r}]"
             raise policy.refusal(Beyond(place, "prices", "it is priced below what the skill declares here"), source)

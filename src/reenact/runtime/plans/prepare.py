@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from reenact.contracts.plan import Plan, parse_plan, plan_from_document
 from reenact.contracts.whole_plan import refuse_absent
 from reenact.errors import BeyondPolicy, PlanError
-from reenact.runtime.plans.pinning import PinnedPlan, pin_plan, refuse_cheaper
+from reenact.runtime.plans.pinning import PinnedPlan, pin_plan, refuse_looser_pins
 from reenact.runtime.plans.plan_secrets import refuse_secrets
 from reenact.runtime.plans.tool_registries import check_registries, with_registries
 from reenact.skills.drift import refuse_changed_skills
@@ -59,7 +59,7 @@ def prepare_plan(engine: Engine, plan: Plan, document: dict[str, object], *, sou
         refuse_changed_skills(plan.context.pins.skills, registry, source=source)
     pinned = pin_plan(plan, extended, registry, engine.clock, source=source, policy=engine.policy.digest)
     refuse_secrets(*pinned, registry, engine.plan_secrets, source=source)
-    refuse_cheaper(pinned.plan, registry, engine.policy, engine.clock.now_ms(), source=source)
+    refuse_looser_pins(pinned.plan, registry, engine.policy, engine.clock.now_ms(), source=source)
     return pinned
 
 
