@@ -87,8 +87,11 @@ def says_the_same(row: Row, column: str, cell: object) -> bool:
 
 def is_swapped_unseen(row: Row, change: Change) -> bool:
     """The response of an attempt that failed may lie anywhere among what its commit holds, and is found there."""
-    bodies = [body for body in (row.values[1], change[1][0]) if isinstance(body, bytes)]
-    return row.table == "payloads" and any(Codec().unpack(body)[SALT:] == b"null" for body in bodies)
+    if row.table != "payloads":
+        return False
+    body = row.columns.index("body")
+    bodies = [cell for cell in (row.values[body], change[1][body - 1]) if isinstance(cell, bytes)]
+    return any(Codec().unpack(cell)[SALT:] == b"null" for cell in bodies)
 
 
 def leaves_its_run(table: str, row_id: object, to: int) -> bool:

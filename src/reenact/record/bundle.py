@@ -18,7 +18,7 @@ from reenact.record.recording import Recording, read_recording, refuse_broken
 from reenact.store.base import NewPayload, NewRun, NewTrace, Store, Unit
 from reenact.store.naming import named_by, read_lines
 from reenact.store.open import in_memory
-from reenact.trace.from_journal import Archived
+from reenact.values.envelope import Archived
 from reenact.verify.files.listing import Files, Payloads, payloads_in
 from reenact.verify.files.zipped import files_at
 from reenact.verify.folder import FolderPayloads

@@ -10,7 +10,7 @@ from reenact.record.document_shape import EventDocument, ReplayDocument
 from reenact.record.payloads import StoredPayloads, Withheld
 from reenact.record.reader import RunReader
 from reenact.store.keys.ballots import asked_to_cancel, waiting_votes
-from reenact.trace.from_journal import Archived
+from reenact.values.envelope import Archived
 
 REPLAY_TRACE: Final = "reenact.replay_trace.v1"
 TELLS: dict[str, tuple[str, tuple[str, ...]]] = {

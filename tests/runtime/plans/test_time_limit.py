@@ -10,6 +10,7 @@ from reenact import Runtime, SkillContext, skill
 from reenact.record.document import read_document
 from reenact.record.export import export_run
 from reenact.trace import ReplayReader, SessionEnd, StepComplete
+from reenact.values.clock import FixedClock
 from reenact.verify.verifier import verify_bundle
 from tests.crash.harness import KILLED, in_child
 from tests.runtime.running import Bench, plan, step
@@ -32,7 +33,7 @@ def ends(bench: Bench, run_id: str, folder: Path) -> tuple[str, list[str]]:
 
 
 def test_a_plan_begins_no_step_beyond_it(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, take)
+    bench = Bench(tmp_path, take, clock=FixedClock())
     run = bench.run(step(take, {"ms": 1}), step(take, {"ms": 60}), step(take, {"ms": 1}), time_limit_ms=50)
     assert run.status == "cancelled"
     bench.check(run)
@@ -44,7 +45,7 @@ def test_a_plan_begins_no_step_beyond_it(tmp_path: Path) -> None:
 
 
 def test_a_plan_that_has_done_all_of_it_is_completed_however_late(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, take)
+    bench = Bench(tmp_path, take, clock=FixedClock())
     assert bench.run(step(take, {"ms": 60}), time_limit_ms=50).status == "completed"
 
 
@@ -54,14 +55,14 @@ def test_a_back_off_is_not_slept_beyond_it(tmp_path: Path) -> None:
         """Never answers."""
         raise TimeoutError("not yet")
 
-    bench = Bench(tmp_path, shy)
+    bench = Bench(tmp_path, shy, clock=FixedClock())
     run = bench.run(step(shy, retry={"max_backoff_ms": None}), time_limit_ms=100)
     assert run.status == "cancelled"
     assert ends(bench, run.run_id, tmp_path / "b") == ("Timeout", ["Failed"])
 
 
 def test_a_sessions_calls_are_refused_beyond_it_and_it_is_cancelled(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, take)
+    bench = Bench(tmp_path, take, clock=FixedClock())
     with bench.runtime.session(context={"time_limit_ms": 60}) as session:
         assert session.call("take", {"ms": 80}).ok
         refused = session.call("take", {"ms": 1})
