@@ -74,7 +74,8 @@ def test_a_sessions_calls_are_refused_beyond_it_and_it_is_cancelled(tmp_path: Pa
 
 def test_it_counts_from_the_first_start_and_ends_the_run_in_another_process_too(tmp_path: Path) -> None:
     def start() -> None:
-        Bench(tmp_path, take).run(step(take, {"ms": 120}), step(take, {"ms": 1}), time_limit_ms=100)
+        bench = Bench(tmp_path, take, clock=FixedClock())
+        bench.run(step(take, {"ms": 120}), step(take, {"ms": 1}), time_limit_ms=100)
 
     assert in_child(start, crash_at="after_dispatch") == KILLED
     bench = Bench(tmp_path, take)
@@ -87,7 +88,8 @@ def test_it_counts_from_the_first_start_and_ends_the_run_in_another_process_too(
 @pytest.mark.parametrize("point", ["before_seal", "after_effect:2", "before_commit:3", "after_commit:3"])
 def test_killed_around_its_end_it_ends_the_same(point: str, tmp_path: Path) -> None:
     def start() -> None:
-        Bench(tmp_path, take).run(step(take, {"ms": 80}), step(take, {"ms": 1}), time_limit_ms=60)
+        bench = Bench(tmp_path, take, clock=FixedClock())
+        bench.run(step(take, {"ms": 80}), step(take, {"ms": 1}), time_limit_ms=60)
 
     if in_child(start, crash_at=point) == KILLED:
         Bench(tmp_path, take).runtime.recover()
