@@ -205,11 +205,11 @@ class Session(ForeignTools):
         """What the record has, in its turn; where its caller went on without an answer, as it was then."""
         if self._answers is not None:
             await self._answers.turns.wait(found, by_threads=self.by_threads)
+        found.is_driven_on = found.went_on is not None or not found.is_finished
         if found.went_on is not None and self._unanswered is not None:
             self._unsettled[found.name] = found
             await self._unanswered.as_it_went(found.trace, found.went_on, asked.lane)
             del self._unsettled[found.name]
-            found.went_on = None
         if found.is_finished:
             return await self._recorded_answer(found, asked)
         try:
@@ -221,7 +221,7 @@ class Session(ForeignTools):
     def _without_answer(self, call: Call | RecordedCall, asked: Asked, why: BaseException) -> None:
         """Its caller gave up on it, or is told to wait: should that one go on, it is recorded first."""
         if self._unanswered is not None and not isinstance(self._at, Ended):
-            self._unanswered.keep(self.run_id, call, asked.lane, why)
+            self._unanswered.keep(self.run_id, call.trace, asked.lane, why)
 
     async def _find(self, answers: Answers, asked: Asked) -> RecordedCall | None:
         """In the record. A program that goes another way is stopped, or goes on as another run."""

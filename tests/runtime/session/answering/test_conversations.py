@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reenact import Runtime, skill
+from reenact import Runtime, SkillContext, skill
 from reenact.errors import WaitingForPerson
 from reenact.runtime.people import decisions as people
 from reenact.runtime.session.answering import went_on
@@ -146,15 +146,22 @@ def test_a_model_is_told_once_what_to_do_about_a_doubt(tmp_path: Path) -> None:
 class GivenUpOn:
     """A tool that answers when its caller has just given up on it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_lost: bool = False) -> None:
         self._path = path
+        self._is_lost = is_lost
         self._caller: asyncio.Task[Any] | None = None
 
     def runtime(self) -> Runtime:
-        @skill("too_late", **WRITE)
-        async def too_late() -> str:
+        def give_up() -> None:
             assert self._caller is not None
             asyncio.get_running_loop().call_soon(self._caller.cancel)
+
+        async def nobody_knows(_ctx: SkillContext) -> None:
+            give_up()
+
+        @skill("too_late", **WRITE, **({"in_doubt": "reconcile", "reconcile": nobody_knows} if self._is_lost else {}))
+        async def too_late() -> str:
+            give_up()
             return "too late"
 
         found = Runtime(str(self._path / "store.db"), skills=[too_late, fine])
@@ -208,3 +215,15 @@ def test_a_call_that_a_later_start_had_more_patience_for_is_told_with_its_answer
     messages = tool.start(None)
     assert messages[2]["content"] == '"too late"'
     verified(tmp_path)
+
+
+def test_a_loss_that_was_found_when_its_caller_had_just_given_up_is_told_as_it_is_in_the_next_start(
+    tmp_path: Path,
+) -> None:
+    tool = GivenUpOn(tmp_path, is_lost=True)
+    assert in_child(lambda: tool.start(Stop), crash_at="before_dispatch:2") == KILLED
+    with pytest.raises(Stop):
+        tool.start(Stop)
+    messages = tool.start(None)
+    assert messages[2]["content"].startswith("ERR_IN_DOUBT: Do not call this again.")
+    assert tool.start(None) == messages, "one that is held answers the same"

@@ -74,6 +74,8 @@ class RecordedCall:
     is_asked: bool = False
     is_answered: bool = False
     """Its caller has what it gets."""
+    is_driven_on: bool = False
+    """It was open when this start began: by now more may be on record of it."""
 
     @property
     def name(self) -> str:

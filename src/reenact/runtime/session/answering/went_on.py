@@ -10,20 +10,16 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from reenact.contracts.records import Event
 from reenact.errors import WaitingForPerson
 from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
 from reenact.record.outcomes import Payloads
-from reenact.runtime.call.call import Call
 from reenact.runtime.run import Run
 from reenact.runtime.session.answering.lanes import Lane, Lanes, is_under
 from reenact.values.clock import Clock, parse_ts
-
-if TYPE_CHECKING:
-    from reenact.runtime.session.answering.calls import RecordedCall
 
 log = logging.getLogger("reenact.sessions")
 
@@ -52,8 +48,6 @@ class Unrecorded(NamedTuple):
     run_id: str
     lane: Lane
     data: dict[str, object]
-    call: RecordedCall | None = None
-    """Where an earlier start has made it: what is known of it is to be what the next start will find."""
 
 
 class Unanswered:
@@ -68,10 +62,9 @@ class Unanswered:
         self._told: list[tuple[WaitingForPerson, str]] = []
         """What callers were told, and of which traces."""
 
-    def keep(self, run_id: str, call: Call | RecordedCall, lane: Lane | None, why: BaseException) -> None:
+    def keep(self, run_id: str, trace: TraceFold, lane: Lane | None, why: BaseException) -> None:
         """Its caller was cancelled, or is told that it waits for a person."""
         assert lane is not None
-        trace = call.trace
         if isinstance(why, WaitingForPerson):
             data: dict[str, object] = {"why": "waiting", "status": why.status, "message": str(why)}
             self._told.append((why, trace.trace_id))
@@ -79,8 +72,7 @@ class Unanswered:
             open_ms = int((self._clock.monotonic() - self._opened) * 1000)
             since = 0 if trace.request is None else self._clock.now_ms() - parse_ts(trace.request.ts)
             data = {"why": "cancelled", "waited_ms": max(0, min(since, open_ms)), "open_ms": open_ms}
-        recorded_before = None if isinstance(call, Call) else call
-        self.calls[trace.trace_id] = Unrecorded(run_id, lane, data, recorded_before)
+        self.calls[trace.trace_id] = Unrecorded(run_id, lane, data)
 
     async def as_it_went(self, trace: TraceFold, went_on: WentOn, lane: Lane | None) -> None:
         """Once more without an answer. Returns only if its caller's limit does not end that in time."""
@@ -105,11 +97,9 @@ class Unanswered:
         if run.journal.has_staged:
             await run.journal.flush()  # an event is about a call that is in the journal already
         for trace_id in self._going(lane):
-            run_id, its, data, call = self.calls.pop(trace_id)
+            run_id, its, data = self.calls.pop(trace_id)
             if run_id == run.run_id:  # else of one that this one continues
                 stage(run, trace_id, {"lane": its.path, **data})
-                if call is not None:
-                    call.went_on = went_on(run_id, call.before + run.journal.fold.went_on[trace_id][0], data)
 
     async def told(self, run: Run) -> None:
         """Before the current lane is told what it asks for besides calls, so that its next start is told the same."""

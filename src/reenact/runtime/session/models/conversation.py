@@ -35,8 +35,10 @@ class CallsSoFar:
         self._here = None if answers is None else answers.lanes.current.path
         self._calls = [] if answers is None else answers.asked()
         made = None if answers is None else {*answers.made}
-        if made is None or made:
+        if made is None or made or any(call.is_driven_on for call in self._calls):
             found = made_here(RunReader(store, run_id), redactor, as_told=made is not None)
+            by_now = {call.name: call for call in found}
+            self._calls = [by_now.get(call.name, call) if call.is_driven_on else call for call in self._calls]
             self._calls += [call for call in found if made is None or call.name in made]
 
     def question(self) -> tuple[RecordedStep | None, list[RecordedCall]]:
