@@ -311,7 +311,9 @@ def effect_meta(trace: TraceFold, outcome: StructuredOutcome, served_from: str |
         "served_from": served_from,
         "side_effects": side_effects_digest(trace),
     }
-    last = next((attempt for attempt in reversed(trace.attempts) if attempt.kind == "attempt"), None)
+    last = trace.attempts[-1] if trace.attempts else None
+    if last is not None and last.kind != "attempt":
+        last = next((attempt for attempt in reversed(trace.attempts) if attempt.kind == "attempt"), None)
     took = 0 if last is None else elapsed_ms(str(last.started_at), str(last.ended_at))
     if outcome.latency_ms != took:  # reenact: ignore[RN101] kept where the attempts do not say it; decides nothing
         meta["latency_ms"] = outcome.latency_ms
