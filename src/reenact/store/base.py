@@ -19,7 +19,9 @@ A store MUST
 12. open a bounded number of connections, whatever the number of threads and runs, and none of its parent's in a forked
     child;
 13. make a leaf of its log of every seal, and sign the head, within a second and outside of the run's commit; one head
-    for a size, whatever is killed when.
+    for a size, whatever is killed when;
+14. vouch for what each agent has spent on a day, in the transaction that spends it (`beside.spending`): where it is not
+    what was written, `spent` and an earmark that binds raise `NotAuthentic`, and a commit that has none goes on.
 """
 
 from __future__ import annotations

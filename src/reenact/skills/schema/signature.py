@@ -16,6 +16,7 @@ import msgspec
 from reenact.contracts.references import is_encrypted, is_secret
 from reenact.errors import SkillDeclarationError, SkillError
 from reenact.skills.plain import to_plain
+from reenact.skills.schema.backtracking import LONGEST, Bounded, refuse_remote
 from reenact.skills.schema.work import MOST_WAYS, work
 from reenact.values.threads import build
 
@@ -223,6 +224,9 @@ def _decode_model(model: type, value: object) -> object:
         raise ValueError(text) from None
 
 
+NAME_TOO_LONG = f"a property's name is longer than {LONGEST} characters"
+
+
 class SchemaCheck:
     """A compiled schema. It never fetches anything, and never quotes a value."""
 
@@ -233,14 +237,18 @@ class SchemaCheck:
                 f"{where}: the schema holds one value against its parts in more than {MOST_WAYS} ways, through "
                 "references of references"
             )
-        self._schema = schema
         self._is_explained = found.is_explained
         try:
-            self._validator = jsonschema_rs.Draft202012Validator(schema, retriever=_refuse_remote, mask=_UNCHECKED)
+            self._bounded = Bounded(schema)
+            self._schema = schema = self._bounded.schema
+            self._validator = jsonschema_rs.Draft202012Validator(schema, retriever=refuse_remote, mask=_UNCHECKED)
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             raise SkillDeclarationError(f"{where}: {str(error).splitlines()[0]}") from None
-        self.fits: Callable[[object], bool] = self._validator.is_valid
+        self.fits: Callable[[object], bool] = self._fits if self._bounded.bounds_names else self._validator.is_valid
         """Whether a value has no problem at all, as most have."""
+
+    def _fits(self, value: object) -> bool:
+        return next(self._bounded.long_names(value), None) is None and self._validator.is_valid(value)
 
     def problems(self, value: object) -> list[str]:
         """One line per problem, each with a JSON Pointer. Nothing in a value that was said stands for a secret."""
@@ -255,6 +263,9 @@ class SchemaCheck:
         return self._told(_as_read(written, (), secrets), secrets)
 
     def _told(self, visible: object, secrets: set[tuple[str | int, ...]]) -> list[str]:
+        too_long = [f"{_pointer(path)}: {NAME_TOO_LONG}" for path in self._bounded.long_names(visible)]
+        if too_long:
+            return sorted(too_long)
         if not self._is_explained:
             return [] if self.fits(visible) else self._misfits(visible, {path[0] for path in secrets if path})
         return sorted(
@@ -282,7 +293,7 @@ class SchemaCheck:
         place = quote(name.replace("~", "~0").replace("/", "~1"), safe="")
         whole = {**self._schema, "$id": address}
         part = {"$ref": f"{address}#/properties/{place}", "$defs": {"whole": whole}}
-        return jsonschema_rs.Draft202012Validator(part, retriever=_refuse_remote).is_valid(visible[name])
+        return jsonschema_rs.Draft202012Validator(part, retriever=refuse_remote).is_valid(visible[name])
 
 
 def _describe(error: jsonschema_rs.ValidationError) -> list[str]:
@@ -310,7 +321,3 @@ def _as_read(value: object, path: tuple[str | int, ...], secrets: set[tuple[str 
 
 def _pointer(path: typing.Iterable[str | int]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path) or "/"
-
-
-def _refuse_remote(uri: str) -> Any:
-    raise ValueError(f"the schema refers to {uri}, and remote references are never fetched")

@@ -192,9 +192,9 @@ def write_rare_parts(db: sqlite3.Cursor, unit: Unit, run_no: int, now_ms: int, k
         first = (run_no << 24 | n) << PAYLOAD_BITS
         db.execute(SHARE, (run_no, first, first + (1 << PAYLOAD_BITS), bytes.fromhex(commitment)))
     if unit.spent:
-        money.spend(db, unit.spent)
+        money.spend(db, unit.spent, keys)
     for earmark in unit.earmarks:  # after what this commit itself spends
-        money.set_apart(db, earmark, run_no, now_ms)
+        money.set_apart(db, earmark, run_no, now_ms, keys)
 
 
 def last_seal(db: sqlite3.Cursor) -> str:

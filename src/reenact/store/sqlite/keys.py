@@ -2,12 +2,14 @@
 
 A row is authenticated, and names the one after it: that there is none for a key is told by the row before its place.
 The id of a session has a row too, which names its newest run; the first row has the digest of what keys are made with.
+So has what an agent spent on a day: `reenact.store.beside.spending`.
 """
 
 from __future__ import annotations
 
 import hmac
 import sqlite3
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from hashlib import sha256
@@ -16,6 +18,7 @@ from typing import NamedTuple, cast, get_args
 from reenact.errors import DamagedRecord, KeyTaken, KeyUnavailable, NotAuthentic
 from reenact.journal.chain import encode
 from reenact.store.base import KeyCompletion, KeyRecord, KeyReservation, KeyState
+from reenact.store.beside import spending
 from reenact.store.damage import TELLS_MORE
 from reenact.store.signing import MAC_BYTES, KeyOf, SigningKey, with_kid
 
@@ -29,6 +32,10 @@ SESSIONS = (
     "WHERE typeof(agent_id) = 'text' AND typeof(session) = 'text' GROUP BY agent_id, session"
 )
 STATES = get_args(KeyState)
+AMOUNTS = (
+    "SELECT CAST(day AS BLOB), CAST(agent_id AS BLOB), CAST(model AS BLOB), CAST(exact AS BLOB) FROM spending "
+    "WHERE typeof(day) = 'text' AND typeof(agent_id) = 'text' AND typeof(model) = 'text' AND typeof(exact) = 'text'"
+)
 COLUMNS = "server, tool, key, request_digest, agent_id, trace_id, run_no, state, next, mac"
 NEAREST = (
     f"SELECT {COLUMNS} FROM idempotency WHERE (server, tool, key) <= (?, ?, ?) "
@@ -92,13 +99,23 @@ class KeyRows:
         return row.trace_id if is_there else None
 
     def check_secret(self, ask: Ask, secret: bytes) -> bool:
-        """Whether the first row is of before secrets were bound; NotAuthentic where it is bound to another one."""
+        """Whether something is not bound yet; NotAuthentic where the first row is bound to another secret."""
         if not is_linked(ask):
             return False  # then nothing is found under any key
-        bound = self.find(ask, FIRST)[0].trace_id
+        first = self.find(ask, FIRST)[0]
+        bound = first.trace_id
         if bound and bound != sha256(secret).hexdigest():
             raise another_secret("is not the one that was made with it" if secret else "is gone")
-        return not bound
+        return not bound or first.agent_id != spending.BOUND
+
+    def check_spent(self, ask: Ask, day: str, agent_id: str, amounts: list[tuple[str, str]]) -> None:
+        """NotAuthentic where (model, picodollars) is not what was written of the day and the agent."""
+        try:
+            row, is_there = self.find(ask, spending.place(day, agent_id))
+        except NotAuthentic:
+            raise spending.not_what_was_spent(day, agent_id) from None
+        if spending.digest(amounts) != (row.trace_id if is_there else spending.digest([])):
+            raise spending.not_what_was_spent(day, agent_id)
 
     def _check(self, row: KeyRow) -> None:
         mac = row.mac
@@ -156,8 +173,23 @@ class KeyRows:
             raise another_session(agent_id, session)
         self._write(db, KeyRow(*place, None, agent_id, run_id, run_no, "completed", row.next))
 
+    def spend(
+        self, db: sqlite3.Cursor, day: str, agent_id: str, before: list[tuple[str, str]], after: list[tuple[str, str]]
+    ) -> None:
+        """What was spent is `after` from here on. Refuses nothing: a call that was made is recorded."""
+        place = spending.place(day, agent_id)
+        try:
+            row, is_there = self.find(db.execute, place)
+        except (NotAuthentic, KeyUnavailable, DamagedRecord):
+            return  # and so it stays for whoever asks
+        is_ours = spending.digest(before) == (row.trace_id if is_there else spending.digest([]))
+        if not is_there:
+            self._write(db, row._replace(next=name(place)))
+        known = spending.digest(after) if is_ours else spending.UNKNOWN
+        self._write(db, KeyRow(*place, None, agent_id, known, 0, "completed", row.next))
+
     def bind(self, db: sqlite3.Connection) -> None:
-        """The secret of the store and the ids of its sessions, as they are found, where no row has them yet."""
+        """The secret of the store, the ids of its sessions and what was spent, as found, where no row has them yet."""
         for agent, session, run_no, run_id in db.execute(SESSIONS).fetchall():
             with suppress(UnicodeDecodeError):  # nobody can ask for it
                 own = (agent.decode(), session.decode())
@@ -167,7 +199,21 @@ class KeyRows:
         if found is None:
             raise another_secret("is gone")
         first, _ = self.find(db.execute, FIRST)
-        self._write(db, first._replace(trace_id=sha256(found[0]).hexdigest()))
+        if first.agent_id != spending.BOUND and self._bind_spending(db):
+            first, _ = self.find(db.execute, FIRST)
+        self._write(db, first._replace(agent_id=spending.BOUND, trace_id=sha256(found[0]).hexdigest()))
+
+    def _bind_spending(self, db: sqlite3.Connection) -> bool:
+        """Whether there was any."""
+        found = defaultdict[tuple[str, str], list[tuple[str, str]]](list)
+        for cells in db.execute(AMOUNTS).fetchall():
+            with suppress(UnicodeDecodeError):  # nobody can ask for it
+                day, agent_id, model, exact = (cell.decode() for cell in cells)
+                found[day, agent_id].append((model, exact))
+        cursor = db.cursor()
+        for whose, amounts in found.items():
+            self.spend(cursor, *whose, [], amounts)
+        return bool(found)
 
     def forget_request(self, db: sqlite3.Connection, place: Place) -> None:
         """Its digest goes with the erasure of its call."""
@@ -182,7 +228,8 @@ class KeyRows:
 
     def link_all(self, db: sqlite3.Connection, key: SigningKey) -> None:
         """Vouch for what there is, as it is found, in the transaction that the caller has begun."""
-        db.execute("DELETE FROM idempotency WHERE server = ? AND tool = ?", SESSION)
+        for as_found in (SESSION, spending.SPENT):
+            db.execute("DELETE FROM idempotency WHERE server = ? AND tool = ?", as_found)
         rows = [KeyRow(*row) for row in db.execute(f"SELECT {COLUMNS} FROM idempotency ORDER BY 1, 2, 3")]
         rows = [KeyRow(*FIRST, None, "", "", 0, "released"), *(row for row in rows if row.place != FIRST)]
         for row, following in zip(rows, [*(name(row.place) for row in rows[1:]), LAST], strict=True):

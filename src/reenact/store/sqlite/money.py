@@ -9,7 +9,7 @@ it: what was sent there is in doubt.
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 
 from reenact.errors import DamagedRecord, FundsTaken
@@ -17,6 +17,7 @@ from reenact.policy.budget import over_limit
 from reenact.store.base import Earmark
 from reenact.store.damage import TELLS_MORE
 from reenact.store.owner import owner_is_gone
+from reenact.store.sqlite.keys import KeyRows
 
 LIVE = (
     "SELECT e.model, e.exact, CASE WHEN r.status IN ('held', 'waiting') THEN NULL ELSE r.owner END AS owner, "
@@ -30,13 +31,17 @@ SPENT = "SELECT model, exact FROM spending WHERE day = ? AND agent_id = ?"
 LONGEST_AMOUNT = 40
 
 
-def spend(db: sqlite3.Cursor, rows: Iterable[tuple[str, str, str, int]]) -> None:
+def spend(db: sqlite3.Cursor, rows: Iterable[tuple[str, str, str, int]], keys: KeyRows) -> None:
     """Add (day, agent, model, picodollars) to what was spent."""
+    added = defaultdict[tuple[str, str], Counter[str]](Counter)
     for day, agent, model, exact in rows:
-        whose = (day, agent, model)
-        row = db.execute("SELECT exact FROM spending WHERE day = ? AND agent_id = ? AND model = ?", whose).fetchone()
-        total = exact + (amount(row[0]) if row else 0)
-        db.execute("INSERT OR REPLACE INTO spending VALUES (?, ?, ?, ?)", (*whose, str(total)))
+        added[day, agent][model] += exact
+    for whose, by_model in added.items():
+        before = dict(db.execute(SPENT, whose).fetchall())
+        totals = {model: str(exact + amount(before.get(model, "0"))) for model, exact in by_model.items()}
+        for model, total in totals.items():
+            db.execute("INSERT OR REPLACE INTO spending VALUES (?, ?, ?, ?)", (*whose, model, total))
+        keys.spend(db, *whose, list(before.items()), list({**before, **totals}.items()))
 
 
 def amount(exact: str) -> int:
@@ -60,11 +65,13 @@ def by_model(rows: Iterable[tuple[str, str, str | None, str]], besides: Collecti
     return dict(found)
 
 
-def set_apart(db: sqlite3.Cursor, earmark: Earmark, run_no: int, now_ms: int) -> None:
+def set_apart(db: sqlite3.Cursor, earmark: Earmark, run_no: int, now_ms: int, keys: KeyRows) -> None:
     """What a call may cost is the call's until it ends; FundsTaken where a limit would be passed."""
     whose = (earmark.day, earmark.agent_id)
     if earmark.binding:
-        totals = Counter({model: amount(exact) for model, exact in db.execute(SPENT, whose).fetchall()})
+        rows = db.execute(SPENT, whose).fetchall()
+        keys.check_spent(db.execute, *whose, rows)
+        totals = Counter({model: amount(exact) for model, exact in rows})
         totals.update(by_model(db.execute(LIVE, (*whose, now_ms)).fetchall(), {earmark.trace_id}))
         reason = over_limit("day", earmark.day_limit, sum(totals.values()), earmark.exact) or over_limit(
             "model", earmark.model_limit, totals[earmark.model], earmark.exact

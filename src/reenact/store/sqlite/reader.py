@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from reenact.contracts.records import RunStatus
-from reenact.errors import DamagedRecord, RunNotFound
+from reenact.errors import DamagedRecord, NotAuthentic, RunNotFound
 from reenact.skills.services import StoreFiles
 from reenact.store.base import (
     PAYLOAD_BITS,
@@ -429,8 +429,21 @@ class SqliteReader:
         return (rows[0][0].hex(), int(rows[0][1])) if rows else None
 
     def spent(self, day: str, agent_id: str) -> dict[str, int]:
-        """Picodollars that an agent spent on a day, by model; "" stands for what no model did."""
-        return {model: money.amount(exact) for model, exact in self._reader().query(money.SPENT, (day, agent_id))}
+        """Picodollars that an agent spent on a day, by model; "" stands for what no model did.
+
+        NotAuthentic where a row was changed, or taken out; of a store that is only read, as it is found.
+        """
+        whose = (day, agent_id)
+        rows = self._reader().query(money.SPENT, whose)
+        if not self._to_read:
+            assert self.signing_key.kid  # by then what is of before is vouched for
+            try:
+                self.key_rows.check_spent(self._reader().query, *whose, rows)
+            except NotAuthentic:  # or others have spent between the two
+                with self._writer.transaction() as db:
+                    rows = db.execute(money.SPENT, whose).fetchall()
+                    self.key_rows.check_spent(db.execute, *whose, rows)
+        return {model: money.amount(exact) for model, exact in rows}
 
     def set_apart(self, day: str, agent_id: str, besides: Collection[str] = ()) -> dict[str, int]:
         """Picodollars, by model, that an agent's calls in flight, but for the traces `besides`, may still cost.
