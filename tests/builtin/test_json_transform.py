@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.builtin.json_transform import json_transform
+from reenact.builtin.transform.operations import one_of
 from reenact.values.canonical import canonicalize
 from tests.builtin.calling import call
 
@@ -88,6 +90,42 @@ def test_filter_keeps_items_for_which_every_condition_holds(where: Any, names: l
 
 def test_true_is_not_one() -> None:
     assert transform([{"a": 1}, {"a": True}], "filter", where={"path": "a", "value": 1}) == [{"a": 1}]
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 2)
+    | st.sampled_from([0.0, -0.0, 1.0, 1.5, 2**60, 2.0**60, "", "1", "a"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.lists(JSON, max_size=8), st.lists(JSON, max_size=8))
+def test_one_of_many_is_found_as_it_is_by_comparing_with_each(items: list[Any], wanted: list[Any]) -> None:
+    def equal(found: Any, item: Any) -> bool:
+        return isinstance(found, bool) is isinstance(item, bool) and bool(found == item)
+
+    data = [{"a": item, "n": n} for n, item in enumerate(items)]
+    found = transform(data, "filter", where={"path": "a", "op": "in", "value": wanted})
+    expected = [n for n, item in enumerate(items) if any(equal(item, each) for each in wanted)]
+    assert [item["n"] for item in found] == expected
+
+
+def test_what_is_no_number_is_none_of_them() -> None:
+    nan = float("nan")
+    assert not one_of([nan, [nan]])(nan)
+    assert one_of([[nan]])([nan]) is ([nan] == [nan])
+
+
+@pytest.mark.parametrize("kind", [int, str, lambda i: [i], lambda i: {"b": i}, lambda i: i + 0.5])
+def test_one_of_many_takes_no_more_than_its_length(kind: Any) -> None:
+    many = [kind(i) for i in range(50_000)]
+    began = perf_counter()
+    where = {"path": "a", "op": "in", "value": many[::-1]}
+    assert len(transform([{"a": item} for item in many], "filter", where=where)) == len(many)
+    assert perf_counter() - began < 5
 
 
 def test_merge_lays_objects_over_each_other() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from reenact.builtin.transform.paths import follow, has
-from reenact.errors import SkillError
+from reenact.errors import ReenactError, SkillError
+from reenact.values.canonical import canonicalize
 
 
 @dataclass(frozen=True)
@@ -174,6 +175,9 @@ def _condition(condition: dict[str, Any]) -> Callable[[Any], bool]:
     compare = _COMPARISONS.get(op)
     if compare is None:
         raise _failed(f"a condition's op is one of {', '.join(sorted([*_COMPARISONS, 'exists']))}")
+    if op == "in" and isinstance(wanted, list):
+        is_one = one_of(wanted)
+        return lambda item: has(item, path) and is_one(follow(item, path))
     return lambda item: has(item, path) and compare(follow(item, path), wanted)
 
 
@@ -192,6 +196,51 @@ def _equal(found: Any, wanted: Any) -> bool:
     return isinstance(found, bool) is isinstance(wanted, bool) and bool(found == wanted)
 
 
+def one_of(wanted: list[Any]) -> Callable[[Any], bool]:
+    """Whether a value equals one of them: looked up, where each could only be compared with what has no key."""
+    keys, others = set[object](), list[Any]()
+    for item in wanted:
+        key = _key(item)
+        if key is _NO_KEY:
+            others.append(item)
+        else:
+            keys.add(key)
+
+    def holds(found: Any) -> bool:
+        key = _key(found)
+        if key is _NO_KEY:
+            return any(_equal(found, item) for item in wanted)
+        return key in keys or any(_equal(found, item) for item in others)
+
+    return holds
+
+
+_NO_KEY: Final = object()
+
+
+def _key(value: Any) -> object:
+    """The same for values that are equal, and for no others."""
+    if isinstance(value, bool):
+        return (value,)
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        return value if value == value else _NO_KEY  # noqa: PLR0124  # what is no number equals nothing
+    try:
+        return canonicalize(_without_bools(value))  # bytes, which nobody makes alike on purpose
+    except (ReenactError, RecursionError, TypeError, ValueError):
+        return _NO_KEY
+
+
+def _without_bools(value: Any) -> Any:
+    """Further in, true is 1: so lists and objects are compared."""
+    if isinstance(value, list):
+        return [_without_bools(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _without_bools(item) for name, item in value.items()}
+    return int(value) if isinstance(value, bool) else value
+
+
 _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "eq": _equal,
     "ne": lambda found, wanted: not _equal(found, wanted),
@@ -199,7 +248,7 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "le": _ordered(operator.le),
     "gt": _ordered(operator.gt),
     "ge": _ordered(operator.ge),
-    "in": lambda found, wanted: isinstance(wanted, list) and any(_equal(found, item) for item in wanted),
+    "in": lambda _found, _wanted: False,  # of what is no list
     "contains": lambda found, wanted: (
         (isinstance(found, str) and isinstance(wanted, str) and wanted in found)
         or (isinstance(found, list) and any(_equal(item, wanted) for item in found))
