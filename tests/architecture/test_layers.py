@@ -38,7 +38,7 @@ ROOMS: dict[str, set[str]] = {
     "replay": {"compare", "forecast", "modes", "shadow", "sources"},
     "runtime": {"call", "effects", "gates", "people", "plans", "session", "session/answering", "session/models",
                 "writing"},
-    "store": {"checks", "doctor", "keys", "log", "sqlite", "sqlite/doctor", "sqlite/evidence", "sqlite/log",
+    "store": {"checks", "copying", "doctor", "keys", "log", "sqlite", "sqlite/copied", "sqlite/doctor", "sqlite/evidence", "sqlite/log",
               "sqlite/opened", "sqlite/signed", "sqlite/trouble"},
     "verify": {"calls", "files", "log", "signed"},
 }  # fmt: skip

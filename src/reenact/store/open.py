@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from reenact.store.base import Store
+from reenact.store.copying.sides import Source, Target
 from reenact.store.doctor.examination import Examination
 from reenact.store.evidence import Evidence
 from reenact.store.location import sqlite_path
@@ -42,6 +43,22 @@ def open_examination(url: Url = None) -> Examination:
     from reenact.store.sqlite.doctor.examination import SqliteExamination
 
     return SqliteExamination(sqlite_path(named(url)))
+
+
+def open_source(url: Url = None) -> Source:
+    """A store that is there, to be copied elsewhere."""
+    from reenact.store.sqlite.copied.source import SqliteSource
+
+    path = str(Path(sqlite_path(named(url))).absolute())
+    return SqliteSource(path, f"sqlite:///{path}")
+
+
+def open_target(url: Url) -> Target:
+    """A place where there is no store yet, to copy one to."""
+    from reenact.store.sqlite.copied.target import SqliteTarget
+
+    path = str(Path(sqlite_path(named(url))).absolute())
+    return SqliteTarget(path, f"sqlite:///{path}")
 
 
 def missing(url: Url = None) -> str | None:
