@@ -38,8 +38,9 @@ ROOMS: dict[str, set[str]] = {
     "replay": {"compare", "forecast", "modes", "shadow", "sources"},
     "runtime": {"call", "effects", "gates", "people", "plans", "session", "session/answering", "session/models",
                 "writing"},
-    "store": {"checks", "copying", "doctor", "keys", "log", "sqlite", "sqlite/copied", "sqlite/doctor", "sqlite/evidence", "sqlite/log",
-              "sqlite/opened", "sqlite/signed", "sqlite/trouble"},
+    "store": {"beside", "checks", "copying", "doctor", "keys", "log",
+              "sqlite", "sqlite/copied", "sqlite/doctor", "sqlite/evidence", "sqlite/log", "sqlite/opened",
+              "sqlite/signed", "sqlite/trouble"},
     "verify": {"calls", "files", "log", "signed"},
 }  # fmt: skip
 """Sub-packages. A new one is decided here, and says in its docstring what it is for."""

@@ -221,7 +221,7 @@ class SqliteStore(SqliteReader):
         """Take values out, each with its record, signed, in one transaction; how many are gone."""
         key = self.signing_key
         sign = lambda *what: sign_note(key, what[0], self.store_id, what[1])  # noqa: E731
-        return erase(self._writer, erasing, self.clock, sign, self.key_rows)
+        return erase(self._writer, erasing, self.clock, sign, self.idempotency)
 
     def archive(self, archiving: Archiving) -> int:
         """Take values out that lie in a bundle, each with its record, signed, in one transaction; how many."""
