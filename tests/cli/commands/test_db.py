@@ -14,7 +14,7 @@ def test_a_copy_says_what_it_did_and_where_the_keys_lie(reenact: Command) -> Non
     assert (done.code, done.err) == (0, "")
     told = done.json
     assert (told["from"], told["to"]) == (f"sqlite:///{reenact.store}", f"sqlite:///{place}")
-    assert (told["runs"], told["went_on"], told["keys"]) == (1, False, [f"{reenact.store}.key"])
+    assert (told["runs"], told["went_on"], told["keys"]) == (1, False, [[f"{reenact.store}.key", f"{place}.key"]])
     assert reenact("verify", "last", "--store", str(place)).code == 0
     again = reenact("db", "copy", str(reenact.store), str(place))
     assert again.code == 2

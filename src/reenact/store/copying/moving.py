@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from itertools import zip_longest
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from reenact.errors import DamagedRecord, LockAcquireFailed, UsageError
@@ -16,6 +17,8 @@ from reenact.store.checks.verification import RunVerification, verify_evidence
 from reenact.store.copying.sides import Held, Side, Source, Target
 from reenact.store.copying.tables import FILLING, MOVED, MOVING, OWN, TABLES, Row, Table
 from reenact.store.evidence import said_id
+from reenact.store.keys.here import files_beside
+from reenact.store.location import KEY_SUFFIXES
 from reenact.store.owner import process_of
 
 ROWS: Final = 1_000
@@ -36,6 +39,8 @@ class Moved(NamedTuple):
     """Of the whole store, also of an earlier try."""
     went_on: bool
     """Whether an earlier try had begun."""
+    keys: list[tuple[str, str]]
+    """Of key files that were not copied, where each lies and where the copy looks for it."""
 
 
 def move(source: Source, target: Target, progress: Progress) -> Moved:
@@ -70,7 +75,13 @@ def move(source: Source, target: Target, progress: Progress) -> Moved:
 
 def retired(source: Source, target: Target, store_id: str, *, went_on: bool = True) -> Moved:
     source.retire(target.shown)
-    return Moved(store_id, source.count(RUNS), sum(source.count(each) for each in TABLES), went_on)
+    rows = sum(source.count(each) for each in TABLES)
+    return Moved(store_id, source.count(RUNS), rows, went_on, key_files(source.keys_at(), target.keys_at()))
+
+
+def key_files(here: Path, there: Path) -> list[tuple[str, str]]:
+    files = [*files_beside(here), *(Path(f"{here}{suffix}") for suffix in KEY_SUFFIXES[1:])]
+    return [(str(file), f"{there}{file.name.removeprefix(here.name)}") for file in files if file.exists()]
 
 
 def whole(source: Source, target: Target) -> str:

@@ -35,6 +35,9 @@ class Side(Protocol):
     def rows(self, table: Table, after: Row | None = None) -> Iterator[Row]:
         """Those behind a key, in the order of their keys."""
 
+    def keys_at(self) -> Path:
+        """What the names of its key files begin with, where none are named by the host."""
+
     def evidence(self) -> Evidence:
         """What lies there, to be verified; also while the store is not whole, or gives no lease any more."""
 
@@ -46,9 +49,6 @@ class Source(Side, Protocol):
 
     def thaw(self) -> None:
         """Undo it."""
-
-    def key_files(self) -> list[Path]:
-        """Those that lie beside it, with which it signs and encrypts: a copy has none of them."""
 
     def retire(self, to: str) -> None:
         """It is there for good: `MOVED` in the place of `MOVING`."""

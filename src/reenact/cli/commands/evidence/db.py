@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from enum import StrEnum
@@ -67,14 +68,15 @@ def copy(source: str, target: str, *, give_up: bool, as_json: bool) -> None:
             return
         with bars() as progress:
             done = moving.move(one, other, progress)
-        keys = [str(file) for file in one.key_files()]
         if as_json:
-            print_json({"from": one.shown, "to": other.shown, **done._asdict(), "keys": keys})
+            print_json({"from": one.shown, "to": other.shown, **done._asdict()})
             return
         say(f"{plural(done.runs, 'run')}, {plural(done.rows, 'row')} copied to {other.shown}; every run verifies there")
         say(f"{one.shown} takes no more runs; name the copy with --store or REENACT_STORE")
-        if keys:
-            say(f"its keys were not copied: {', '.join(keys)}")
+        if done.keys:
+            say("its keys were not copied, and the copy needs them:")
+        for key, place in done.keys:
+            say(f"  {shlex.join(['cp', '-p', key, place])}")
 
 
 @contextmanager

@@ -7,8 +7,9 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 from typing import Final, NamedTuple
 
-from reenact.errors import StoreUnavailable
+from reenact.errors import DamagedRecord, StoreUnavailable
 from reenact.store.copying.tables import OWN, Row, Table
+from reenact.store.deltas import base_of, moved_base
 
 MOST_RUNS: Final = 1 << 27
 """A file numbers fewer: run, commit and place of an envelope lie in one number of 63 bits."""
@@ -99,7 +100,23 @@ def rows(db: sqlite3.Connection, table: Table, after: Row | None) -> Generator[R
     how = laid(table)
     where = "" if after is None else f"WHERE {how.after}"
     with closing(db.cursor()) as cursor:
-        yield from cursor.execute(f"SELECT {how.reads} FROM {table.name} {where} ORDER BY {how.order}", after or ())
+        found = cursor.execute(f"SELECT {how.reads} FROM {table.name} {where} ORDER BY {how.order}", after or ())
+        yield from map(within_run, found) if table.name == "payloads" else found
+
+
+def within_run(row: Row) -> Row:
+    """An envelope names what it builds on by its number in the file, and in a copy by its place within the run."""
+    run_no, stored = int(str(row[0])), row[4]
+    assert isinstance(stored, bytes)
+    base = base_of(stored)
+    if base is not None and base >> 36 != run_no:
+        raise DamagedRecord(f"payloads: a value of run number {run_no} builds on one of another run")
+    return (*row[:4], moved_base(stored, -(run_no << 36)))
+
+
+def in_file(row: Row) -> tuple[bytes, int]:
+    assert isinstance(row[4], bytes)
+    return row[4], int(str(row[0])) << 36
 
 
 def last(db: sqlite3.Connection, table: Table) -> Row | None:
@@ -117,6 +134,8 @@ def write(db: sqlite3.Connection, table: Table, batch: Sequence[Row]) -> None:
     if "run_no" in table.key[:1] and any(isinstance(row[0], int) and row[0] >= MOST_RUNS for row in batch):
         raise StoreUnavailable(f"a store in a file numbers fewer than {MOST_RUNS:,} runs, and this one has more")
     how = laid(table)
+    if table.name == "payloads":
+        batch = [(*row[:4], moved_base(*in_file(row))) for row in batch]
     db.executemany(f"INSERT INTO {table.name} ({how.writes}) VALUES ({how.cells})", batch)
 
 

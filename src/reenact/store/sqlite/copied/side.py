@@ -71,6 +71,9 @@ class SqliteSide:
     def evidence(self) -> SqliteEvidence:
         return open_evidence(self.path)
 
+    def keys_at(self) -> Path:
+        return Path(self.path)
+
     def told(self) -> Told:
         return Told(self.path)
 

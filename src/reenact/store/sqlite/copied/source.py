@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from pathlib import Path
 
 from reenact.contracts.records import ENDED
 from reenact.store.copying.sides import Held
 from reenact.store.copying.tables import MOVED, MOVING, moved_says
-from reenact.store.encryption import SUFFIX
-from reenact.store.keys.here import files_beside
 from reenact.store.owner import owner_is_gone
 from reenact.store.sqlite.copied.guards import moved_guards
 from reenact.store.sqlite.copied.side import SqliteSide
@@ -37,10 +34,6 @@ class SqliteSource(SqliteSide):
     def thaw(self) -> None:
         with self.writer.transaction() as db:
             take_off(db)
-
-    def key_files(self) -> list[Path]:
-        found = [*files_beside(Path(self.path)), Path(f"{self.path}{SUFFIX}")]
-        return [file for file in found if file.exists()]
 
     def retire(self, to: str) -> None:
         with self.writer.transaction() as db:

@@ -35,6 +35,9 @@ class SqliteTarget(SqliteSide):
             with self.writer.transaction() as db:
                 db.execute("INSERT INTO store VALUES (?, ?)", (FILLING, store_id))
 
+    def keys_at(self) -> Path:
+        return Path(self.place)
+
     def is_whole(self, store_id: str) -> bool:
         if not is_there(self.place):
             return False
