@@ -42,8 +42,9 @@ def pooler(postgres: Server) -> Iterator[Pooler]:
 
 
 @pytest.fixture
-def new_schema(request: pytest.FixtureRequest) -> Schemas:
-    """Gives the URL of a store that is not there yet, in a schema of its own."""
+def new_schema(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Schemas:
+    """Gives the URL of a store that is not there yet, in a schema of its own. Its keys lie in a folder of the test."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     given = os.environ.get(GIVEN)
     server = None if given else request.getfixturevalue("postgres")
     return lambda: schema_at(given or server.url())

@@ -12,7 +12,7 @@ from reenact.store.base import Store
 from reenact.store.copying.sides import Source, Target
 from reenact.store.doctor.examination import Examination
 from reenact.store.evidence import Evidence
-from reenact.store.location import sqlite_path
+from reenact.store.location import postgres_url, sqlite_path
 from reenact.store.log.witnessed import Witnessed
 from reenact.values.clock import Clock
 
@@ -21,6 +21,11 @@ Url = str | Path | None
 
 def open_store(url: Url = None, *, clock: Clock | None = None, to_read: bool = False) -> Store:
     """A store, made if there is none. `to_read` opens it also where nothing can be written: then writing raises."""
+    place = postgres_url(named(url))
+    if place is not None:
+        from reenact.store.postgres.store import PostgresStore
+
+        return PostgresStore(place, clock=clock, to_read=to_read)
     from reenact.store.sqlite.store import SqliteStore
 
     return SqliteStore(named(url), clock=clock, to_read=to_read)
@@ -33,6 +38,11 @@ def in_memory(clock: Clock | None = None) -> Store:
 
 def open_evidence(url: Url = None) -> Evidence:
     """What lies in a store, to be verified or exported. Nothing of it is trusted, and nothing written."""
+    place = postgres_url(named(url))
+    if place is not None:
+        from reenact.store.postgres.evidence import evidence
+
+        return evidence.open_evidence(place)
     from reenact.store.sqlite.evidence.evidence import open_evidence
 
     return open_evidence(sqlite_path(named(url)))
@@ -40,6 +50,11 @@ def open_evidence(url: Url = None) -> Evidence:
 
 def open_examination(url: Url = None) -> Examination:
     """A store as `reenact doctor` looks at it: also one that is damaged, or not there."""
+    place = postgres_url(named(url))
+    if place is not None:
+        from reenact.store.postgres.doctor.examination import PostgresExamination
+
+        return PostgresExamination(place)
     from reenact.store.sqlite.doctor.examination import SqliteExamination
 
     return SqliteExamination(sqlite_path(named(url)))
@@ -63,6 +78,11 @@ def open_target(url: Url) -> Target:
 
 def missing(url: Url = None) -> str | None:
     """The place where there is no store yet; None when there is something to open, if only what is left of one."""
+    place = postgres_url(named(url))
+    if place is not None:
+        from reenact.store.postgres.opened.schema import missing_at
+
+        return missing_at(place)
     path = sqlite_path(named(url))
     is_there = path == ":memory:" or Path(path).exists() or Path(f"{path}-wal").exists()
     return None if is_there else path
