@@ -62,6 +62,11 @@ def open_examination(url: Url = None) -> Examination:
 
 def open_source(url: Url = None) -> Source:
     """A store that is there, to be copied elsewhere."""
+    place = postgres_url(named(url))
+    if place is not None:
+        from reenact.store.postgres.copied.source import PostgresSource
+
+        return PostgresSource(place)
     from reenact.store.sqlite.copied.source import SqliteSource
 
     path = str(Path(sqlite_path(named(url))).absolute())
@@ -70,6 +75,11 @@ def open_source(url: Url = None) -> Source:
 
 def open_target(url: Url) -> Target:
     """A place where there is no store yet, to copy one to."""
+    place = postgres_url(named(url))
+    if place is not None:
+        from reenact.store.postgres.copied.target import PostgresTarget
+
+        return PostgresTarget(place)
     from reenact.store.sqlite.copied.target import SqliteTarget
 
     path = str(Path(sqlite_path(named(url))).absolute())

@@ -81,7 +81,8 @@ def retired(source: Source, target: Target, store_id: str, *, went_on: bool = Tr
 
 def key_files(here: Path, there: Path) -> list[tuple[str, str]]:
     files = [*files_beside(here), *(Path(f"{here}{suffix}") for suffix in KEY_SUFFIXES[1:])]
-    return [(str(file), f"{there}{file.name.removeprefix(here.name)}") for file in files if file.exists()]
+    places = {str(file): f"{there}{file.name.removeprefix(here.name)}" for file in files if file.exists()}
+    return [(key, place) for key, place in places.items() if key != place]
 
 
 def whole(source: Source, target: Target) -> str:
