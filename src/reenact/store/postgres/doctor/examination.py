@@ -19,7 +19,7 @@ from reenact.store.postgres.evidence.evidence import NUMBERS, SNAPSHOT, WAIT_S
 from reenact.store.postgres.evidence.guards import alterations
 from reenact.store.postgres.evidence.run_evidence import PostgresRunEvidence
 from reenact.store.postgres.log.rows import PostgresLogRows
-from reenact.store.postgres.opened.database import Link
+from reenact.store.postgres.opened.database import Link, repeated
 from reenact.store.postgres.opened.keys import keys_beside
 from reenact.store.postgres.opened.schema import ENCRYPTED_WITH, SAYS, is_there, moved_says, refuse_other_version
 from reenact.store.postgres.opened.shared import database_at, leave
@@ -60,7 +60,7 @@ class PostgresExamination:
     def look_inside(self) -> Iterator[Finding]:
         link = self._opened.enter_context(self._database.reader(wait_s=WAIT_S))
         self._opened.callback(link.drop_transaction)
-        link.ask(SNAPSHOT)
+        repeated(lambda: link.ask(SNAPSHOT))
         self._link = link
         said = dict(link.ask(SAYS))
         refuse_other_version(said, self.name, to_read=True)

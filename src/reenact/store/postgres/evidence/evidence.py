@@ -12,7 +12,7 @@ from reenact.store.naming import read_lines
 from reenact.store.postgres.evidence.guards import Alteration, alterations
 from reenact.store.postgres.evidence.run_evidence import KEY_COLUMNS, PostgresRunEvidence
 from reenact.store.postgres.log.rows import PostgresLogRows
-from reenact.store.postgres.opened.database import Database, Link
+from reenact.store.postgres.opened.database import Database, Link, repeated
 from reenact.store.postgres.opened.keys import keys_beside
 from reenact.store.postgres.opened.schema import open_schema
 from reenact.store.postgres.opened.shared import database_at, leave
@@ -150,7 +150,7 @@ def open_evidence(url: str, opened: Database | None = None, key_of: KeyOf | None
         said = {} if key_of is not None else open_schema(database, SystemClock(), to_read=True)
         link = stack.enter_context(database.reader(wait_s=WAIT_S))
         stack.callback(link.drop_transaction)
-        link.ask(SNAPSHOT)
+        repeated(lambda: link.ask(SNAPSHOT))
         known = key_of or KeysHere(keys_beside(said["store_id"])).usable
         altered = tuple(alterations(link, database.place.schema))
         return PostgresEvidence(link, lru_cache(known), stack.pop_all(), altered)
