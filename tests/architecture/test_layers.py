@@ -38,11 +38,11 @@ ROOMS: dict[str, set[str]] = {
     "replay": {"compare", "forecast", "modes", "shadow", "sources"},
     "runtime": {"call", "effects", "gates", "people", "plans", "session", "session/answering", "session/models",
                 "writing"},
-    "store": {"beside", "checks", "doctor", "keys", "log",
-              "postgres", "postgres/doctor", "postgres/evidence", "postgres/log", "postgres/opened", "postgres/signed",
-              "postgres/writing",
-              "sqlite", "sqlite/doctor", "sqlite/evidence", "sqlite/log", "sqlite/opened", "sqlite/signed",
-              "sqlite/trouble"},
+    "store": {"beside", "checks", "copying", "doctor", "keys", "log",
+              "postgres", "postgres/copied", "postgres/doctor", "postgres/evidence", "postgres/log", "postgres/opened",
+              "postgres/signed", "postgres/writing",
+              "sqlite", "sqlite/copied", "sqlite/doctor", "sqlite/evidence", "sqlite/log", "sqlite/opened",
+              "sqlite/signed", "sqlite/trouble"},
     "verify": {"calls", "files", "log", "signed"},
 }  # fmt: skip
 """Sub-packages. A new one is decided here, and says in its docstring what it is for."""

@@ -180,6 +180,15 @@ def base_of(stored: bytes) -> int | None:
     return base
 
 
+def moved_base(stored: bytes, by: int) -> bytes:
+    """The same envelope as it is stored where what it builds on has another number."""
+    base = base_of(stored)
+    if base is None:
+        return stored
+    depth, _, prefix, suffix = HEAD.unpack_from(stored, 1)
+    return DELTA + HEAD.pack(depth, base + by, prefix, suffix) + stored[1 + HEAD.size :]
+
+
 def put_together(codec: Codec, stored: bytes, stored_at: Callable[[int], bytes | None]) -> bytes:
     """The envelope from all the rows that it is built on; DamagedRecord where one of them is not there."""
     return with_base(codec, stored, stored_at)[0]

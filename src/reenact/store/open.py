@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from reenact.store.base import Store
+from reenact.store.copying.sides import Source, Target
 from reenact.store.doctor.examination import Examination
 from reenact.store.evidence import Evidence
 from reenact.store.location import postgres_url, sqlite_path
@@ -57,6 +58,32 @@ def open_examination(url: Url = None) -> Examination:
     from reenact.store.sqlite.doctor.examination import SqliteExamination
 
     return SqliteExamination(sqlite_path(named(url)))
+
+
+def open_source(url: Url = None) -> Source:
+    """A store that is there, to be copied elsewhere."""
+    place = postgres_url(named(url))
+    if place is not None:
+        from reenact.store.postgres.copied.source import PostgresSource
+
+        return PostgresSource(place)
+    from reenact.store.sqlite.copied.source import SqliteSource
+
+    path = str(Path(sqlite_path(named(url))).absolute())
+    return SqliteSource(path, f"sqlite:///{path}")
+
+
+def open_target(url: Url) -> Target:
+    """A place where there is no store yet, to copy one to."""
+    place = postgres_url(named(url))
+    if place is not None:
+        from reenact.store.postgres.copied.target import PostgresTarget
+
+        return PostgresTarget(place)
+    from reenact.store.sqlite.copied.target import SqliteTarget
+
+    path = str(Path(sqlite_path(named(url))).absolute())
+    return SqliteTarget(path, f"sqlite:///{path}")
 
 
 def missing(url: Url = None) -> str | None:

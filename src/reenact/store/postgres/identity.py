@@ -18,7 +18,7 @@ from reenact.store.keys.here import KeysHere
 from reenact.store.location import OwnFiles
 from reenact.store.postgres.opened.database import Asks
 from reenact.store.postgres.opened.keys import keys_beside
-from reenact.store.postgres.opened.schema import ENCRYPTED_WITH, open_schema
+from reenact.store.postgres.opened.schema import ENCRYPTED_WITH, open_schema, refuse_unfinished
 from reenact.store.postgres.opened.shared import database_at, leave
 from reenact.store.postgres.signed import key_records, key_rows, notes
 from reenact.store.signing import SigningKey, check_head
@@ -38,7 +38,9 @@ class Identity:
         self.database = database_at(url)
         self.url = self.database.place.shown
         try:
-            self.store_id = open_schema(self.database, self.clock, to_read=to_read)["store_id"]
+            said = open_schema(self.database, self.clock, to_read=to_read)
+            refuse_unfinished(said, self.url)
+            self.store_id = said["store_id"]
             self.key_secret = self._secret()
             beside = keys_beside(self.store_id)
         except BaseException:

@@ -21,7 +21,7 @@ from reenact.store.postgres.evidence.run_evidence import PostgresRunEvidence
 from reenact.store.postgres.log.rows import PostgresLogRows
 from reenact.store.postgres.opened.database import Link, repeated
 from reenact.store.postgres.opened.keys import keys_beside
-from reenact.store.postgres.opened.schema import ENCRYPTED_WITH, SAYS, is_there, refuse_other_version
+from reenact.store.postgres.opened.schema import ENCRYPTED_WITH, SAYS, is_there, moved_says, refuse_other_version
 from reenact.store.postgres.opened.shared import database_at, leave
 from reenact.store.postgres.signed import key_records
 from reenact.store.postgres.writing.leases import OPEN_RUN
@@ -64,6 +64,8 @@ class PostgresExamination:
         self._link = link
         said = dict(link.ask(SAYS))
         refuse_other_version(said, self.name, to_read=True)
+        if (says := moved_says(said)) is not None:
+            yield Finding("store", "note", flat(says))
         self._store_id = said["store_id"]
         wrong = list(alterations(link, self._database.place.schema))
         for part in wrong:

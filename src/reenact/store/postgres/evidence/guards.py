@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from reenact.store.copying.tables import MOVED, MOVING, moved_says
+from reenact.store.postgres.copied.guards import as_catalogued
 from reenact.store.postgres.opened.database import Asks
 
 Parts = dict[str, str]
@@ -59,7 +61,7 @@ class Alteration(NamedTuple):
 
 
 def alterations(db: Asks, schema: str) -> Iterator[Alteration]:
-    wanted, there = as_made(), parts_of(db, schema)
+    wanted, there = as_made() | guards_of_moved(db), parts_of(db, schema)
     for key, made in wanted.items():
         kind, _, name = key.partition(" ")
         found = there.get(key)
@@ -71,6 +73,12 @@ def alterations(db: Asks, schema: str) -> Iterator[Alteration]:
         kind, _, name = key.partition(" ")
         if key not in wanted:
             yield Alteration(f"other {kind}", name, f"the {kind} {name} is none of reenact's")
+
+
+def guards_of_moved(db: Asks) -> Parts:
+    """What keeps everybody from writing to a store that says that it goes elsewhere, or went."""
+    says = moved_says(dict(db.ask("SELECT key, value FROM :schema.store WHERE key IN (%s, %s)", (MOVING, MOVED))))
+    return {f"trigger {name}": made for name, made in as_catalogued(says).items()} if says else {}
 
 
 @cache

@@ -56,9 +56,8 @@ def translate(error: psycopg.Error, place: str) -> StoreError | UsageError:
         return StoreVersionError(f"{place}: {said}; this is no store of this version of reenact")
     if state.startswith("22"):
         return data_error(error, place, said)
-    if state in ADVICE:
-        return StoreUnavailable(f"{place}: {ADVICE[state]}")
-    return StoreUnavailable(f"{place}: {said} ({state})")
+    plain = said if state == "RN002" else f"{said} ({state})"  # of a store that was copied elsewhere, and says where
+    return StoreUnavailable(f"{place}: {ADVICE.get(state, plain)}")
 
 
 def data_error(error: psycopg.Error, place: str, said: str) -> StoreError | UsageError:

@@ -6,9 +6,12 @@ from functools import cache
 from importlib.resources import files
 
 from reenact.errors import StoreUnavailable, StoreVersionError
-from reenact.store.postgres.opened.database import Database, Transaction
+from reenact.store.copying.tables import FILLING, moved_says
+from reenact.store.postgres.opened.database import Asks, Database
 from reenact.store.postgres.opened.shared import database_at, leave
 from reenact.values.clock import Clock
+
+__all__ = ["moved_says"]
 
 CLIENT = 1
 """What this version of reenact is to the store: one whose `oldest_client` is greater is not written to."""
@@ -19,7 +22,10 @@ TABLES = (
 OURS = ["store", "runs", "commits", "payloads", "seals"]
 ENCRYPTED_WITH = "encrypted_with:"
 """What the name of a key is kept with, by which a value was encrypted."""
-SAYS = "SELECT key, value FROM :schema.store WHERE key IN ('store_id', 'schema', 'oldest_client')"
+SAYS = (
+    "SELECT key, value FROM :schema.store "
+    "WHERE key IN ('store_id', 'schema', 'oldest_client', 'copied_from', 'moving_to', 'moved_to')"
+)
 
 
 @cache
@@ -70,6 +76,8 @@ def open_schema(database: Database, clock: Clock, *, to_read: bool) -> dict[str,
 
 
 def refuse_other_version(said: dict[str, str], shown: str, *, to_read: bool) -> None:
+    if "store_id" not in said:
+        refuse_unfinished(said, shown)
     there, oldest = (number(said.get(name)) for name in ("schema", "oldest_client"))
     if there is None or oldest is None or "store_id" not in said:
         raise StoreUnavailable(f"{shown} does not say which store it is: restore a backup, or see `reenact doctor`")
@@ -83,20 +91,33 @@ def refuse_other_version(said: dict[str, str], shown: str, *, to_read: bool) -> 
         )
 
 
+def refuse_unfinished(said: dict[str, str], shown: str) -> None:
+    """StoreUnavailable for the copy of a store that is not whole."""
+    if FILLING in said:
+        raise StoreUnavailable(f"{shown} is a copy that is not whole yet: say `reenact db copy` again, as it was said")
+
+
 def number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() else None
 
 
-def make(db: Transaction, schema: str, store_id: str, secret: bytes) -> None:
+def make(db: Asks, schema: str, store_id: str, secret: bytes) -> None:
     """All scripts and the identity of the store, at once, by one process of all that open it first."""
+    if make_tables(db, schema):
+        db.ask("INSERT INTO :schema.key_secret (secret) VALUES (%s)", (secret,))
+        db.ask("INSERT INTO :schema.store VALUES ('store_id', %s)", (store_id,))
+
+
+def make_tables(db: Asks, schema: str) -> bool:
+    """All scripts; False where somebody was faster."""
     db.ask("SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(%s, 1))", (f"reenact {schema}",))
     ((ours, _),) = db.ask(TABLES, (OURS, schema))
     if ours:
-        return
+        return False
     if not db.ask("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = %s", (schema,)):
         db.ask("CREATE SCHEMA :schema")
     for _, script in scripts():
         db.ask(script)
-    db.ask("INSERT INTO :schema.key_secret (secret) VALUES (%s)", (secret,))
-    for key, value in (("store_id", store_id), ("schema", str(latest())), ("oldest_client", "1")):
+    for key, value in (("schema", str(latest())), ("oldest_client", "1")):
         db.ask("INSERT INTO :schema.store VALUES (%s, %s)", (key, value))
+    return True

@@ -101,3 +101,9 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION :schema.add_partitions(bigint) FROM PUBLIC;
 SELECT :schema.add_partitions(0);
+
+-- Of a store that is copied elsewhere every table has a trigger that says where it goes: `reenact db copy` makes them.
+CREATE FUNCTION :schema.refuse_moved() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION '%', TG_ARGV[0] USING ERRCODE = 'RN002';
+END $$;

@@ -16,7 +16,7 @@ from reenact.store.evidence import DamagedCells
 from reenact.store.keys.here import KeysHere
 from reenact.store.log.log import ReadLog
 from reenact.store.sqlite.connection import Connection, checked_row
-from reenact.store.sqlite.doctor.schema import look_at_schema
+from reenact.store.sqlite.doctor.schema import look_at_schema, look_where_it_went
 from reenact.store.sqlite.doctor.surroundings import look_around, look_from_outside
 from reenact.store.sqlite.evidence.run_evidence import SqliteRunEvidence
 from reenact.store.sqlite.leases import OPEN_RUN
@@ -83,6 +83,7 @@ class SqliteExamination:
         if problem != "ok":
             yield Finding("pages", "trouble", problem, f"copy {self.name} away, then restore a backup")
             return
+        yield from look_where_it_went(db)
         wrong = list(look_at_schema(db, self.name, version))
         yield from wrong
         if version < newest:
