@@ -7,6 +7,7 @@ sent. Nothing depends on a session: no prepared statements, no settings, no lock
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -27,8 +28,9 @@ Parameters = Sequence[object]
 
 TRIP_S = 4.0
 """So long one round trip may take, and so long a connection may take to be made."""
-TRYING_S = 8.0
-"""So long something is tried again: less than a lease lasts."""
+TRYING_S = 7.0
+"""So long something is tried, with all its statements and tries: less than a lease lasts, also with a connection that
+takes two seconds more to be given up."""
 BYTES_A_SECOND = 2_000_000
 """Whoever sends much is given the time that it takes on a slow line."""
 PAUSE_S = 0.05
@@ -74,8 +76,9 @@ class Link:
             raise StoreUnavailable(f"{self._place.shown} was closed here; open it again")
         if wire is None or wire.closed:
             try:
+                seconds = math.ceil(DEADLINE.left(TRIP_S))
                 wire = self._wire = Wire.connect(
-                    self._place.conninfo, autocommit=True, prepare_threshold=None, connect_timeout=int(TRIP_S)
+                    self._place.conninfo, autocommit=True, prepare_threshold=None, connect_timeout=seconds
                 )
             except psycopg.Error as error:
                 raise cannot_connect(error, self._place.shown) from None
@@ -85,7 +88,7 @@ class Link:
         """One round trip; the rows of what it gives, if anything. `Lost` where nobody knows whether it was done."""
         wire = self._connected()
         text = self._statements.get(sql) or self.named(sql)
-        wire.until = time.monotonic() + TRIP_S + size / BYTES_A_SECOND
+        wire.until = time.monotonic() + DEADLINE.left(TRIP_S + size / BYTES_A_SECOND)
         try:
             cursor = wire.execute(text, parameters or None, prepare=False, binary=bool(parameters))
             return cursor.fetchall() if cursor.description is not None else []
@@ -161,7 +164,7 @@ class Database:
     def ask(self, sql: str, parameters: Parameters = (), *, size: int = 0) -> Rows:
         """Read; tried again where the connection broke."""
         with self.reader() as link:
-            return repeated(lambda: link.ask(sql, parameters, size=size))
+            return repeated(lambda: link.ask(sql, parameters, size=size), size=size)
 
     @contextmanager
     def reader(self, *, wait_s: float = 0.0) -> Iterator[Link]:
@@ -202,25 +205,25 @@ class Database:
         tries = iter((parameters,))
         self.check_process()
         with self._writer.lock:
-            return repeated(lambda: self._writer.ask(sql, next(tries, again or parameters), size=size))
+            return repeated(lambda: self._writer.ask(sql, next(tries, again or parameters), size=size), size=size)
 
     def beat(self, sql: str, parameters: Parameters = ()) -> Rows:
         """The same beside whatever is being written."""
         self.check_process()
         with self._beat.lock:
-            return repeated(lambda: self._beat.ask(sql, parameters), for_s=TRIP_S)
+            return repeated(lambda: self._beat.ask(sql, parameters))
 
     @property
     def is_in_transaction(self) -> bool:
         """Of the thread that asks."""
         return self._writer.is_in_transaction
 
-    def transact(self, act: Callable[[Transaction], T]) -> T:
+    def transact(self, act: Callable[[Transaction], T], *, size: int = 0) -> T:
         """What `act` does, in one transaction. It may be called again, when nothing was done, and when nobody knows
         whether the last one was committed: so it has to see what it did. Whatever it raises rolls back."""
         self.check_process()
         with self._writer.lock:
-            return repeated(lambda: self._transacted(act))
+            return repeated(lambda: self._transacted(act), size=size)
 
     def _transacted(self, act: Callable[[Transaction], T]) -> T:
         link = self._writer
@@ -243,14 +246,33 @@ class Database:
                     link.close()
 
 
-def repeated(act: Callable[[], T], *, for_s: float = TRYING_S) -> T:
-    """What `act` gives, tried again for as long as a lease leaves time."""
-    until, pause = time.monotonic() + for_s, PAUSE_S
-    while True:
-        try:
-            return act()
-        except (Lost, Again):
-            if time.monotonic() + pause + TRIP_S / 2 > until:
-                raise
-            time.sleep(pause)
-            pause = min(2 * pause, 1.0)
+class Deadline(threading.local):
+    """By when what this thread does at the server has to end, whatever it takes."""
+
+    until: float | None = None
+
+    def left(self, most: float) -> float:
+        """Seconds."""
+        return most if self.until is None else max(min(most, self.until - time.monotonic()), 0.05)
+
+
+DEADLINE = Deadline()
+
+
+def repeated(act: Callable[[], T], *, size: int = 0) -> T:
+    """What `act` gives, tried again for as long as a lease leaves time. `size` is how many bytes go there."""
+    if DEADLINE.until is not None:  # a part of something that is tried again as a whole
+        return act()
+    pause = PAUSE_S
+    DEADLINE.until = time.monotonic() + TRYING_S + size / BYTES_A_SECOND
+    try:
+        while True:
+            try:
+                return act()
+            except (Lost, Again):
+                if DEADLINE.until - time.monotonic() < pause + PAUSE_S:
+                    raise
+                time.sleep(pause)
+                pause = min(2 * pause, 1.0)
+    finally:
+        DEADLINE.until = None

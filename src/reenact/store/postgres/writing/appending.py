@@ -128,7 +128,9 @@ class Appender:
         sent: dict[bytes, tuple[bytes, Seal | None]] = {}
         for tries in count(1):
             try:
-                return self._database.transact(lambda db: self._append_within(db, unit, lease, sent))
+                return self._database.transact(
+                    lambda db: self._append_within(db, unit, lease, sent), size=size_of(unit)
+                )
             except SignFirst as first:
                 first.sign(tries)
             except ReenactError as refusal:
