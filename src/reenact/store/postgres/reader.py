@@ -25,8 +25,10 @@ from reenact.store.beside.key_values import KeyValues
 from reenact.store.postgres.identity import Identity
 from reenact.store.postgres.signed import key_rows
 from reenact.store.postgres.writing import leases, money, votes
+from reenact.store.postgres.writing.contents import Contents
 from reenact.store.postgres.writing.key_values import KeyValueTable
 from reenact.store.signing import checked_frontier
+from reenact.values.clock import Clock
 
 RUN_COLUMNS = (
     "r.run_id, r.kind, r.mode, r.status, r.plan_id, r.agent_id, r.parent_run, "
@@ -57,6 +59,10 @@ BATCH_BYTES = 1 << 20
 
 class PostgresReader(Identity):
     """One store, opened: all that is only read."""
+
+    def __init__(self, url: str, *, clock: Clock | None = None, to_read: bool = False) -> None:
+        super().__init__(url, clock=clock, to_read=to_read)
+        self.contents = Contents(self.database)
 
     # -- runs ------------------------------------------------------------------------------------------------------
 
@@ -150,10 +156,13 @@ class PostgresReader(Identity):
         """
         run_no, last = self._run_no(run_id), after
         sql = "SELECT n, body, mac FROM :schema.commits WHERE run_no = %s AND n > %s ORDER BY n LIMIT %s"
-        while rows := self.database.ask(sql, (run_no, last, BATCH)):
+        while True:
+            rows = self.database.ask(sql, (run_no, last, BATCH))
             for n, packed, mac in rows:
                 yield self.unpack(packed) if unchecked else self._checked(run_id, n, packed, mac)
                 last = n
+            if len(rows) < BATCH:
+                return
 
     def body(self, run_id: str, n: int) -> bytes | None:
         sql = "SELECT n, body, mac FROM :schema.commits WHERE run_no = %s AND n = %s"
@@ -255,13 +264,7 @@ class PostgresReader(Identity):
 
     def find_content(self, run_id: str, content_key: bytes) -> tuple[str, int] | None:
         """(commitment, commit that stored it) of equal content in the run, for content large enough to be indexed."""
-        rows = self.database.ask(
-            "SELECT c.commitment, c.n FROM :schema.runs r JOIN :schema.contents c ON c.run_no = r.run_no "
-            "JOIN :schema.payloads p ON p.run_no = c.run_no AND p.n = c.n AND p.k = c.k "
-            "WHERE r.run_id = %s AND c.content_key = %s",
-            (run_id, content_key),
-        )
-        return (rows[0][0].hex(), int(rows[0][1])) if rows else None
+        return self.contents.find(run_id, content_key)
 
     def envelope(self, run_no: int, stored: bytes) -> bytes:
         """An envelope as it was given, whatever rows it has to be put together from."""

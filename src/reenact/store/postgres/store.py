@@ -61,15 +61,17 @@ class PostgresStore(PostgresReader):
     def append_many(self, units: list[Work]) -> list[Appended | Exception]:
         """Several runs at once. A unit that is refused is taken out; the others are not rolled back."""
         assert self.signing_key.kid
-        begins = False
         for unit, lease, _ in units:
             if lease is None:
                 self.authenticate(unit.run_id)
-                begins = True
         results = self._appender.append(units)
+        for (unit, lease, _), done in zip(units, results, strict=True):
+            if isinstance(done, Appended):
+                if lease is None:
+                    self.contents.hold(unit.run_id, is_new=True)
+                    self._partitions.keep_ahead()
+                self.contents.written(unit)
         self._sealed(results)
-        if begins:
-            self._partitions.keep_ahead()
         return results
 
     def _sealed(self, results: Sequence[Appended | Exception]) -> None:
@@ -101,6 +103,7 @@ class PostgresStore(PostgresReader):
         assert self.signing_key.kid
         lease = leases.acquire(self.database, run_id, owner, self.clock, self.check_head)
         self.authenticate(run_id)
+        self.contents.hold(run_id)
         return lease
 
     def renew(self, held: list[Lease]) -> list[Lease]:
@@ -109,6 +112,7 @@ class PostgresStore(PostgresReader):
 
     def release(self, lease: Lease, status: RunStatus | None = None) -> None:
         """Only the owner releases; a lease that was taken over is left alone."""
+        self.contents.let_go(lease.run_id)
         leases.release(self.database, lease, status)
         self._authenticated.discard(lease.run_id)
 

@@ -179,3 +179,20 @@ BEGIN
         UPDATE :schema.counters c SET value = v_id + 1 WHERE c.name = 'late_effects';
     END IF;
 END $$;
+
+-- The number and digest of the store's last seal, held until the transaction ends; and how many erasures there are.
+CREATE FUNCTION :schema.begin_seal_1(OUT number bigint, OUT last text, OUT erasures bigint) LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT c.value INTO number FROM :schema.counters c WHERE c.name = 'seals' FOR UPDATE;
+    SELECT s.seal_digest INTO last FROM :schema.seals s WHERE s.id = number;
+    SELECT c.value INTO erasures FROM :schema.counters c WHERE c.name = 'erasures';
+END $$;
+
+-- A run has ended: nobody votes on it any more, and nothing is set apart for it.
+CREATE FUNCTION :schema.seal_1(p_number bigint, p_run_no bigint, p_digest text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO :schema.seals VALUES (p_number, p_run_no, p_digest);
+    UPDATE :schema.counters c SET value = p_number WHERE c.name = 'seals';
+    DELETE FROM :schema.ballots b WHERE b.run_no = p_run_no;
+    DELETE FROM :schema.earmarks e WHERE e.run_no = p_run_no;
+END $$;

@@ -41,16 +41,8 @@ ALREADY = (
 )
 TAKEN = "SELECT run_id FROM :schema.runs WHERE session = %s AND agent_id = %s ORDER BY run_no DESC LIMIT 1"
 LOCK_RUN = "SELECT run_no FROM :schema.runs WHERE run_id = %s FOR NO KEY UPDATE"
-LAST_SEAL = (
-    "SELECT c.value, s.seal_digest FROM :schema.counters c LEFT JOIN :schema.seals s ON s.id = c.value "
-    "WHERE c.name = 'seals'"
-)
-END = (
-    ("INSERT INTO :schema.seals VALUES (%s, %s, %s)", (0, 1, 2)),
-    ("UPDATE :schema.counters SET value = %s WHERE name = 'seals'", (0,)),
-    ("DELETE FROM :schema.ballots WHERE run_no = %s", (1,)),
-    ("DELETE FROM :schema.earmarks WHERE run_no = %s", (1,)),
-)
+BEGIN_SEAL = "SELECT number, last, erasures FROM :schema.begin_seal_1()"
+SEAL = "SELECT :schema.seal_1(%s::bigint, %s::bigint, %s)"
 
 Work = tuple[Unit, Lease | None, str]
 """A unit, the lease that it is written under, and whose that is."""
@@ -178,10 +170,9 @@ class Appender:
         self, db: Asks, unit: Unit, lease: Lease, key: SigningKey, run_no: int,
         sent: dict[bytes, tuple[bytes, Seal | None]],
     ) -> Appended:  # fmt: skip
-        body, seal, number = unit.body, unit.seal, 0
+        body, seal, number, erasures = unit.body, unit.seal, 0, 0
         if seal is not None:
-            db.ask("SELECT 1 FROM :schema.counters WHERE name = 'seals' FOR UPDATE")
-            ((number, last),) = db.ask(LAST_SEAL)
+            ((number, last, erasures),) = db.ask(BEGIN_SEAL)
             if seal.seal_digest is UNSET:
                 seal = chain.seal_behind(body, seal, ZERO_DIGEST if last is None else last)
                 body += chain.seal_line(seal)
@@ -200,7 +191,9 @@ class Appender:
         if written.outcome not in ("done", "again"):
             raise refusal_of(unit, written)
         if seal is not None:
-            self._end(db, key, number + 1, run_no, seal)
+            self._end(db, key, (number + 1, run_no, str(seal.seal_digest)), seal)
+            if erasures:
+                key_records.sign_erasures(db, key, self._store_id, seal)
         return appended(lease, written, digest, seal)
 
     def _write_payloads(self, db: Asks, batch: Batch, run_no: int, n: int) -> None:
@@ -218,13 +211,10 @@ class Appender:
         for place in range(first - 1, first + 2 * count - 1):
             batch.blobs[place] = b""
 
-    def _end(self, db: Asks, key: SigningKey, number: int, run_no: int, seal: Seal) -> None:
+    def _end(self, db: Asks, key: SigningKey, row: tuple[int, int, str], seal: Seal) -> None:
         """What goes with a seal: nobody votes on the run any more, and nothing is set apart for it."""
-        values = (number, run_no, str(seal.seal_digest))
-        for sql, wanted in END:
-            db.ask(sql, [values[at] for at in wanted])
+        db.ask(SEAL, row)
         notes.write(db, sign_at_once(key, str(seal.schema), self._store_id, str(seal.seal_digest)))
-        key_records.sign_erasures(db, key, self._store_id, seal)
 
     def _hold_session(self, db: Asks, run: NewRun, session: str, run_no: int, run_id: str) -> None:
         """An id of a session is an agent's once, but for the run that continues the one that has it."""

@@ -39,8 +39,8 @@ KNOWN = (
     "(SELECT max(n) FROM :schema.payloads WHERE run_no = %(no)s), 0)"
 )
 RELEASE = (
-    "UPDATE :schema.runs SET owner = NULL, expires_ms = 0, status = coalesce(%s, status) "
-    "WHERE run_id = %s AND token = %s AND owner = %s"
+    "UPDATE :schema.runs r SET owner = NULL, expires_ms = 0, status = coalesce(%s, status) FROM :schema.begin_1() b "
+    "WHERE r.run_id = %s AND r.token = %s AND r.owner = %s"
 )
 RENEW = "SELECT i, busy, expires_ms, cancel FROM :schema.renew_1(%s::text[], %s::bigint[], %s::text[], %s::bigint)"
 CheckHead = Callable[[str, int, str, object], str]
@@ -130,8 +130,7 @@ def renew(database: Database, leases: list[Lease], clock: Clock) -> list[Lease]:
 
 def release(database: Database, lease: Lease, status: RunStatus | None) -> None:
     """Only the owner releases; a lease that was taken over is left alone."""
-    whose = (status, lease.run_id, lease.token, lease.owner)
-    database.transact(lambda db: db.ask(RELEASE, whose))
+    database.call(RELEASE, (status, lease.run_id, lease.token, lease.owner))
 
 
 def break_lease(
