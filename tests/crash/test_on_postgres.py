@@ -72,6 +72,11 @@ def test_the_command_line_needs_the_url_alone(elsewhere: Stage) -> None:
     reenact(elsewhere, "replay", "last", "--skills", WORLD)
     reenact(elsewhere, "export", "last", "--to", "bundle")
     reenact(elsewhere, "verify", "bundle")
+    assert "write-ahead log" in reenact(elsewhere, "erase", "last", "keyed", "--reason", "asked for", "--yes")
+    reenact(elsewhere, "verify", "last")
+    reenact(elsewhere, "archive", "--older-than", "1d", code=2)
+    reenact(elsewhere, "archive", "--older-than", "1d", "--to", "kept")
+    reenact(elsewhere, "doctor", code=1)
     told = json.loads(reenact(elsewhere, "ls", "--json"))
     assert [run["status"] for run in told] == ["completed", "completed"]
 

@@ -36,6 +36,7 @@ from reenact.store.encryption import KeyFile
 from reenact.store.keys.here import KeysHere
 from reenact.store.keys.history import KeyHistory, Replacement, Rotation
 from reenact.store.signing import SigningKey
+from reenact.values.clock import Clock
 
 if TYPE_CHECKING:
     from reenact.store.evidence import Evidence
@@ -343,6 +344,9 @@ class Store(Protocol):
     None where no key would be kept: what is like a secret is then taken out for good.
     """
 
+    leftovers: str | None
+    """What else may hold the bytes of a value that was erased, in words; None where nothing does."""
+
     key_table: KeyKeeper
     log: Log
     """Its seals as a transparency log."""
@@ -392,6 +396,12 @@ class Store(Protocol):
     def find_content(self, run_id: str, content_key: bytes) -> tuple[str, int] | None: ...
     def dedupe_key(self, run_id: str) -> bytes: ...
     def body(self, run_id: str, n: int) -> bytes | None: ...
+
+    def today(self, clock: Clock) -> str:
+        """The day that limits go by, `YYYY-MM-DD` in UTC: the same for all who share the store at one moment.
+
+        `clock` is the asker's own, which is believed where all of them share a machine.
+        """
 
     def spent(self, day: str, agent_id: str) -> dict[str, int]: ...
     def set_apart(self, day: str, agent_id: str, besides: Collection[str] = ()) -> dict[str, int]: ...

@@ -201,3 +201,27 @@ def test_no_clock_of_a_worker_decides_who_has_a_run(url: str, monkeypatch: pytes
         assert left is not None
         assert left > 5
     store.close()
+
+
+def test_a_day_of_a_budget_is_the_servers(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lease tells what time it is there; nothing is asked for it."""
+    day = 86_400_000
+    now = 20_000 * day - 60_000
+    store = opened(url)
+    tell = "CREATE OR REPLACE FUNCTION :schema.now_ms() RETURNS bigint LANGUAGE sql AS 'SELECT {}::bigint'"
+    store.database.call(tell.format(now))
+    assert store.today(store.clock) == "2024-10-03"
+    store.database.call(tell.format(now + 120_000))
+    run = Run("run-1")
+    lease = store.append(run.unit()[0], None, owner="a").lease
+    monkeypatch.setattr(store.clock, "timestamp", lambda: "of this machine")
+    assert store.today(store.clock) == "2024-10-04"
+    began = store.clock.monotonic()
+    monkeypatch.setattr(store.clock, "monotonic", lambda: began + 86_400)
+    assert store.today(store.clock) == "2024-10-05"
+    monkeypatch.undo()
+    store.database.call(tell.format(now - 120_000))
+    store.release(store.renew([lease])[0])
+    store.acquire("run-1", "b")
+    assert store.today(store.clock) == "2024-10-03"
+    store.close()

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from reenact.errors import RunNotFound, StoreUnavailable
 from reenact.skills.services import StoreFiles
-from reenact.store.base import KeyKeeper
+from reenact.store.base import LEASE_MS, KeyKeeper, Lease
 from reenact.store.beside.idempotency import IdempotencyKeys, is_linked
 from reenact.store.compression import Codec
 from reenact.store.deltas import put_together
@@ -22,7 +22,7 @@ from reenact.store.postgres.opened.schema import ENCRYPTED_WITH, open_schema, re
 from reenact.store.postgres.opened.shared import database_at, leave
 from reenact.store.postgres.signed import key_records, key_rows, notes
 from reenact.store.signing import SigningKey, check_head
-from reenact.values.clock import Clock, SystemClock
+from reenact.values.clock import Clock, SystemClock, format_ts
 
 MOST_NUMBERS = 10_000
 
@@ -31,6 +31,10 @@ class Identity:
     """One store, opened: its connections, its id, its secret, its keys."""
 
     in_memory = False
+    leftovers: str | None = (
+        "the server's write-ahead log, its replicas and its backups may hold the bytes until they are recycled or "
+        "destroyed: that is for whoever runs them"
+    )
 
     def __init__(self, url: str, *, clock: Clock | None = None, to_read: bool = False) -> None:
         self.clock: Clock = clock or SystemClock()
@@ -56,6 +60,8 @@ class Identity:
         self._authenticated: set[str] = set()
         """Runs of which no commit is read whose head is not what a key of ours vouched for."""
         self._numbers: dict[str, int] = {}
+        self._told: tuple[int, float] | None = None
+        """What the server's clock said, and our own that never goes back then."""
         self._unpacking = threading.Lock()
         self._codec = Codec()
 
@@ -144,6 +150,22 @@ class Identity:
             if isinstance(mac, bytes) and self.key_of(mac[:8].hex()) is None:
                 continue  # `verify` tells of it
             self.check_head(run_id, n, sha256(self.unpack(packed)).hexdigest(), mac)
+
+    # -- the server's clock ----------------------------------------------------------------------------------------
+
+    def hear_clock(self, lease: Lease) -> None:
+        """A lease was given just now: its end tells the server's time."""
+        if lease.expires_ms > LEASE_MS:
+            self._told = (lease.expires_ms - LEASE_MS, lease.until - LEASE_MS / 1000)
+
+    def today(self, _clock: Clock, /) -> str:
+        """By the server's clock, as it was told with the last lease."""
+        if self._told is None:
+            before = self.clock.monotonic()
+            ((now,),) = self.database.ask("SELECT :schema.now_ms()")
+            self._told = (int(now), before)
+        then, at = self._told
+        return format_ts(then + int((self.clock.monotonic() - at) * 1000))[:10]
 
     # -- what all reading needs ------------------------------------------------------------------------------------
 

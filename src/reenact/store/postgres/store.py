@@ -68,6 +68,7 @@ class PostgresStore(PostgresReader):
         for (unit, lease, _), done in zip(units, results, strict=True):
             if isinstance(done, Appended):
                 if lease is None:
+                    self.hear_clock(done.lease)
                     self.contents.hold(unit.run_id, is_new=True)
                     self._partitions.keep_ahead()
                 self.contents.written(unit)
@@ -104,11 +105,15 @@ class PostgresStore(PostgresReader):
         lease = leases.acquire(self.database, run_id, owner, self.clock, self.check_head)
         self.authenticate(run_id)
         self.contents.hold(run_id)
+        self.hear_clock(lease)
         return lease
 
     def renew(self, held: list[Lease]) -> list[Lease]:
         """Heartbeat: the leases that still hold, with their new ends. One that was lost is not among them."""
-        return leases.renew(self.database, held, self.clock)
+        kept = leases.renew(self.database, held, self.clock)
+        for lease in kept[:1]:
+            self.hear_clock(lease)
+        return kept
 
     def release(self, lease: Lease, status: RunStatus | None = None) -> None:
         """Only the owner releases; a lease that was taken over is left alone."""

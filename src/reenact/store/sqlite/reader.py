@@ -65,6 +65,8 @@ ENCRYPTED_WITH = "encrypted_with:"
 class SqliteReader:
     """One store file, opened: its connections, its identity and key, and all that is only read."""
 
+    leftovers: str | None = None
+
     def __init__(self, url: str | None = None, *, clock: Clock | None = None, to_read: bool = False) -> None:
         path = sqlite_path(url)
         if path != ":memory:":
@@ -427,6 +429,10 @@ class SqliteReader:
             (run_id, content_key),
         )
         return (rows[0][0].hex(), int(rows[0][1])) if rows else None
+
+    def today(self, clock: Clock) -> str:
+        """Whoever writes to a file does so on one machine."""
+        return clock.timestamp()[:10]
 
     def spent(self, day: str, agent_id: str) -> dict[str, int]:
         """Picodollars that an agent spent on a day, by model; "" stands for what no model did."""

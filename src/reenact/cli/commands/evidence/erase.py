@@ -65,6 +65,7 @@ def erase(
                 "keys_stay": keys,
                 "copies_in": copies,
                 "archives": lying,
+                **({} if opened.leftovers is None else {"leftovers": opened.leftovers}),
             }
         )
         return
@@ -77,3 +78,5 @@ def erase(
         say(f"a copy lies in the archive {place}: whoever keeps it has to destroy it; it is not restored any more")
     for copy in copies:
         say(f"run {copy} replayed this one and holds values of its own: erase it too")
+    if opened.leftovers is not None:
+        say(opened.leftovers)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 
 from reenact.errors import StoreError
-from reenact.store.postgres.opened.database import Database
+from reenact.store.postgres.opened.database import BYTES_A_SECOND, Database
 
 RUNS_BITS = 20
 """So many bits of a run's number tell its place within a partition."""
+MOST_S = 60
 NEXT = "SELECT last_value FROM :schema.run_numbers"
 
 
@@ -34,4 +35,4 @@ class Partitions:
     def vacuum(self) -> None:
         """Where this role may; where not, the server does it in its own time."""
         with suppress(StoreError):
-            self._database.call("VACUUM :schema.payloads, :schema.late_effects")
+            self._database.call("VACUUM :schema.payloads, :schema.late_effects", size=MOST_S * BYTES_A_SECOND)
