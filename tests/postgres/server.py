@@ -62,8 +62,7 @@ class Server:
         self.port = 0
         try:
             self._prepare(binaries or newest())
-            self.start()
-            self._make_owner()
+            self._fill()
         except BaseException:
             self.close()
             raise
@@ -86,8 +85,16 @@ class Server:
         self.binaries = binaries.usable(self.folder / "binaries")
         self.data = self.home / "data"
         (self.home / "pg_ctl").write_text(self.binaries.path("pg_ctl"))
-        done = subprocess.run(["cp", "-R", template(binaries), self.data], check=False, cwd="/", **as_user())
-        assert done.returncode == 0
+
+    def _fill(self) -> None:
+        self._run(["cp", "-R", str(template(self.binaries)), str(self.data)])
+        self.start()
+        self._make_owner()
+
+    def _run(self, command: list[str]) -> None:
+        """As the server's user."""
+        done = subprocess.run(command, check=False, cwd="/", capture_output=True, text=True, **as_user())
+        assert done.returncode == 0, done.stderr
 
     def start(self) -> None:
         """Start it, or start it again, at the port that it had."""
@@ -208,6 +215,33 @@ def template(binaries: Binaries) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, cwd="/", check=False, **as_user())
     assert done.returncode == 0, done.stderr
     return data
+
+
+class Replica(Server):
+    """A standby of another server, which follows it and can take its place."""
+
+    def __init__(self, primary: Server, *, settings: Mapping[str, str] | None = None) -> None:
+        self._primary = primary
+        super().__init__(primary.binaries, settings=settings)
+        self.password = primary.password
+
+    def _fill(self) -> None:
+        primary = self._primary
+        tool = [self.binaries.path("pg_basebackup"), "-D", str(self.data), "-R", "-c", "fast", "--no-sync"]
+        self._run([*tool, "-h", str(primary.home), "-p", str(primary.port), "-U", "postgres"])
+        self.start()
+
+    def catch_up(self) -> None:
+        """Until it has all that the other one has now."""
+        ((written,),) = self._primary.execute("SELECT pg_current_wal_flush_lsn()")
+        until = time.monotonic() + PATIENCE_S
+        while not self.execute("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", written)[0][0]:
+            assert time.monotonic() < until, self.log()[-4000:]
+            time.sleep(0.01)
+
+    def promote(self) -> None:
+        """From here on it is no standby any more."""
+        assert self.execute("SELECT pg_promote(true, 60)") == [(True,)]
 
 
 def free_port() -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from reenact.errors import UsageError
 from reenact.store.base import Store
 from reenact.store.copying.sides import Source, Target
 from reenact.store.doctor.examination import Examination
@@ -23,9 +24,9 @@ def open_store(url: Url = None, *, clock: Clock | None = None, to_read: bool = F
     """A store, made if there is none. `to_read` opens it also where nothing can be written: then writing raises."""
     place = postgres_url(named(url))
     if place is not None:
-        from reenact.store.postgres.store import PostgresStore
+        from reenact.store.postgres import engine
 
-        return PostgresStore(place, clock=clock, to_read=to_read)
+        return engine.store(place, clock, to_read=to_read)
     from reenact.store.sqlite.store import SqliteStore
 
     return SqliteStore(named(url), clock=clock, to_read=to_read)
@@ -40,9 +41,9 @@ def open_evidence(url: Url = None) -> Evidence:
     """What lies in a store, to be verified or exported. Nothing of it is trusted, and nothing written."""
     place = postgres_url(named(url))
     if place is not None:
-        from reenact.store.postgres.evidence import evidence
+        from reenact.store.postgres import engine
 
-        return evidence.open_evidence(place)
+        return engine.evidence(place)
     from reenact.store.sqlite.evidence.evidence import open_evidence
 
     return open_evidence(sqlite_path(named(url)))
@@ -52,21 +53,46 @@ def open_examination(url: Url = None) -> Examination:
     """A store as `reenact doctor` looks at it: also one that is damaged, or not there."""
     place = postgres_url(named(url))
     if place is not None:
-        from reenact.store.postgres.doctor.examination import PostgresExamination
+        from reenact.store.postgres import engine
 
-        return PostgresExamination(place)
+        return engine.examination(place)
     from reenact.store.sqlite.doctor.examination import SqliteExamination
 
     return SqliteExamination(sqlite_path(named(url)))
+
+
+def upgrade(url: Url = None) -> tuple[int, int]:
+    """Bring a store to the schema of this version, made where there is none: (the number before, 0 for none; now)."""
+    place = postgres_url(named(url))
+    if place is not None:
+        from reenact.store.postgres import engine
+
+        return engine.upgrade(place)
+    from reenact.store.sqlite.read_only import version_at
+
+    path = sqlite_path(named(url))
+    before = 0 if missing(url) is not None else version_at(path)
+    open_store(url).close()
+    return before, version_at(path)
+
+
+def grants(url: Url, **roles: str) -> str:
+    """A script for an administrator, that gives each role its rights."""
+    place = postgres_url(named(url))
+    if place is None:
+        raise UsageError("a store in a file has no roles: the modes of its files say who may read and write it")
+    from reenact.store.postgres import engine
+
+    return engine.grants(place, roles)
 
 
 def open_source(url: Url = None) -> Source:
     """A store that is there, to be copied elsewhere."""
     place = postgres_url(named(url))
     if place is not None:
-        from reenact.store.postgres.copied.source import PostgresSource
+        from reenact.store.postgres import engine
 
-        return PostgresSource(place)
+        return engine.source(place)
     from reenact.store.sqlite.copied.source import SqliteSource
 
     path = str(Path(sqlite_path(named(url))).absolute())
@@ -77,9 +103,9 @@ def open_target(url: Url) -> Target:
     """A place where there is no store yet, to copy one to."""
     place = postgres_url(named(url))
     if place is not None:
-        from reenact.store.postgres.copied.target import PostgresTarget
+        from reenact.store.postgres import engine
 
-        return PostgresTarget(place)
+        return engine.target(place)
     from reenact.store.sqlite.copied.target import SqliteTarget
 
     path = str(Path(sqlite_path(named(url))).absolute())
@@ -90,9 +116,9 @@ def missing(url: Url = None) -> str | None:
     """The place where there is no store yet; None when there is something to open, if only what is left of one."""
     place = postgres_url(named(url))
     if place is not None:
-        from reenact.store.postgres.opened.schema import missing_at
+        from reenact.store.postgres import engine
 
-        return missing_at(place)
+        return engine.missing(place)
     path = sqlite_path(named(url))
     is_there = path == ":memory:" or Path(path).exists() or Path(f"{path}-wal").exists()
     return None if is_there else path

@@ -26,6 +26,8 @@ def test_what_cannot_be_copied_is_told_in_one_line(reenact: Command) -> None:
         (("db", "copy", "a.db"), 2, "say from where and to where"),
         (("db", "copy", str(reenact.folder / "none.db"), "b.db"), 3, "there is no store at"),
         (("db", "move", "a.db", "b.db"), 2, "move"),
+        (("db", "upgrade", "a.db"), 2, "takes no place"),
+        (("db", "grants"), 2, "has no roles"),
     ):
         done = reenact(*words)
         assert done.code == code
@@ -37,3 +39,18 @@ def test_what_cannot_be_copied_is_told_in_one_line(reenact: Command) -> None:
     assert (done.code, "is not understood" in error_line(done)) == (2, True)
     done = reenact("db", "copy", str(reenact.store), str(reenact.folder / "b.db"), "--give-up")
     assert (done.code, "nothing to give up" in error_line(done)) == (2, True)
+
+
+def test_the_rights_of_roles_are_printed_without_a_server(reenact: Command) -> None:
+    done = reenact(
+        "db", "grants", "--store", "postgresql://nobody:s3cret@nowhere.invalid/d?schema=mine", "--auditor", "bob"
+    )
+    assert (done.code, done.err) == (0, "")
+    assert 'GRANT USAGE ON SCHEMA "mine" TO "reenact_worker", "reenact_eraser", "bob"' in done.out
+    assert "s3cret" not in done.out
+
+
+def test_a_store_in_a_file_is_brought_up_to_date_or_made(reenact: Command) -> None:
+    assert "a store was made" in reenact("db", "upgrade").out
+    done = reenact("db", "upgrade", "--json").json
+    assert done["before"] == done["schema"] > 0

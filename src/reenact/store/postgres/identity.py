@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from hashlib import sha256
 
-from reenact.errors import RunNotFound
+from reenact.errors import RunNotFound, StoreUnavailable
 from reenact.skills.services import StoreFiles
 from reenact.store.base import LEASE_MS, KeyKeeper, Lease
 from reenact.store.beside.idempotency import IdempotencyKeys, is_linked
@@ -74,6 +74,13 @@ class Identity:
         rows = self.database.ask("SELECT secret FROM :schema.key_secret") if may else []
         return rows[0][0] if rows else b""
 
+    def _refuse_without_secret(self) -> None:
+        """Another role than a worker's: to it the secret is not gone, it is none of its business."""
+        if not self.key_secret:
+            ((may,),) = self.database.ask("SELECT has_table_privilege(':schema.key_secret', 'SELECT')")
+            if not may:
+                raise StoreUnavailable(f"{self.url}: this role may read what is on record, and write nothing")
+
     # -- keys ------------------------------------------------------------------------------------------------------
 
     @property
@@ -82,6 +89,7 @@ class Identity:
         if self._key is None:
             key = self.key_table.own_key()
             if not self._to_read:
+                self._refuse_without_secret()
                 rows = key_rows.KeyRows(self.database)
                 if not is_linked(rows):
                     self.database.transact(lambda db: self._begin_vouching(db, key))

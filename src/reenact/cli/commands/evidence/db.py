@@ -1,4 +1,4 @@
-"""`reenact db`: a whole store, moved to another place."""
+"""`reenact db`: a whole store, moved to another place; the schema and the roles of one in a database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reenact.cli.options import JsonOption
+from reenact.cli.options import JsonOption, StoreOption
 from reenact.cli.screens.printing import say
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ class Action(StrEnum):
     """What to do."""
 
     COPY = "copy"
+    UPGRADE = "upgrade"
+    GRANTS = "grants"
 
 
 def db(
@@ -32,20 +34,40 @@ def db(
     give_up: Annotated[
         bool, typer.Option("--give-up", help="Take back a copy that is not whole; the store is used again.")
     ] = False,
+    owner: Annotated[str, typer.Option("--owner", metavar="ROLE", help="With `grants`: who owns the tables.")] = "",
+    worker: Annotated[str, typer.Option("--worker", metavar="ROLE", help="With `grants`: who runs agents.")] = "",
+    eraser: Annotated[str, typer.Option("--eraser", metavar="ROLE", help="With `grants`: who may erase values.")] = "",
+    auditor: Annotated[str, typer.Option("--auditor", metavar="ROLE", help="With `grants`: who only reads.")] = "",
+    store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy a whole store to another place, with its id, its numbers and its chains.
+    """Copy a whole store to another place, bring one in a database up to date, or say which rights its roles need.
 
-    Every run is verified before and afterwards, and every row compared. While the copy is made nobody can write to the
-    store, and afterwards neither: whoever tries is told where it went; it can still be read. Stopped at any point, say
-    it again: it goes on. Keys are not copied: they stay where they are.
+    `copy` takes a store along with its id, its numbers and its chains. Every run is verified before and afterwards, and
+    every row compared. While the copy is made nobody can write to the store, and afterwards neither: whoever tries is
+    told where it went; it can still be read. Stopped at any point, say it again: it goes on. Keys are not copied: they
+    stay where they are.
+
+    `upgrade` alone changes the schema of a store in a database, or makes one. A store in a file is brought up to date
+    whenever it is opened.
+
+    `grants` prints SQL, and asks no server: for an owner, a worker who adds evidence and changes none, an eraser, and
+    an auditor who reads all but the secret of idempotency keys. The roles are called `reenact_owner` and so on.
 
     Exit codes: 0 done, 1 a run does not verify, or the copy is not what was copied, 2 usage, or there is a store at TO,
     3 a place cannot be used, or somebody works on a run.
     """
     from reenact.errors import UsageError
 
-    assert action is Action.COPY
+    if action is not Action.COPY and (source is not None or give_up):
+        raise UsageError(f"`reenact db {action.value}` is about the store that --store names, and takes no place")
+    if action is Action.GRANTS:
+        named = {"owner": owner, "worker": worker, "eraser": eraser, "auditor": auditor}
+        print_grants(store, {role: name for role, name in named.items() if name}, as_json=as_json)
+        return
+    if action is Action.UPGRADE:
+        bring_up_to_date(store, as_json=as_json)
+        return
     if source is None or target is None:
         raise UsageError("say from where and to where: `reenact db copy FROM TO`")
     copy(source, target, give_up=give_up, as_json=as_json)
@@ -77,6 +99,32 @@ def copy(source: str, target: str, *, give_up: bool, as_json: bool) -> None:
             say("its keys were not copied, and the copy needs them:")
         for key, place in done.keys:
             say(f"  {shlex.join(['cp', '-p', key, place])}")
+
+
+def print_grants(store: str | None, roles: dict[str, str], *, as_json: bool) -> None:
+    from reenact.cli.screens.printing import print_json
+    from reenact.store.open import grants
+
+    script = grants(store, **roles)
+    if as_json:
+        print_json({"sql": script})
+    else:
+        say(script.rstrip("\n"))
+
+
+def bring_up_to_date(store: str | None, *, as_json: bool) -> None:
+    from reenact.cli.screens.printing import print_json
+    from reenact.store.open import upgrade
+
+    before, now = upgrade(store)
+    if as_json:
+        print_json({"before": before, "schema": now})
+    elif before == 0:
+        say(f"a store was made, of schema {now}")
+    elif before == now:
+        say(f"it has schema {now}, and needs nothing")
+    else:
+        say(f"it was brought from schema {before} to {now}")
 
 
 @contextmanager

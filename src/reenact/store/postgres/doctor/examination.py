@@ -63,7 +63,7 @@ class PostgresExamination:
         repeated(lambda: link.ask(SNAPSHOT))
         self._link = link
         said = dict(link.ask(SAYS))
-        refuse_other_version(said, self.name, to_read=True)
+        refuse_other_version(said, self.name)
         if (says := moved_says(said)) is not None:
             yield Finding("store", "note", flat(says))
         self._store_id = said["store_id"]

@@ -71,11 +71,11 @@ def open_schema(database: Database, clock: Clock, *, to_read: bool) -> dict[str,
         store_id, secret = clock.uuid7(), clock.random_bytes(32)
         database.transact(lambda db: make(db, database.place.schema, store_id, secret))
     said = dict(database.ask(SAYS))
-    refuse_other_version(said, database.place.shown, to_read=to_read)
+    refuse_other_version(said, database.place.shown)
     return said
 
 
-def refuse_other_version(said: dict[str, str], shown: str, *, to_read: bool) -> None:
+def refuse_other_version(said: dict[str, str], shown: str) -> None:
     if "store_id" not in said:
         refuse_unfinished(said, shown)
     there, oldest = (number(said.get(name)) for name in ("schema", "oldest_client"))
@@ -83,9 +83,10 @@ def refuse_other_version(said: dict[str, str], shown: str, *, to_read: bool) -> 
         raise StoreUnavailable(f"{shown} does not say which store it is: restore a backup, or see `reenact doctor`")
     if there < latest():
         raise StoreVersionError(
-            f"{shown} has schema {there}, and this version of reenact writes {latest()}: it cannot be used with it"
+            f"{shown} has schema {there}, and this version of reenact writes {latest()}: "
+            "`reenact db upgrade` brings it up to date"
         )
-    if there > latest() and (not to_read or oldest > CLIENT):
+    if there > latest() and oldest > CLIENT:
         raise StoreVersionError(
             f"{shown} has schema {there}, this version of reenact knows {latest()}: upgrade reenact to use it"
         )
