@@ -10,7 +10,7 @@ from reenact.errors import RunNotFound, StoreUnavailable
 from reenact.skills.services import StoreFiles
 from reenact.store.base import LEASE_MS, KeyKeeper, Lease
 from reenact.store.beside.idempotency import IdempotencyKeys, is_linked
-from reenact.store.compression import Codec
+from reenact.store.compression import Codec, RecentContents
 from reenact.store.deltas import put_together
 from reenact.store.encryption import SUFFIX, KeyFile
 from reenact.store.keys.heads import MARKER, Marker
@@ -64,6 +64,7 @@ class Identity:
         """What the server's clock said, and our own that never goes back then."""
         self._unpacking = threading.Lock()
         self._codec = Codec()
+        self._recent_of = 0
 
     def _leave(self) -> None:
         leave(self.database)
@@ -184,6 +185,8 @@ class Identity:
         with self._unpacking:
             return self._codec.unpack(packed)
 
-    def put_together(self, stored: bytes, stored_at: Callable[[int], bytes | None]) -> bytes:
+    def put_together(self, run_no: int, stored: bytes, stored_at: Callable[[int], bytes | None]) -> bytes:
         with self._unpacking:
+            if self._recent_of != run_no:  # what is stored names its base without the run
+                self._codec.recent, self._recent_of = RecentContents(), run_no
             return put_together(self._codec, stored, stored_at)

@@ -275,7 +275,7 @@ class PostgresReader(Identity):
             rows = self.database.ask(sql, (run_no, place >> PAYLOAD_BITS, place & mask))
             return rows[0][0] if rows else None
 
-        return self.put_together(stored, stored_at)
+        return self.put_together(run_no, stored, stored_at)
 
     # -- beside the journals ---------------------------------------------------------------------------------------
 
