@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -165,6 +167,21 @@ def test_what_is_wrong_with_a_url_is_one_line_that_says_what_to_do(postgres: Ser
     assert "cannot be reached" in refused(right.replace("127.0.0.1", "nowhere.invalid"))
     for wrong in (right.replace("/reenact?", "/nothing?"), right.replace(f":{postgres.port}/", ":1/")):
         assert password not in refused(wrong)
+
+
+def test_without_the_extra_one_line_says_what_to_install(tmp_path: Path) -> None:
+    without = (
+        "import sys; sys.modules['psycopg'] = None; sys.argv[0] = 'reenact'; import reenact.__main__ as r; r.main()"
+    )
+    for words in (["ls"], ["verify", "last"], ["doctor"], ["run", "plan.json"]):
+        (tmp_path / "plan.json").write_text('{"plan_id": "p", "agent_id": "a", "steps": []}')
+        told = subprocess.run(
+            [sys.executable, "-c", without, *words, "--store", "postgresql://u:pw@h/d"], capture_output=True, text=True,
+            cwd=tmp_path, check=False,
+        )  # fmt: skip
+        assert "reenact[postgres]" in told.stderr + told.stdout, (words, told)
+        assert "Traceback" not in told.stderr
+        assert "pw" not in told.stderr
 
 
 def test_missing_rights_are_told(postgres: Server, new_schema: Schemas) -> None:

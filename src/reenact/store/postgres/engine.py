@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
+from reenact.errors import StoreUnavailable
 from reenact.values.clock import Clock, SystemClock
+
+try:
+    import_module("psycopg")  # or the library that it stands on
+except ImportError as error:
+    raise StoreUnavailable(
+        f"a store in a PostgreSQL database needs the extra postgres: pip install 'reenact[postgres]' ({error})"
+    ) from None
 
 if TYPE_CHECKING:
     from reenact.store.postgres.copied.source import PostgresSource
