@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from tests.postgres.fixtures import Schemas
 from tests.postgres.pooler import Pooler
 from tests.postgres.server import Server
 from tests.store.postgres.work import Work
-from tests.store.units import Run, reservation
+from tests.store.units import Run, payload, reservation
 
 DAY = "2026-01-01"
 
@@ -96,6 +97,28 @@ def test_a_process_has_at_most_four_connections(url: str, postgres: Server) -> N
         assert len(postgres.backends()) - before <= 4
     for store in stores:
         store.close()
+
+
+def test_threads_that_write_large_values_at_once_keep_them_apart(url: str) -> None:
+    store, wrong = opened(url), list[str]()
+
+    def write(number: int) -> None:
+        run = Run(f"run-{number}")
+        lease = store.append(run.unit()[0], None, owner="a").lease
+        values = [payload(bytes([97 + number]) * 5000 + b"%d" % at) for at in range(8)]
+        for n, value in enumerate(values, 2):
+            store.append(run.unit(n=n, new=False, payloads=[value])[0], lease)
+        if dict(store.payloads(run.run_id)) != {value.commitment: value.envelope for value in values}:
+            wrong.append(run.run_id)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert len(store.runs()) == 6
+    store.close()
 
 
 def test_a_days_limit_holds_among_processes(url: str) -> None:

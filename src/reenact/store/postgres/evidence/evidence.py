@@ -99,7 +99,7 @@ class PostgresEvidence:
             "ORDER BY id LIMIT 1"
         )
         said = next(read_lines(rows[0][0]), {}).get("last_run") if rows else None
-        return said + 1 if isinstance(said, int) else None
+        return said + 1 if isinstance(said, int) else 1  # there was never a commit without a MAC
 
     def store_id(self) -> str | None:
         rows = self._query("SELECT value FROM :schema.store WHERE key = 'store_id'")

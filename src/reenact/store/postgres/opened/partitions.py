@@ -26,9 +26,9 @@ class Partitions:
         self._begun += 1
         if self._begun % 1000 != 1:
             return
-        ((number,),) = self._database.ask(NEXT)
-        if number >> RUNS_BITS >= self._made or self._begun == 1:
-            with suppress(StoreError):  # somebody else may be at it, and has the right to
+        with suppress(StoreError):  # somebody else may be at it, and has the right to
+            ((number,),) = self._database.ask(NEXT)
+            if number >> RUNS_BITS >= self._made or self._begun == 1:
                 self._database.call("SELECT :schema.add_partitions(%s::bigint)", (number,))
                 self._made = number >> RUNS_BITS
 

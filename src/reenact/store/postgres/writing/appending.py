@@ -6,6 +6,7 @@ is there.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -69,20 +70,23 @@ class Appender:
         self._own_key = own_key
         self._key_of = key_of
         self._packing = Packing(store_id)
+        self._packs = threading.RLock()
+        """Whoever packs for this store: what it is packed with is one thread's at a time."""
         self._idempotency = IdempotencyKeys(store_id, own_key, key_of)
 
     def append(self, units: list[Work]) -> list[Appended | Exception]:
         """In their order; a unit that is refused is taken out alone. An error of the database is everybody's."""
         results: list[Appended | Exception] = []
         together: list[Work] = []
-        for work in units:
-            if needs_locks(work[0]):
-                results += self._append_together(together)
-                together = []
-                results.append(self._append_alone(*work))
-            else:
-                together.append(work)
-        return results + self._append_together(together)
+        with self._packs:
+            for work in units:
+                if needs_locks(work[0]):
+                    results += self._append_together(together)
+                    together = []
+                    results.append(self._append_alone(*work))
+                else:
+                    together.append(work)
+            return results + self._append_together(together)
 
     # -- in one round trip -----------------------------------------------------------------------------------------
 
