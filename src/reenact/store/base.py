@@ -19,7 +19,9 @@ A store MUST
 12. open a bounded number of connections, whatever the number of threads and runs, and none of its parent's in a forked
     child;
 13. make a leaf of its log of every seal, and sign the head, within a second and outside of the run's commit; one head
-    for a size, whatever is killed when.
+    for a size, whatever is killed when;
+14. go by one clock for leases and for the day of a limit, where several machines share it, and end whatever it does
+    within a lease by the caller's own clock.
 """
 
 from __future__ import annotations
