@@ -9,6 +9,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import quiet_forks
+from tests.postgres.fixtures import new_schema, pooler, postgres, store_url
+
+__all__ = ["new_schema", "pooler", "postgres", "store_url"]
 
 # How long an example takes says something about the machine, not about the code: no test may fail for it.
 settings.register_profile("reenact", deadline=None, suppress_health_check=[HealthCheck.too_slow])

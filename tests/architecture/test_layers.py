@@ -39,8 +39,11 @@ ROOMS: dict[str, set[str]] = {
     "runtime": {"call", "effects", "gates", "people", "plans", "session", "session/answering", "session/models",
                 "writing"},
     "skills": {"schema"},
-    "store": {"beside", "checks", "doctor", "keys", "log", "sqlite", "sqlite/doctor", "sqlite/evidence", "sqlite/log",
-              "sqlite/opened", "sqlite/signed", "sqlite/trouble"},
+    "store": {"beside", "checks", "copying", "doctor", "keys", "log",
+              "postgres", "postgres/copied", "postgres/doctor", "postgres/evidence", "postgres/log", "postgres/opened",
+              "postgres/roles", "postgres/signed", "postgres/writing",
+              "sqlite", "sqlite/copied", "sqlite/doctor", "sqlite/evidence", "sqlite/log", "sqlite/opened",
+              "sqlite/signed", "sqlite/trouble"},
     "verify": {"calls", "files", "log", "signed"},
 }  # fmt: skip
 """Sub-packages. A new one is decided here, and says in its docstring what it is for."""

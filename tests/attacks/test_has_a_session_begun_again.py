@@ -10,8 +10,9 @@ import pytest
 
 from reenact import Runtime, skill
 from reenact.errors import NotAuthentic
+from reenact.store.beside.idempotency import FIRST, LAST, KeyRow
 from reenact.store.checks.verification import verify_run
-from reenact.store.sqlite.keys import FIRST, LAST, KeyRow
+from reenact.store.sqlite.keys import KeyRows
 
 PAID: list[str] = []
 
@@ -125,10 +126,10 @@ def test_the_id_goes_with_a_fork_and_not_back(store: Path) -> None:
 def test_sessions_of_before_get_their_rows(store: Path) -> None:
     """Where the rows of a store are vouched for, and ids were not among them."""
     runtime = Runtime(str(store), skills=[pay])
-    rows = runtime.store.key_rows
+    rows = runtime.store.idempotency
     with runtime.store._writer.transaction() as db:
         db.execute("DELETE FROM idempotency")
-        rows._write(db, KeyRow(*FIRST, None, "", "", 0, "released", LAST))
+        rows._write(KeyRows(db.execute), KeyRow(*FIRST, None, "", "", 0, "released", LAST))
     runtime.close()
     work(store)
     assert PAID == []

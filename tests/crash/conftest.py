@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.harness import Stage
+from tests.postgres.fixtures import Schemas
 
 MEMORY = Path("/dev/shm")
 
@@ -23,3 +24,10 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     folder = Path(tempfile.mkdtemp(prefix="reenact-crash-", dir=MEMORY))
     yield Stage(folder)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def elsewhere(stage: Stage, new_schema: Schemas) -> Iterator[Stage]:
+    """A store in a database, and a world."""
+    with new_schema() as url:
+        yield Stage(stage.folder, url)

@@ -16,8 +16,9 @@ from reenact.journal.fold import TraceFold
 from reenact.journal.run_fold import RunFold
 from reenact.record.result import RunResult
 from reenact.runtime import crash_points
+from reenact.store.base import Store
 from reenact.store.checks.verification import verify_run
-from reenact.store.sqlite.store import SqliteStore
+from reenact.store.open import open_store
 from tests.crash.world import Arrival, Ledger, act, flaky, note
 
 SKILLS = (act, flaky, note)
@@ -31,6 +32,12 @@ class Stage:
     """A store and a world beside it."""
 
     folder: Path
+    given: str = ""
+    """The URL of the store, where it is none in the folder."""
+
+    @property
+    def url(self) -> str:
+        return self.given or f"sqlite:///{self.store_path}"
 
     @property
     def store_path(self) -> str:
@@ -45,7 +52,7 @@ class Stage:
         return Ledger(self.ledger_path)
 
     def runtime(self) -> Runtime:
-        return Runtime(f"sqlite:///{self.store_path}", skills=SKILLS, max_redispatches=MANY_DEATHS)
+        return Runtime(self.url, skills=SKILLS, max_redispatches=MANY_DEATHS)
 
     def plan(self, name: str = "p") -> dict[str, object]:
         """Two attempts, a reference, a refused step, a caller's key, both kinds of skill."""
@@ -103,13 +110,13 @@ class Before:
 
 
 def look(stage: Stage) -> Before:
-    store = SqliteStore(stage.store_path)
+    store = open_store(stage.url)
     runs = {row.run_id: read_run(store, row.run_id) for row in store.runs()}
     store.close()
     return Before(runs, len(stage.ledger.calls()))
 
 
-def read_run(store: SqliteStore, run_id: str) -> RunBefore:
+def read_run(store: Store, run_id: str) -> RunBefore:
     bodies = list(store.bodies(run_id))
     found = RunBefore(bodies)
     for trace in folded(run_id, bodies)[1]:
@@ -135,7 +142,7 @@ def recover(stage: Stage) -> list[RunResult]:
 
 def check_survived(stage: Stage, before: Before, *, status: RunStatus | None = "completed") -> None:
     """After recovery: nothing recorded was sent again, nothing is lost, order and keys are kept, all is sealed."""
-    store = SqliteStore(stage.store_path)
+    store = open_store(stage.url)
     arrivals = stage.ledger.calls()
     again = Counter((call.trace_id, call.attempt) for call in arrivals[before.arrivals :])
     for row in store.runs():
@@ -147,7 +154,7 @@ def check_survived(stage: Stage, before: Before, *, status: RunStatus | None = "
         assert row.status in ENDED if status is None else row.status == status, f"{row.run_id} is {row.status}"
         assert fold.seal is not None, "the run is not sealed"
         check_calls(traces, [call for call in arrivals if call.run_id == row.run_id])
-        verified = verify_run(stage.store_path, row.run_id)
+        verified = verify_run(stage.url, row.run_id)
         assert verified.exit_code == 0, (verified.report.first_break, verified.differences)
         check_effects(traces, stage.ledger.effects())
     store.close()

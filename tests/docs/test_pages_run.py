@@ -14,6 +14,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OTHERS = [ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "examples").rglob("*.md"))]
 # Pages whose examples need a world of their own are executed where that world is built.
 ELSEWHERE = {
+    "docs/howto/share_a_store.md": "tests/store/postgres/test_page.py",
     "docs/howto/verify_without_reenact.md": "tests/second_verifier/test_page.py",
     "docs/reference/lint.md": "tests/lint",
     "docs/reference/verify_replay.md": "tests/provenance/verify/test_surfaces.py",

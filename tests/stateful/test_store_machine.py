@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from reenact.errors import ConcurrentExecution, KeyTaken, LockAcquireFailed
-from reenact.store.base import LEASE_MS, Appended, LateEffect, Lease, NewPayload, Unit
+from reenact.store.base import LEASE_MS, Appended, LateEffect, Lease, NewPayload, Store, Unit
 from reenact.values.clock import FixedClock
 from tests.store.units import Run, completion, open_store, payload, reservation
 
@@ -53,7 +53,7 @@ class StoreMachine(RuleBasedStateMachine):
     def open(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="reenact-stateful-"))
         self.clock = FixedClock()
-        self.store = open_store(self.folder, self.clock)
+        self.store = self.opened()
         self.runs: dict[str, Known] = {}
         self.leases: dict[tuple[str, str], Lease] = {}
         self.keys: dict[str, tuple[str, str]] = {}
@@ -61,6 +61,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.seen: dict[str, tuple[object, int]] = {}
         """run → the lease as the store last saw it, and since when"""
         self.count = 0
+
+    def opened(self) -> Store:
+        return open_store(self.folder, self.clock)
 
     def teardown(self) -> None:
         self.store.close()
@@ -246,7 +249,7 @@ class StoreMachine(RuleBasedStateMachine):
     def open_again(self) -> None:
         """What is in the file is all there is."""
         self.store.close()
-        self.store = open_store(self.folder, self.clock)
+        self.store = self.opened()
         self.seen.clear()
 
     @invariant()

@@ -10,7 +10,7 @@ import pytest
 from reenact.store.base import Store
 from reenact.values.clock import FixedClock
 from tests.crash.conftest import stage
-from tests.store.backends import BACKENDS, DURABLE, Backend
+from tests.store.backends import BACKENDS, DURABLE, Backend, made
 from tests.store.checks.conftest import original
 
 __all__ = ["original", "stage"]
@@ -22,14 +22,14 @@ def clock() -> FixedClock:
 
 
 @pytest.fixture(params=BACKENDS)
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
-    return BACKENDS[request.param](tmp_path)
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
+    yield from made(request, tmp_path)
 
 
 @pytest.fixture(params=DURABLE)
-def durable(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+def durable(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
     """Those that can be opened again."""
-    return BACKENDS[request.param](tmp_path)
+    yield from made(request, tmp_path)
 
 
 @pytest.fixture

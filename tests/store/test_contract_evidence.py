@@ -211,7 +211,8 @@ def test_a_store_is_opened_looked_at_and_read_by_its_url(durable: Backend) -> No
     Runtime(store, skills=REGISTRY).run(PLAN)
     store.close()
     assert missing(durable.url) is None
-    assert {finding.verdict for finding in examine(durable.url, SystemClock())} == {"ok"}
+    found = [finding for finding in examine(durable.url, SystemClock()) if finding.subject not in durable.expected]
+    assert {finding.verdict for finding in found} == {"ok"}
     with open_evidence(durable.url) as evidence:
         assert verify_evidence(evidence, "last").exit_code == 0
     again = open_store(durable.url, to_read=True)

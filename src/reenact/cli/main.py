@@ -46,6 +46,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "commands.evidence.keys",
         "Show, make, rotate and replace the keys that sign for a store; trust another's.",
     ),
+    "db": ("commands.evidence.db", "Move a whole store to another place."),
     "doctor": ("commands.evidence.doctor", "Look at the store and say what to do."),
     "export": ("commands.evidence.export", "Write a run's evidence to a folder."),
     "verify": ("commands.evidence.verify", "Check a run or an exported folder."),

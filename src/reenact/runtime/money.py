@@ -102,7 +102,8 @@ class Money:
         self._journal.spend(self.today(), self._plan.plan.agent_id, model or "", exact)
 
     def today(self) -> str:
-        return self._clock.timestamp()[:10]
+        """By the clock of those who share the store."""
+        return self._store.today(self._clock)
 
 
 def reserved_by(trace: TraceFold) -> int:

@@ -20,8 +20,11 @@ A store MUST
     child;
 13. make a leaf of its log of every seal, and sign the head, within a second and outside of the run's commit; one head
     for a size, whatever is killed when;
-14. vouch for what each agent has spent on a day, in the transaction that spends it (`beside.spending`): where it is not
-    what was written, `spent` and an earmark that binds raise `NotAuthentic`, and a commit that has none goes on.
+14. in a file, vouch for what each agent has spent on a day, in the transaction that spends it (`beside.spending`):
+    where it is not what was written, `spent` and an earmark that binds raise `NotAuthentic`, and a commit that has none
+    goes on; a server has roles for who may change it;
+15. go by one clock for leases and for the day of a limit, where several machines share it, and end whatever it does
+    within a lease by the caller's own clock.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ from reenact.store.encryption import KeyFile
 from reenact.store.keys.here import KeysHere
 from reenact.store.keys.history import KeyHistory, Replacement, Rotation
 from reenact.store.signing import SigningKey
+from reenact.values.clock import Clock
 
 if TYPE_CHECKING:
     from reenact.store.evidence import Evidence
@@ -345,6 +349,9 @@ class Store(Protocol):
     None where no key would be kept: what is like a secret is then taken out for good.
     """
 
+    leftovers: str | None
+    """What else may hold the bytes of a value that was erased, in words; None where nothing does."""
+
     key_table: KeyKeeper
     log: Log
     """Its seals as a transparency log."""
@@ -394,6 +401,12 @@ class Store(Protocol):
     def find_content(self, run_id: str, content_key: bytes) -> tuple[str, int] | None: ...
     def dedupe_key(self, run_id: str) -> bytes: ...
     def body(self, run_id: str, n: int) -> bytes | None: ...
+
+    def today(self, clock: Clock) -> str:
+        """The day that limits go by, `YYYY-MM-DD` in UTC: the same for all who share the store at one moment.
+
+        `clock` is the asker's own, which is believed where all of them share a machine.
+        """
 
     def spent(self, day: str, agent_id: str) -> dict[str, int]: ...
     def set_apart(self, day: str, agent_id: str, besides: Collection[str] = ()) -> dict[str, int]: ...

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from reenact.errors import DamagedRecord
@@ -95,21 +95,32 @@ class DeltaBases:
     """
 
     def __init__(self) -> None:
-        self._runs: OrderedDict[int, RunBases] = OrderedDict()
+        self._runs: OrderedDict[Hashable, RunBases] = OrderedDict()
 
     def pack(
-        self, kept: Kept, codec: Codec, rows: list[Row], payload_id: int, commitment: bytes, envelope: bytes
+        self,
+        kept: Kept,
+        codec: Codec,
+        rows: list[Row],
+        payload_id: int,
+        commitment: bytes,
+        envelope: bytes,
+        *,
+        run: Hashable = None,
     ) -> bytes:
-        """The envelope as it is stored. `rows` come before it in the same transaction and are not inserted yet."""
+        """The envelope as it is stored. `rows` come before it in the same transaction and are not inserted yet.
+
+        `run` tells whose it is, where ids are those within a run.
+        """
         if not SMALLEST <= len(envelope) - SALT <= LARGEST_BASE:
             return codec.pack_envelope(envelope)
-        content, run_no = envelope[SALT:], payload_id >> 24 + PAYLOAD_BITS
-        bases = self._bases(run_no)
+        content, whose = envelope[SALT:], payload_id >> 24 + PAYLOAD_BITS if run is None else run
+        bases = self._bases(whose)
         nearest = bases.nearest(content)
         full = nearest is not None and nearest.steps >= STRIDE
         base = nearest.anchor if nearest is not None and full else nearest
         if base is not None and not is_there(kept, rows, base):
-            bases = self._runs[run_no] = RunBases()
+            bases = self._runs[whose] = RunBases()
             base = nearest = None
         packed = None if base is None or base.depth >= DEEPEST else difference(codec, base.content, content)
         if base is None or packed is None:
@@ -121,9 +132,13 @@ class DeltaBases:
         head = HEAD.pack(base.depth + 1, base.payload_id, prefix, suffix)
         return DELTA + head + envelope[:SALT] + middle
 
-    def _bases(self, run_no: int) -> RunBases:
-        bases = self._runs.setdefault(run_no, RunBases())
-        self._runs.move_to_end(run_no)
+    def forget(self, run: Hashable) -> None:
+        """Something of the run that could have been built on is not there."""
+        self._runs.pop(run, None)
+
+    def _bases(self, run: Hashable) -> RunBases:
+        bases = self._runs.setdefault(run, RunBases())
+        self._runs.move_to_end(run)
         if len(self._runs) > RUNS:
             self._runs.popitem(last=False)
         return bases
@@ -163,6 +178,15 @@ def base_of(stored: bytes) -> int | None:
     if base >> 63:
         raise DamagedRecord("stored bytes build on a row that cannot be")
     return base
+
+
+def moved_base(stored: bytes, by: int) -> bytes:
+    """The same envelope as it is stored where what it builds on has another number."""
+    base = base_of(stored)
+    if base is None:
+        return stored
+    depth, _, prefix, suffix = HEAD.unpack_from(stored, 1)
+    return DELTA + HEAD.pack(depth, base + by, prefix, suffix) + stored[1 + HEAD.size :]
 
 
 def put_together(codec: Codec, stored: bytes, stored_at: Callable[[int], bytes | None]) -> bytes:

@@ -10,10 +10,12 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from reenact.errors import UsageError
 
 MEMORY = "sqlite://:memory:"
+POSTGRES = ("postgresql://", "postgres://")
 POLICY_FILE = "reenact.toml"
 POLICY_VARIABLE = "REENACT_POLICY"
 SECRETS_VARIABLE = "REENACT_SECRETS_FILE"
@@ -55,6 +57,24 @@ def data_directory() -> Path:
         raise UsageError("you have no home directory; name a store with --store or REENACT_STORE") from None
 
 
+def postgres_url(url: str | None) -> str | None:
+    """The URL of a store in a PostgreSQL database, where one is meant; None where another store is."""
+    given = url or os.environ.get("REENACT_STORE")
+    return given if given is not None and given.startswith(POSTGRES) else None
+
+
+def without_password(url: str) -> str:
+    """A URL as it may be shown."""
+    try:
+        parts = urlsplit(url)
+        user, _, place = parts.netloc.rpartition("@")
+        query = [(name, value) for name, value in parse_qsl(parts.query) if "password" not in name]
+    except ValueError:
+        return "postgresql://"
+    netloc = f"{user.partition(':')[0]}@{place}" if user else place
+    return urlunsplit(("postgresql", netloc, parts.path, urlencode(query), ""))
+
+
 def sqlite_path(url: str | None) -> str:
     """The file that a store's URL names; `:memory:` for the one that is never written.
 
@@ -78,7 +98,9 @@ def named_path(url: str | None) -> str:
             return at_home(path)
     elif "://" not in given:
         return at_home(given)
-    raise UsageError(f"store {given!r} is not understood; write sqlite:///PATH")
+    if given.startswith(POSTGRES):
+        raise UsageError(f"{without_password(given)} is a store in a database, and here one in a file is meant")
+    raise UsageError(f"store {given!r} is not understood; write sqlite:///PATH, or postgresql://HOST/DATABASE")
 
 
 def to_type(url: str, *words: str) -> str:
@@ -94,6 +116,9 @@ def to_resolve(run_id: str, step_id: str, option: list[str]) -> str:
 
 def store_option(url: str) -> list[str]:
     """Nothing for the store that is taken by itself, and for one in memory, which no command reaches."""
+    if url.startswith(POSTGRES):
+        named = postgres_url(None)
+        return [] if named is not None and without_password(named) == url else ["--store", url]
     path = url.removeprefix("sqlite:///")
     try:
         default = os.path.realpath(named_path(None))

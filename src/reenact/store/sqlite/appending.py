@@ -14,6 +14,7 @@ from reenact.errors import ConcurrentExecution, LockAcquireFailed, StoreError, U
 from reenact.journal import chain
 from reenact.journal.chain import encode
 from reenact.store.base import INDEXED_CONTENT, LEASE_MS, PAYLOAD_BITS, Appended, Lease, NewPayload, NewRun, Unit
+from reenact.store.beside.idempotency import IdempotencyKeys
 from reenact.store.compression import RAW, SMALL
 from reenact.store.deltas import DeltaBases, Row
 from reenact.store.keys.notes import sign_at_once
@@ -51,7 +52,7 @@ class Appender:
         self._begun: dict[tuple[str, str], tuple[SigningKey, BegunMac]] = {}
         """For the runs of late: what the MACs of all their heads begin with."""
         self._bases = DeltaBases()
-        self._key_rows = KeyRows(store_id, own_key, key_of)
+        self._idempotency = IdempotencyKeys(store_id, own_key, key_of)
 
     def append(self, unit: Unit, lease: Lease | None, owner: str) -> Appended:
         """A new run where there is no lease yet. Bodies are as they were given, but for a seal, which is put behind."""
@@ -61,7 +62,7 @@ class Appender:
         else:
             run_no, lease = self._check_fence(db, unit, lease)
         if unit.reservations or unit.completions or unit.shared or unit.spent or unit.ended or unit.earmarks:
-            write_rare_parts(db, unit, run_no, self._clock.now_ms(), self._key_rows)
+            write_rare_parts(db, unit, run_no, self._clock.now_ms(), self._idempotency)
         seal, body = unit.seal, unit.body
         if seal is not None and seal.seal_digest is UNSET:
             seal = chain.seal_behind(body, seal, last_seal(db))
@@ -125,7 +126,8 @@ class Appender:
         run_no = db.lastrowid
         assert run_no is not None
         if run.session is not None:
-            self._key_rows.hold_session(db, run.agent_id, run.session, run_no, unit.run_id, run.parent_run)
+            rows = KeyRows(db.execute)
+            self._idempotency.hold_session(rows, run.agent_id, run.session, run_no, unit.run_id, run.parent_run)
         kid = self._own_key().kid
         until = self._clock.monotonic() + LEASE_MS / 1000
         return run_no, Lease(unit.run_id, owner, 1, expires, kid=kid, until=until)
@@ -180,14 +182,14 @@ def refuse_taken(db: sqlite3.Cursor, run: NewRun) -> None:
         raise LockAcquireFailed(f"another process has just begun session {run.session!r} of agent {run.agent_id}")
 
 
-def write_rare_parts(db: sqlite3.Cursor, unit: Unit, run_no: int, now_ms: int, keys: KeyRows) -> None:
+def write_rare_parts(db: sqlite3.Cursor, unit: Unit, run_no: int, now_ms: int, keys: IdempotencyKeys) -> None:
     """What most commits do not have: keys, shared payloads, money."""
     for reservation in unit.reservations:
-        keys.reserve(db, reservation, run_no)
+        keys.reserve(KeyRows(db.execute), reservation, run_no)
     if unit.ended:
         money.free(db, run_no, unit.ended)
     for done in unit.completions:
-        keys.complete(db, done)
+        keys.complete(KeyRows(db.execute), done)
     for commitment, n in unit.shared:
         first = (run_no << 24 | n) << PAYLOAD_BITS
         db.execute(SHARE, (run_no, first, first + (1 << PAYLOAD_BITS), bytes.fromhex(commitment)))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from reenact.errors import RunNotFound, StoreBusy
 from reenact.journal.chain import encode
 from reenact.store.base import PAYLOAD_BITS, Archiving, Erasing
+from reenact.store.beside.idempotency import IdempotencyKeys
 from reenact.store.compression import Codec
 from reenact.store.deltas import base_of
 from reenact.store.erasures import erasure_record
@@ -17,7 +18,7 @@ from reenact.store.sqlite.keys import KeyRows
 from reenact.store.sqlite.signed import notes
 
 
-def erase(writer: Connection, erasing: Erasing, ts: str, signed: NotesTogether, keys: KeyRows) -> int:
+def erase(writer: Connection, erasing: Erasing, ts: str, signed: NotesTogether, keys: IdempotencyKeys) -> int:
     """How many envelopes are gone, each with its record of that time and its note, at once."""
     with writer.transaction() as db:
         run_no = number_of(db, erasing.run_id)
@@ -74,12 +75,12 @@ def archived_rows(db: sqlite3.Connection, run_no: int, chosen: frozenset[str]) -
     return [row for row in rows if row[1].hex() in chosen]
 
 
-def forget_requests(db: sqlite3.Connection, run_no: int, erasing: Erasing, keys: KeyRows) -> None:
+def forget_requests(db: sqlite3.Connection, run_no: int, erasing: Erasing, keys: IdempotencyKeys) -> None:
     """By the digest beside a key its request could be guessed: of what is erased only the agent stays known."""
     rows = db.execute("SELECT server, tool, key, trace_id FROM idempotency WHERE run_no = ?", (run_no,)).fetchall()
     for server, tool, key, trace_id in rows:
         if erasing.whole or trace_id in erasing.traces:
-            keys.forget_request(db, (server, tool, key))
+            keys.forget_request(KeyRows(db.execute), (server, tool, key))
 
 
 def number_of(db: sqlite3.Connection, run_id: str) -> int:

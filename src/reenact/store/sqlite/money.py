@@ -12,12 +12,11 @@ import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 
-from reenact.errors import DamagedRecord, FundsTaken
-from reenact.policy.budget import over_limit
+from reenact.errors import DamagedRecord
 from reenact.store.base import Earmark
+from reenact.store.beside.money import by_model, refuse_over_limit
 from reenact.store.damage import TELLS_MORE
-from reenact.store.owner import owner_is_gone
-from reenact.store.sqlite.keys import KeyRows
+from reenact.store.sqlite.keys import IdempotencyKeys, KeyRows
 
 LIVE = (
     "SELECT e.model, e.exact, CASE WHEN r.status IN ('held', 'waiting') THEN NULL ELSE r.owner END AS owner, "
@@ -31,7 +30,7 @@ SPENT = "SELECT model, exact FROM spending WHERE day = ? AND agent_id = ?"
 LONGEST_AMOUNT = 40
 
 
-def spend(db: sqlite3.Cursor, rows: Iterable[tuple[str, str, str, int]], keys: KeyRows) -> None:
+def spend(db: sqlite3.Cursor, rows: Iterable[tuple[str, str, str, int]], keys: IdempotencyKeys) -> None:
     """Add (day, agent, model, picodollars) to what was spent."""
     added = defaultdict[tuple[str, str], Counter[str]](Counter)
     for day, agent, model, exact in rows:
@@ -41,7 +40,7 @@ def spend(db: sqlite3.Cursor, rows: Iterable[tuple[str, str, str, int]], keys: K
         totals = {model: str(exact + amount(before.get(model, "0"))) for model, exact in by_model.items()}
         for model, total in totals.items():
             db.execute("INSERT OR REPLACE INTO spending VALUES (?, ?, ?, ?)", (*whose, model, total))
-        keys.spend(db, *whose, list(before.items()), list({**before, **totals}.items()))
+        keys.spend(KeyRows(db.execute), *whose, list(before.items()), list({**before, **totals}.items()))
 
 
 def amount(exact: str) -> int:
@@ -51,33 +50,20 @@ def amount(exact: str) -> int:
     return int(exact)
 
 
-def by_model(rows: Iterable[tuple[str, str, str | None, str]], besides: Collection[str]) -> dict[str, int]:
+def live(rows: Iterable[tuple[str, str, str | None, str]], besides: Collection[str]) -> dict[str, int]:
     """The rows of `LIVE`, without those whose owner is gone and those of the traces `besides`."""
-    found: Counter[str] = Counter()
-    gone: dict[str, bool] = {}
-    for model, exact, owner, trace_id in rows:
-        if trace_id in besides:
-            continue
-        if owner is not None and owner not in gone:
-            gone[owner] = owner_is_gone(owner)
-        if owner is None or not gone[owner]:
-            found[model] += amount(exact)
-    return dict(found)
+    return by_model(((model, amount(exact), owner, trace_id) for model, exact, owner, trace_id in rows), besides)
 
 
-def set_apart(db: sqlite3.Cursor, earmark: Earmark, run_no: int, now_ms: int, keys: KeyRows) -> None:
+def set_apart(db: sqlite3.Cursor, earmark: Earmark, run_no: int, now_ms: int, keys: IdempotencyKeys) -> None:
     """What a call may cost is the call's until it ends; FundsTaken where a limit would be passed."""
     whose = (earmark.day, earmark.agent_id)
     if earmark.binding:
         rows = db.execute(SPENT, whose).fetchall()
-        keys.check_spent(db.execute, *whose, rows)
-        totals = Counter({model: amount(exact) for model, exact in rows})
-        totals.update(by_model(db.execute(LIVE, (*whose, now_ms)).fetchall(), {earmark.trace_id}))
-        reason = over_limit("day", earmark.day_limit, sum(totals.values()), earmark.exact) or over_limit(
-            "model", earmark.model_limit, totals[earmark.model], earmark.exact
-        )
-        if reason is not None:
-            raise FundsTaken(reason)
+        keys.check_spent(KeyRows(db.execute), *whose, rows)
+        spent = {model: amount(exact) for model, exact in rows}
+        apart = live(db.execute(LIVE, (*whose, now_ms)).fetchall(), {earmark.trace_id})
+        refuse_over_limit(earmark, spent, apart)
     db.execute(
         "INSERT OR REPLACE INTO earmarks VALUES (?, ?, ?, ?, ?, ?)",
         (run_no, earmark.trace_id, *whose, earmark.model, str(earmark.exact)),

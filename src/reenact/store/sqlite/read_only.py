@@ -136,6 +136,15 @@ def open_read_only(path: str) -> tuple[sqlite3.Connection, bool]:
         raise translate(error, path) from error
 
 
+def version_at(path: str) -> int:
+    """The number of the schema of a store that is there."""
+    db, _ = open_read_only(path)
+    try:
+        return version_of(db)
+    finally:
+        db.close()
+
+
 def probed(path: str, mode: str) -> sqlite3.Connection:
     """SQLite opens a file only when it is asked for something in it."""
     db = sqlite3.connect(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from reenact.contracts.records import RunStatus
 from reenact.errors import DamagedRecord, NotAuthentic, RunNotFound
-from reenact.skills.services import StoreFiles
+from reenact.skills.services import KeyValueService, StoreFiles
 from reenact.store.base import (
     PAYLOAD_BITS,
     Archive,
@@ -29,12 +29,12 @@ from reenact.store.signing import SigningKey, check_head, checked_frontier
 from reenact.store.sqlite import leases, money, votes
 from reenact.store.sqlite.connection import Connection, Reads
 from reenact.store.sqlite.evidence.evidence import NAMED, SqliteEvidence, copy_of, open_evidence
-from reenact.store.sqlite.key_values import KeyValues
-from reenact.store.sqlite.keys import KeyRows, another_session, is_linked
+from reenact.store.sqlite.key_values import key_values
+from reenact.store.sqlite.keys import IdempotencyKeys, KeyRows, another_session, is_linked
 from reenact.store.sqlite.pool import Readers
 from reenact.store.sqlite.read_only import open_to_read, unkept_steps
 from reenact.store.sqlite.signed import heads
-from reenact.store.sqlite.signed.key_history import KeyTable
+from reenact.store.sqlite.signed.key_history import key_table
 from reenact.values.clock import Clock, SystemClock
 
 ARCHIVES = (
@@ -65,6 +65,8 @@ ENCRYPTED_WITH = "encrypted_with:"
 class SqliteReader:
     """One store file, opened: its connections, its identity and key, and all that is only read."""
 
+    leftovers: str | None = None
+
     def __init__(self, url: str | None = None, *, clock: Clock | None = None, to_read: bool = False) -> None:
         path = sqlite_path(url)
         if path != ":memory:":
@@ -78,8 +80,8 @@ class SqliteReader:
         self._readers = Readers(self._writer, open_to_read if to_read else None)
         self.store_id, self.key_secret = self._identify()
         here = KeysHere(None if self.in_memory else Path(path))
-        self.key_rows = KeyRows(self.store_id, lambda: self.signing_key, self.key_of)
-        self.key_table: KeyKeeper = KeyTable(self._writer, self.store_id, here, self.clock)
+        self.idempotency = IdempotencyKeys(self.store_id, lambda: self.signing_key, self.key_of)
+        self.key_table: KeyKeeper = key_table(self._writer, self.store_id, here, self.clock)
         self._key: SigningKey | None = None
         self._authenticated: set[str] = set()
         """Runs of which no commit is read whose head is not what a key of ours vouched for."""
@@ -97,7 +99,7 @@ class SqliteReader:
         if rows[0][0] is None or (rows[0][1] is None and not self._to_read):
             with self._writer.transaction() as db:
                 db.execute("INSERT OR IGNORE INTO store VALUES ('store_id', ?)", (self.clock.uuid7(),))
-                if not is_linked(db.execute):  # else there was one
+                if not is_linked(KeyRows(db.execute)):  # else there was one
                     self._make_secret(db)
             rows = self._writer.query(IDENTITY)
         store_id, secret = rows[0]
@@ -114,9 +116,9 @@ class SqliteReader:
             key = self.key_table.own_key()
             if not self._to_read:
                 self._mark(key)
-                if self.key_rows.check_secret(self._writer.query, self.key_secret):
+                if self.idempotency.check_secret(KeyRows(self._writer.query), self.key_secret):
                     with self._writer.transaction() as db:
-                        KeyRows(self.store_id, lambda: key, self.key_of).bind(db)
+                        IdempotencyKeys(self.store_id, lambda: key, self.key_of).bind(KeyRows(db.execute))
             self._key = key
         return self._key
 
@@ -188,9 +190,9 @@ class SqliteReader:
             with self._writer.transaction() as db:
                 db.execute("INSERT OR IGNORE INTO store VALUES (?, '')", (ENCRYPTED_WITH + name,))
 
-    def key_values(self, agent_id: str, redact: Guard, decrypt: Guard) -> KeyValues:
+    def key_values(self, agent_id: str, redact: Guard, decrypt: Guard) -> KeyValueService:
         """The agent's own key-value map in this store."""
-        return KeyValues(self._writer, agent_id, redact, decrypt)
+        return key_values(self._writer, agent_id, redact, decrypt)
 
     def public_keys(self) -> dict[str, str]:
         return dict(self._reader().query("SELECT kid, public_key FROM keys ORDER BY kid"))
@@ -259,7 +261,7 @@ class SqliteReader:
     def _session(self, agent_id: str, session: str) -> tuple[RunRow | None, str | None]:
         """(as its row has it, the run that a key of ours vouches for)"""
         found = self.find_session(agent_id, session)
-        return found, self.key_rows.session_run(self._reader().query, agent_id, session)
+        return found, self.idempotency.session_run(KeyRows(self._reader().query), agent_id, session)
 
     def runs(self, *, status: tuple[RunStatus, ...] | None = None, limit: int | None = None) -> list[RunRow]:
         where = f"WHERE status IN ({', '.join('?' * len(status))})" if status else ""
@@ -428,6 +430,10 @@ class SqliteReader:
         )
         return (rows[0][0].hex(), int(rows[0][1])) if rows else None
 
+    def today(self, clock: Clock) -> str:
+        """Whoever writes to a file does so on one machine."""
+        return clock.timestamp()[:10]
+
     def spent(self, day: str, agent_id: str) -> dict[str, int]:
         """Picodollars that an agent spent on a day, by model; "" stands for what no model did.
 
@@ -438,11 +444,11 @@ class SqliteReader:
         if not self._to_read:
             assert self.signing_key.kid  # by then what is of before is vouched for
             try:
-                self.key_rows.check_spent(self._reader().query, *whose, rows)
+                self.idempotency.check_spent(KeyRows(self._reader().query), *whose, rows)
             except NotAuthentic:  # or others have spent between the two
                 with self._writer.transaction() as db:
                     rows = db.execute(money.SPENT, whose).fetchall()
-                    self.key_rows.check_spent(db.execute, *whose, rows)
+                    self.idempotency.check_spent(KeyRows(db.execute), *whose, rows)
         return {model: money.amount(exact) for model, exact in rows}
 
     def set_apart(self, day: str, agent_id: str, besides: Collection[str] = ()) -> dict[str, int]:
@@ -450,12 +456,12 @@ class SqliteReader:
 
         Only of runs with a limit that other runs count against.
         """
-        return money.by_model(self._reader().query(money.LIVE, (day, agent_id, self.clock.now_ms())), besides)
+        return money.live(self._reader().query(money.LIVE, (day, agent_id, self.clock.now_ms())), besides)
 
     def key_record(self, server: str, tool: str, key: str) -> KeyRecord | None:
         """NotAuthentic where the rows cannot tell: one was changed, or taken out."""
         assert self.signing_key.kid  # by then those of before are vouched for
-        return self.key_rows.record(self._reader().query, (server, tool, key))
+        return self.idempotency.record(KeyRows(self._reader().query), (server, tool, key))
 
     def late_effects(self, run_id: str, trace_id: str) -> list[LateEffect]:
         rows = self._reader().query(

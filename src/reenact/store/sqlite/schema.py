@@ -8,7 +8,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 
+from reenact.store.copying.tables import MOVED, MOVING, moved_says
+from reenact.store.sqlite.copied.guards import moved_guards
 from reenact.store.sqlite.migrations import migrations, statements
+from reenact.store.sqlite.trouble.database_errors import DATABASE_ERRORS
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +48,8 @@ class Alteration:
 
 
 def alterations(db: sqlite3.Connection, version: int) -> Iterator[Alteration]:
-    """In comparison with what the migrations up to `version` make."""
-    wanted, there = as_made(version), parts_of(db)
+    """In comparison with what the migrations up to `version` make, and what a store has that was copied elsewhere."""
+    wanted, there = as_made(version) | guards_of_moved(db), parts_of(db)
     for name, part in wanted.items():
         if there.get(name) != part:
             yield Alteration(part, there.get(name))
@@ -63,6 +66,20 @@ def as_made(version: int) -> dict[str, Part]:
                 for statement in statements(script):
                     db.execute(statement)
         return parts_of(db)
+
+
+def moved_to(db: sqlite3.Connection) -> str | None:
+    """What a store says that was copied elsewhere, or is being."""
+    try:
+        return moved_says(dict(db.execute("SELECT key, value FROM store WHERE key IN (?, ?)", (MOVING, MOVED))))
+    except DATABASE_ERRORS:
+        return None  # it has no such table, or another one
+
+
+def guards_of_moved(db: sqlite3.Connection) -> dict[str, Part]:
+    """What keeps everybody from writing to it."""
+    found = moved_guards(says) if (says := moved_to(db)) else {}
+    return {name: Part("trigger", name, " ".join(sql.split())) for name, sql in found.items()}
 
 
 def parts_of(db: sqlite3.Connection) -> dict[str, Part]:

@@ -220,7 +220,7 @@ class SqliteStore(SqliteReader):
     def erase(self, erasing: Erasing) -> int:
         """Take values out, each with its record, signed, in one transaction; how many are gone."""
         ts = self.clock.timestamp()
-        return self._with_notes(lambda signed: erase(self._writer, erasing, ts, signed, self.key_rows))
+        return self._with_notes(lambda signed: erase(self._writer, erasing, ts, signed, self.idempotency))
 
     def archive(self, archiving: Archiving) -> int:
         """Take values out that lie in a bundle, each with its record, signed, in one transaction; how many."""

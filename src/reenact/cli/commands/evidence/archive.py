@@ -21,7 +21,8 @@ def archive(
         str | None, typer.Option("--older-than", metavar="AGE", help="Runs sealed longer ago: 90d, 12h, 4w, 30m.")
     ] = None,
     to: Annotated[
-        Path | None, typer.Option("--to", metavar="DIR", help="Where bundles go. Default: STORE.archive.")
+        Path | None,
+        typer.Option("--to", metavar="DIR", help="Where bundles go. Default, beside a file: STORE.archive."),
     ] = None,
     restore: Annotated[
         str | None, typer.Option("--restore", metavar="BUNDLE|RUN", help="Bring archived values back.")
@@ -61,8 +62,11 @@ def archive(
 
 
 def default_folder(store: str | None) -> Path:
-    from reenact.store.location import sqlite_path
+    from reenact.errors import UsageError
+    from reenact.store.location import postgres_url, sqlite_path
 
+    if postgres_url(store) is not None:
+        raise UsageError("nothing lies beside a store in a database: say with --to where the bundles go")
     return Path(f"{sqlite_path(store)}.archive")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -65,15 +66,23 @@ def erase(
                 "keys_stay": keys,
                 "copies_in": copies,
                 "archives": lying,
+                **({} if opened.leftovers is None else {"leftovers": opened.leftovers}),
             }
         )
         return
     say(f"{plural(count, 'value')} of {about} erased; `reenact verify {run_id}` says that the chain is whole")
     if step is not None and plan_repeats(opened, run_id):
         say(f"the plan still says what it says: `reenact erase {run_id}` without a step erases it too")
-    for source in keys:
-        say(KEYS_STAY[source])
-    for place in lying:
-        say(f"a copy lies in the archive {place}: whoever keeps it has to destroy it; it is not restored any more")
+    for line in what_stays(keys, lying, copies, opened.leftovers):
+        say(line)
+
+
+def what_stays(keys: list[str], archives: list[str], copies: list[str], leftovers: str | None) -> Iterator[str]:
+    """Whatever may still tell what the values were."""
+    yield from (KEYS_STAY[source] for source in keys)
+    for place in archives:
+        yield f"a copy lies in the archive {place}: whoever keeps it has to destroy it; it is not restored any more"
     for copy in copies:
-        say(f"run {copy} replayed this one and holds values of its own: erase it too")
+        yield f"run {copy} replayed this one and holds values of its own: erase it too"
+    if leftovers is not None:
+        yield leftovers

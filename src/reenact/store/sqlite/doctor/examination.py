@@ -16,7 +16,7 @@ from reenact.store.evidence import DamagedCells
 from reenact.store.keys.here import KeysHere
 from reenact.store.log.log import ReadLog
 from reenact.store.sqlite.connection import Connection, checked_row
-from reenact.store.sqlite.doctor.schema import look_at_schema
+from reenact.store.sqlite.doctor.schema import look_at_schema, look_where_it_went
 from reenact.store.sqlite.doctor.surroundings import look_around, look_from_outside
 from reenact.store.sqlite.evidence.run_evidence import SqliteRunEvidence
 from reenact.store.sqlite.leases import OPEN_RUN
@@ -24,7 +24,7 @@ from reenact.store.sqlite.log.rows import SqliteLogRows
 from reenact.store.sqlite.migrations import latest, refuse_ancient, refuse_foreign, version_of
 from reenact.store.sqlite.read_only import open_read_only
 from reenact.store.sqlite.reader import ENCRYPTED_WITH, IDENTITY
-from reenact.store.sqlite.signed.key_history import KeyTable
+from reenact.store.sqlite.signed.key_history import key_table
 from reenact.store.sqlite.trouble.database_errors import DATABASE_ERRORS, translate
 from reenact.values.clock import SystemClock
 
@@ -83,6 +83,7 @@ class SqliteExamination:
         if problem != "ok":
             yield Finding("pages", "trouble", problem, f"copy {self.name} away, then restore a backup")
             return
+        yield from look_where_it_went(db)
         wrong = list(look_at_schema(db, self.name, version))
         yield from wrong
         if version < newest:
@@ -118,8 +119,8 @@ class SqliteExamination:
             self._connection.db.row_factory = None
 
     def _needed_elsewhere(self, connection: Connection) -> dict[str, list[str]]:
-        store_id, _ = connection.query(IDENTITY)[0]
-        table = KeyTable(connection, store_id, KeysHere(self._file), SystemClock())
+        (store_id, _), clock = connection.query(IDENTITY)[0], SystemClock()
+        table = key_table(connection, store_id, KeysHere(self._file), clock)
         history, needed = table.history(), dict[str, list[str]]()
         if history.current is not None:
             needed[history.current] = []

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 
 from reenact.store.doctor.findings import Finding, Verdict, flat
-from reenact.store.sqlite.schema import Alteration, alterations
+from reenact.store.sqlite.schema import Alteration, alterations, moved_to
 
 PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
@@ -18,6 +18,13 @@ def look_at_schema(db: sqlite3.Connection, path: str, version: int) -> Iterator[
     for alteration in alterations(db, version):
         verdict: Verdict = "trouble" if alteration.is_of_table else "warning"
         yield Finding("schema", verdict, flat(alteration.says), advice(alteration, path))
+
+
+def look_where_it_went(db: sqlite3.Connection) -> Iterator[Finding]:
+    """Of a store that was copied elsewhere, or is being."""
+    says = moved_to(db)
+    if says is not None:
+        yield Finding("store", "note", flat(says))
 
 
 def advice(alteration: Alteration, path: str) -> str:

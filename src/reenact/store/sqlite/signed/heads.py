@@ -14,38 +14,22 @@ import msgspec
 from reenact.contracts.records import ENDED
 from reenact.errors import ReenactError
 from reenact.store.base import KeyKeeper
+from reenact.store.beside.idempotency import IdempotencyKeys, is_linked
 from reenact.store.evidence import Evidence
-from reenact.store.keys.notes import Note, is_signed_note, sign_note
+from reenact.store.keys.heads import MARKER, Marker
+from reenact.store.keys.keeper import begun_with
+from reenact.store.keys.notes import Note, is_signed_note
 from reenact.store.signing import KeyOf, SigningKey, head_mac, missing_key
 from reenact.store.sqlite import votes
 from reenact.store.sqlite.connection import Connection
-from reenact.store.sqlite.keys import KeyRows, is_linked
+from reenact.store.sqlite.keys import KeyRows
 from reenact.store.sqlite.signed import notes
-from reenact.store.sqlite.signed.key_history import begun_with
-from reenact.values.canonical import canonicalize
 from reenact.values.clock import Clock
 from reenact.values.digest import sha256_hex
-from reenact.values.threads import build
 
-MARKER: Final = "reenact.heads.v1"
 NEVER: Final = 1 << 62
 """Beyond every run number."""
 OF_RUN = "SELECT id, digest AS head FROM commits WHERE id > ? AND id < ? AND mac IS NULL ORDER BY id"
-
-
-class Marker(msgspec.Struct, frozen=True, kw_only=True):
-    """What the note is about: from the run after `last_run` on, every commit is vouched for."""
-
-    keys_linked: bool = False
-    """The rows of idempotency keys are vouched for too, and that there are no others."""
-    last_run: int
-    """The number of the newest run by then; 0 in a store that had none."""
-    runs: list[tuple[str, int, str]]
-    """(run id, commits, head) of each run that was vouched for as it was found."""
-    schema: str = MARKER
-    ts: str
-    votes: int
-    """That waited then, and were signed as they were found."""
 
 
 def marked(
@@ -121,14 +105,13 @@ def believed(there: list[Note], store_id: str, keys: KeyKeeper) -> list[Marker]:
 
 
 def write(db: sqlite3.Connection, store_id: str, key: SigningKey, marker: Marker) -> None:
-    record = canonicalize(marker)
-    notes.write(db, sign_note(key, MARKER, store_id, sha256_hex(record), record))
+    notes.write(db, marker.signed(key, store_id))
 
 
 def link_keys(db: sqlite3.Connection, store_id: str, key: SigningKey, keys: KeyKeeper, *, anew: bool = False) -> None:
     """The rows of idempotency keys, as they are found, where nobody has vouched for them yet."""
-    if anew or not is_linked(db.execute):
-        KeyRows(store_id, lambda: key, keys.here.get).link_all(db, key)
+    if anew or not is_linked(KeyRows(db.execute)):
+        IdempotencyKeys(store_id, lambda: key, keys.here.get).link_all(KeyRows(db.execute), key)
 
 
 def with_parents(writer: Connection, rows: list[tuple[int, str, str | None]]) -> list[tuple[int, str]]:
@@ -173,6 +156,3 @@ def refuse_without_key(reader: Connection, run_id: str, key_of: KeyOf) -> None:
     kid = kid_of(reader, rows[0][0]) if rows else None
     if kid is not None and key_of(kid) is None and not notes.of_kind(reader, MARKER):
         raise missing_key(run_id, kid)
-
-
-build(Marker)

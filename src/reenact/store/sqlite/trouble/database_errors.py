@@ -9,6 +9,7 @@ import sqlite3
 from pathlib import Path
 
 from reenact.errors import DamagedRecord, StoreBusy, StoreError, StoreUnavailable, TooManyFiles
+from reenact.store.copying.tables import THIS_STORE
 from reenact.store.damage import NO_SUCH, TELLS_MORE
 
 DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError, OverflowError)
@@ -74,10 +75,15 @@ def translate(error: Exception, path: str) -> StoreError | DamagedRecord:
         name = "SQLITE_READONLY"
     if name.startswith("SQLITE_IOERR") and is_on_a_full_disk(path):
         name = "SQLITE_FULL"  # what the log and its index meet there is an error of input and output to SQLite
+    return advised(name, error, path)
+
+
+def advised(name: str, error: Exception, path: str) -> StoreError:
     for prefix, advice in ADVICE.items():
         if name.startswith(prefix):
             return StoreUnavailable(f"{path}: {advice}")
-    return StoreError(f"{path}: {error}")
+    was_copied = name.startswith("SQLITE_CONSTRAINT") and str(error).startswith(THIS_STORE)
+    return (StoreUnavailable if was_copied else StoreError)(f"{path}: {error}")
 
 
 def is_busy(error: sqlite3.Error) -> bool:

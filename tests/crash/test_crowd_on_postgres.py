@@ -1,0 +1,111 @@
+"""Several workers at one store in a database: killed, stopped for longer than a lease; its server crashes twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reenact.errors import StoreError
+from reenact.store.open import open_store
+from tests.conftest import ROOT
+from tests.crash.harness import Before, Stage, check_survived
+from tests.postgres.fixtures import schema_at
+from tests.postgres.server import Server
+
+WORLD = str(Path(__file__).with_name("world.py"))
+RUNS = int(os.environ.get("CROWD_RUNS", "12"))
+WORKERS = 3
+SEED = int(os.environ.get("CROWD_SEED", "7"))
+PATIENCE_S = 150 + 5 * RUNS
+WORK = """
+import sys
+from pathlib import Path
+from reenact.errors import ReenactError
+from tests.crash.harness import Stage
+stage, first, count = Stage(Path(sys.argv[1]), sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+runtime = stage.runtime()
+for number in range(first, first + count):
+    try:
+        runtime.run(stage.plan(f"p{number}"))
+    except ReenactError as error:
+        print(type(error).__name__, error, flush=True)
+while True:
+    try:
+        runtime.recover(timeout_s=20)
+        break
+    except ReenactError as error:
+        print(type(error).__name__, error, flush=True)
+"""
+
+
+@pytest.fixture
+def fragile(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, Server]]:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    with Server() as server, schema_at(server.url()) as url:
+        yield Stage(stage.folder, url), server
+
+
+def worker(stage: Stage, first: int, count: int) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    command = [sys.executable, "-c", WORK, str(stage.folder), stage.url, str(first), str(count)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+
+
+def open_runs(stage: Stage) -> int | None:
+    """How many have not ended; None while the server is not there."""
+    try:
+        store = open_store(stage.url)
+        found = [row for row in store.runs() if row.status not in ("completed", "failed", "cancelled")]
+        store.close()
+    except StoreError:
+        return None
+    return len(found)
+
+
+@pytest.mark.timeout(PATIENCE_S + 60)
+def test_every_run_ends_and_nothing_recorded_is_done_again(fragile: tuple[Stage, Server]) -> None:
+    """The tool honours our key, so what was in doubt may be sent again, and is there once."""
+    stage, server = fragile
+    open_store(stage.url).close()
+    chance, share = random.Random(SEED), RUNS // WORKERS
+    workers = [worker(stage, number * share, share) for number in range(WORKERS)]
+    kills = stops = crashes = 0
+    until = time.monotonic() + PATIENCE_S
+    asleep: list[tuple[float, subprocess.Popen[bytes]]] = []
+    while kills + stops < RUNS and time.monotonic() < until - 100:
+        time.sleep(chance.uniform(0.2, 0.8))
+        number = chance.randrange(WORKERS)
+        if chance.random() < 0.25 and not asleep:
+            workers[number].send_signal(signal.SIGSTOP)
+            asleep.append((time.monotonic() + 11, workers[number]))
+            workers[number] = worker(stage, 0, 0)
+            stops += 1
+        else:
+            workers[number].kill()
+            workers[number].wait()
+            workers[number] = worker(stage, RUNS + kills * 2, 2)
+            kills += 1
+        if kills + stops in (RUNS // 3, 2 * RUNS // 3) and crashes < 2:
+            server.restart("immediate")
+            crashes += 1
+    for woken, process in asleep:
+        time.sleep(max(0.0, woken - time.monotonic()))
+        process.send_signal(signal.SIGCONT)
+        workers.append(process)
+    for process in workers:
+        assert process.wait(timeout=max(1.0, until - time.monotonic())) == 0
+    while open_runs(stage) != 0:
+        assert time.monotonic() < until
+        assert worker(stage, 0, 0).wait(timeout=60) == 0
+    check_survived(stage, Before({}, 0))
+    store = open_store(stage.url)
+    print(f"{len(store.runs())} runs, {kills} kills, {stops} stops, {crashes} crashes, seed {SEED}")
+    store.close()
