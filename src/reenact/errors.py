@@ -24,9 +24,11 @@ ReenactError                     has .code (stable) and .exit_code (the CLI's)
 ├── StoreError                   the store cannot be used                                 exit 3
 │   ├── StoreUnavailable         missing, unreadable, full, read-only, not a database
 │   │   ├── UnusableZip          a zip that is damaged, hostile, or not of one bundle
+│   │   ├── postgres: Lost       its server fell silent, or the connection broke
 │   │   ├── StoreGone            its files were moved, replaced or deleted while it was in use
 │   │   └── TooManyFiles         this process has as many files open as it may
 │   ├── StoreBusy                somebody else is writing; try again
+│   │   └── postgres: Again      its server undid what two did at once; nothing was done
 │   └── StoreVersionError        written by a newer version
 ├── StateError                   the log's stable codes (STATE_…)                         exit 1
 │   ├── InvalidTransition        STATE_INVALID_TRANSITION

@@ -10,9 +10,13 @@ from reenact.errors import StoreBusy, StoreError, StoreUnavailable, StoreVersion
 class Lost(StoreUnavailable):
     """The connection broke, or its peer fell silent: what was sent last may have been done, or not."""
 
+    code = "STORE_CONNECTION_LOST"
+
 
 class Again(StoreBusy):
     """A serialization failure or a deadlock: nothing was done, and the same may be tried at once."""
+
+    code = "STORE_CONTENDED"
 
 
 AGAIN = ("40001", "40P01")
