@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Iterator
 
@@ -47,9 +48,13 @@ def test_a_step_of_a_plan_is_one_round_trip_and_a_call_of_a_session_is_two(far: 
     proxy, runtime = far
 
     def turns(count: int, act: object) -> int:
-        before = proxy.turns
+        """Without those of the log, which is followed beside the runs, and of heartbeats."""
+        for thread in threading.enumerate():
+            if thread.name == "reenact-log":
+                thread.join()
+        before = len(proxy.requests)
         act(runtime, count)  # type: ignore[operator]
-        return proxy.turns - before
+        return sum("renew_1" not in request.text for request in proxy.requests[before:])
 
     assert turns(21, run_plan) - turns(1, run_plan) == 20
     assert turns(21, run_session) - turns(1, run_session) == 40
