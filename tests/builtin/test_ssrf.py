@@ -14,10 +14,14 @@ from typing import Any
 
 import pytest
 
+from reenact.builtin.email_send import email_send
 from reenact.builtin.http_call import http_call
+from reenact.builtin.llm_invoke import llm_invoke
 from reenact.builtin.net.addresses import why_inside
 from reenact.builtin.net.guard import Guard, system_resolver
+from reenact.builtin.webhook_send import webhook_send
 from reenact.errors import SkillError
+from reenact.skills.skill import Skill
 from tests.builtin.calling import Called, call
 from tests.builtin.servers import Server, answer
 
@@ -148,6 +152,25 @@ def test_a_name_that_changes_its_answer_between_check_and_connect_gains_nothing(
     assert connecting == [(PUBLIC, server.port)]
     assert server.requests == []
     assert called.code == "ERR_CONNECTION_REFUSED"
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".example", "xn--" + "a" * 70])
+@pytest.mark.parametrize(
+    ("skill", "field", "others"),
+    [
+        (http_call, "url", {}),
+        (webhook_send, "url", {"payload": {}}),
+        (llm_invoke, "base_url", {"prompt": "x", "model": "gpt-4o", "api_key": "k"}),
+        (email_send, "smtp_host", {"to": ["a@b.example"], "sender": "a@b.example", "subject": "x", "body": "x"}),
+    ],
+)
+def test_what_never_is_the_name_of_a_host_is_the_callers_mistake(
+    skill: Skill, field: str, others: dict[str, Any], host: str
+) -> None:
+    """It was said to be our own failure, to be tried again."""
+    called = call(skill, {**others, field: host if field == "smtp_host" else f"https://{host}/"})
+    assert called.code == "ERR_VALIDATION_FAILED"
+    assert called.report.side_effects == []
 
 
 def test_every_redirect_is_resolved_and_checked_again(connecting: Connecting) -> None:

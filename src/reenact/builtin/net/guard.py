@@ -51,13 +51,20 @@ class Guard:
                 host=host,
                 reason="not_of_this_agent",
             )
-        addresses = [parse_address(text) for text in await self.resolver(host, port)]
+        addresses = [parse_address(text) for text in await self._resolve(host, port)]
         if not addresses:
             raise socket.gaierror(socket.EAI_NONAME, "the name has no address")
         if not self.allows(host, port):
             for address in addresses:
                 self._check(host, port, address)
         return [str(address) for address in addresses]
+
+    async def _resolve(self, host: str, port: int) -> list[str]:
+        try:
+            return await self.resolver(host, port)
+        except UnicodeError:  # nobody was asked: what has no form on the wire never will be a name
+            why = "a part between its dots is empty, or longer than 63 characters"
+            raise SkillError.of("ERR_VALIDATION_FAILED", f"{host[:80]!r} is not the name of a host: {why}") from None
 
     def allows(self, host: str, port: int) -> bool:
         """Whether the plan names the host: then it may lead anywhere."""
