@@ -77,10 +77,8 @@ def parse_ts(text: str) -> int:
 def elapsed_ms(began: str, ended: str) -> int:
     """Milliseconds from one such time to another, 0 where the clock went back."""
     if began[:19] == ended[:19]:  # nearly always in the same second
-        took = int(ended[20:23]) - int(began[20:23])
-    else:
-        took = parse_ts(ended) - parse_ts(began)
-    return max(took, 0)
+        return max(int(ended[20:23]) - int(began[20:23]), 0)
+    return max(parse_ts(ended) - parse_ts(began), 0)
 
 
 class Uuid7Sequence:

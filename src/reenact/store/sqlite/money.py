@@ -35,9 +35,9 @@ def spend(db: sqlite3.Cursor, rows: Iterable[tuple[str, str, str, int]], keys: I
     added = defaultdict[tuple[str, str], Counter[str]](Counter)
     for day, agent, model, exact in rows:
         added[day, agent][model] += exact
-    for whose, by_model in added.items():
+    for whose, new in added.items():
         before = dict(db.execute(SPENT, whose).fetchall())
-        totals = {model: str(exact + amount(before.get(model, "0"))) for model, exact in by_model.items()}
+        totals = {model: str(exact + amount(before.get(model, "0"))) for model, exact in new.items()}
         for model, total in totals.items():
             db.execute("INSERT OR REPLACE INTO spending VALUES (?, ?, ?, ?)", (*whose, model, total))
         keys.spend(KeyRows(db.execute), *whose, list(before.items()), list({**before, **totals}.items()))
