@@ -14,9 +14,10 @@ import pytest
 from reenact import Runtime, skill
 from reenact.errors import NotAuthentic
 from reenact.record.erase import erase
+from reenact.store.beside.idempotency import FIRST, LAST
 from reenact.store.beside.spending import SPENT
 from reenact.store.open import open_store
-from reenact.store.sqlite.keys import FIRST, LAST
+from reenact.store.sqlite.keys import KeyRows
 
 SENT: list[str] = []
 
@@ -146,12 +147,13 @@ def of_before(path: Path) -> None:
     """As a store was when nobody vouched for amounts: its rows are linked without those."""
     store = open_store(str(path))
     key = store.signing_key
-    rows, db = store.key_rows, store._writer
+    keys, db = store.idempotency, store._writer
     with db.transaction() as cursor:
-        rows.link_all(cursor, key)
+        rows = KeyRows(cursor.execute)
+        keys.link_all(rows, key)
         cursor.execute("DELETE FROM idempotency WHERE tool = 'spent'")
-        first, _ = rows.find(cursor.execute, FIRST)
-        rows._write(cursor.cursor(), first._replace(agent_id="", next=LAST))
+        first, _ = keys.find(rows, FIRST)
+        keys._write(rows, first._replace(agent_id="", next=LAST))
     store.close()
     with closing(sqlite3.connect(path)) as seen:
         assert seen.execute("SELECT count(*) FROM idempotency WHERE tool = ?", SPENT[1:]).fetchone() == (0,)

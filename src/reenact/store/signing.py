@@ -56,13 +56,17 @@ class SignFirst(Exception):
         self.sign = sign
 
 
+INNER = bytes([byte ^ 0x36 for byte in range(256)])
+OUTER = bytes([byte ^ 0x5C for byte in range(256)])
+
+
 class BegunMac:
     """HMAC-SHA-256 begun with a key (RFC 2104): to copy it is cheaper than to begin anew with each commit."""
 
     def __init__(self, key: bytes) -> None:
         whole = key.ljust(64, b"\0")
-        self.inner = sha256(bytes(byte ^ 0x36 for byte in whole))
-        self.outer = sha256(bytes(byte ^ 0x5C for byte in whole))
+        self.inner = sha256(whole.translate(INNER))
+        self.outer = sha256(whole.translate(OUTER))
 
     def then(self, text: bytes) -> BegunMac:
         """The same, gone on with what several texts begin with."""

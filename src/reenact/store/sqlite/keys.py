@@ -33,19 +33,22 @@ class KeyRows:
         self._ask = ask
 
     def nearest(self, place: Place) -> KeyRow | None:
-        return next((KeyRow(*row) for row in self._ask(NEAREST, place)), None)
+        for row in self._ask(NEAREST, place):
+            return KeyRow(*row)
+        return None
 
     def put(self, row: KeyRow) -> None:
         self._ask(f"INSERT OR REPLACE INTO idempotency ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def run_id(self, run_no: int) -> str | None:
-        return next(
-            (str(run_id) for (run_id,) in self._ask("SELECT run_id FROM runs WHERE run_no = ?", (run_no,))), None
-        )
+        for (run_id,) in self._ask("SELECT run_id FROM runs WHERE run_no = ?", (run_no,)):
+            return str(run_id)
+        return None
 
     def secret(self) -> bytes | None:
-        found = self._ask("SELECT secret FROM key_secret WHERE typeof(secret) = 'blob'", ())
-        return next((secret for (secret,) in found), None)
+        for (secret,) in self._ask("SELECT secret FROM key_secret WHERE typeof(secret) = 'blob'", ()):
+            return bytes(secret)
+        return None
 
     def sessions(self) -> list[tuple[str, str, int, str]]:
         found = []
