@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -210,3 +211,87 @@ def test_what_a_plan_itself_refuses_is_not_said_to_be_the_policys(tmp_path: Path
     profile = bench.run(step(reach), profile={"denied_skills": ["reach"]})
     budget = bench.run(step(reach), budget_cents=1)
     assert all("policy" not in said(each) for each in (*profile.outcomes, *budget.outcomes))
+
+
+# -- pins of a run that goes on ----------------------------------------------------------------------------------------
+
+
+@skill("fetch", version="1.0.0", tool_class="write", side_effects=["http_request"], cost_estimate_cents=60)
+def fetch() -> str:
+    return "fetched"
+
+
+@skill("ask_model", version="1.0.0", tool_class="write", cost_model="tokens")
+def ask_model(prompt: str, model: str = "gpt-4o") -> str:
+    return prompt
+
+
+LIMITS: dict[str, Any] = {"budget_cents": 200, "budget": {"mode": "hard"}, "profile": {"max_external_calls": 2}}
+A_PRICE = {"models": {"gpt-4o": {"input": "2500000", "output": "10000000"}}, "version": "ours"}
+
+
+def begun_with(folder: Path, made: Any, change: Callable[[dict[str, Any]], None], **parameters: Any) -> str:
+    """A run that waits, of a plan that came pinned, under no policy."""
+    bench = Bench(folder, made)
+    context = {**LIMITS, "supervisor": "ask", **({"prices": A_PRICE} if made is ask_model else {})}
+    pinned = bench.runtime.pinned(plan(step(made, parameters), step(made, parameters), **context))
+    change(pinned["context"]["pins"])
+    began = bench.runtime.run(pinned)
+    assert began.status == "waiting"
+    return began.run_id
+
+
+def nothing(_: dict[str, Any]) -> None: ...
+
+
+def counts_none(pins: dict[str, Any]) -> None:
+    pins["side_effects"] = []
+
+
+def costs_nothing(pins: dict[str, Any]) -> None:
+    pins["prices"]["skills"]["fetch@1.0.0"]["cost_estimate_cents"] = 0
+
+
+def is_cheap(pins: dict[str, Any]) -> None:
+    pins["prices"]["models"]["gpt-4o"] = {"input": "1", "output": "1"}
+
+
+@pytest.mark.parametrize(
+    ("made", "change", "policy"),
+    [
+        (fetch, counts_none, {"max_external_calls": 5}),
+        (fetch, costs_nothing, {"money": {"budget_cents": 500}}),
+        (ask_model, is_cheap, {"money": {"budget_cents": 500}, "prices": A_PRICE}),
+    ],
+)
+def test_a_run_whose_pins_would_get_round_a_limit_of_today_is_held(
+    tmp_path: Path, made: Any, change: Callable[[dict[str, Any]], None], policy: dict[str, Any]
+) -> None:
+    run_id = begun_with(tmp_path, made, change, **({"prompt": "x"} if made is ask_model else {}))
+    tight = Bench(tmp_path, made, policy=policy)
+    approve(tight, run_id)
+    held = tight.runtime.resume(run_id)
+    assert (held.status, held.outcomes) == ("held", [])
+    assert "pins" in str(held.reason) or "its own price" in str(held.reason)
+    assert "in the host's policy decides" in str(held.reason)
+    tight.check(run_id, exit_code=4)
+    assert Bench(tmp_path, made).runtime.resume(run_id).status == "waiting"  # the first step was made
+
+
+@pytest.mark.parametrize(
+    "policy", [{"max_external_calls": 5}, {"money": {"budget_cents": 500}}, {"hosts": ["*"]}], ids=str
+)
+def test_a_run_whose_pins_are_the_hosts_own_goes_on(tmp_path: Path, policy: dict[str, Any]) -> None:
+    run_id = begun_with(tmp_path, fetch, nothing)
+    tight = Bench(tmp_path, fetch, policy=policy)
+    approve(tight, run_id)
+    went_on = tight.runtime.resume(run_id)
+    assert went_on.status == "waiting", went_on.reason
+
+
+def test_a_price_that_was_pinned_stays_where_only_a_list_knows_another(tmp_path: Path) -> None:
+    run_id = begun_with(tmp_path, ask_model, is_cheap, prompt="x")
+    tight = Bench(tmp_path, ask_model, policy={"money": {"budget_cents": 500}})
+    approve(tight, run_id)
+    went_on = tight.runtime.resume(run_id)
+    assert went_on.status == "waiting", went_on.reason

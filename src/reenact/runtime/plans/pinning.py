@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from reenact.contracts.plan import PIN_AGAIN, Plan, Step, plan_from_document
 from reenact.contracts.plan_rules import PinnedPrices, Pins, SkillPrice, TokenPrice
 from reenact.contracts.skill import SkillMetadata
-from reenact.errors import CanonicalizationError, PlanError, SkillNotFound, UnknownPrice
+from reenact.errors import BeyondPolicy, CanonicalizationError, PlanError, SkillNotFound, UnknownPrice
 from reenact.policy.ceiling import Beyond
 from reenact.policy.cost import DEFAULT_PRICES, PriceTable, price_from_genai
 from reenact.policy.retry import merge_retry, policy_to_dict
@@ -219,11 +219,20 @@ def refuse_cheaper(plan: Plan, registry: Registry, policy: HostPolicy, at_ms: in
         return
     table = DEFAULT_PRICES.extended(ceiling.prices)
     for model, price in pins.prices.models.items():
-        known = price_of(model, table, at_ms)
-        if known is None or int(price.input) < int(known.input) or int(price.output) < int(known.output):
-            told = "has no price for it" if known is None else "knows a higher one"
-            why = f"the plan brings its own price of {model}, and this host {told}"
-            raise policy.refusal(Beyond("$.context.prices", "prices", why), source)
+        refuse_cheaper_model(model, price, price_of(model, table, at_ms), policy, source=source)
+    refuse_cheaper_skills(pins, registry, policy, source=source)
+
+
+def refuse_cheaper_model(
+    model: str, price: TokenPrice, known: TokenPrice | None, policy: HostPolicy, *, source: str
+) -> None:
+    if known is None or int(price.input) < int(known.input) or int(price.output) < int(known.output):
+        told = "has no price for it" if known is None else "knows a higher one"
+        why = f"the plan brings its own price of {model}, and this host {told}"
+        raise policy.refusal(Beyond("$.context.prices", "prices", why), source)
+
+
+def refuse_cheaper_skills(pins: Pins, registry: Registry, policy: HostPolicy, *, source: str) -> None:
     for reference, row in pins.prices.skills.items():
         if reference not in registry:
             continue
@@ -232,3 +241,24 @@ def refuse_cheaper(plan: Plan, registry: Registry, policy: HostPolicy, at_ms: in
         if row.cost_estimate_cents < own.cost_estimate_cents or named != meant:
             place = f"$.context.pins.prices.skills[{reference!r}]"
             raise policy.refusal(Beyond(place, "prices", "it is priced below what the skill declares here"), source)
+
+
+def loosened(plan: Plan, registry: Registry, policy: HostPolicy) -> str | None:
+    """Why a run that was begun goes no further: by its pins, a limit that holds today would count too little.
+
+    What a model costs stays as it was pinned, but where the policy itself says a price: lists change by themselves.
+    """
+    pins, ceiling = plan.context.pins, policy.for_plans
+    source = "it was begun with more than the host's policy allows today"
+    if pins is None:
+        return None
+    try:
+        refuse_uncounted(plan, registry, policy, source=source)
+        if ceiling.limits_money:
+            refuse_cheaper_skills(pins, registry, policy, source=source)
+            said = PriceTable("policy", {}).extended(ceiling.prices)
+            for model in pins.prices.models.keys() & said.models.keys():
+                refuse_cheaper_model(model, pins.prices.models[model], price_of(model, said, 0), policy, source=source)
+    except BeyondPolicy as beyond:
+        return str(beyond)
+    return None
