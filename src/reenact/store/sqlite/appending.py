@@ -41,8 +41,9 @@ class Appender:
     """Writes units through one connection. What is refused raises, and is for the caller to roll back."""
 
     def __init__(
-        self, connection: Connection, clock: Clock, store_id: str, own_key: Callable[[], SigningKey], key_of: KeyOf
-    ) -> None:
+        self, connection: Connection, clock: Clock, store_id: str, own_key: Callable[[], SigningKey], key_of: KeyOf,
+        key_rows: KeyRows,
+    ) -> None:  # fmt: skip
         self._connection = connection
         self._clock = clock
         self._store_id = store_id
@@ -51,7 +52,7 @@ class Appender:
         self._begun: dict[tuple[str, str], tuple[SigningKey, BegunMac]] = {}
         """For the runs of late: what the MACs of all their heads begin with."""
         self._bases = DeltaBases()
-        self._key_rows = KeyRows(store_id, own_key, key_of)
+        self._key_rows = key_rows
 
     def append(self, unit: Unit, lease: Lease | None, owner: str) -> Appended:
         """A new run where there is no lease yet. Bodies are as they were given, but for a seal, which is put behind."""

@@ -41,6 +41,7 @@ NEAREST = (
     f"SELECT {COLUMNS} FROM idempotency WHERE (server, tool, key) <= (?, ?, ?) "
     "ORDER BY server DESC, tool DESC, key DESC LIMIT 1"
 )
+MAC_AT = "SELECT mac FROM idempotency WHERE server = ? AND tool = ? AND key = ?"
 Ask = Callable[[str, tuple[object, ...]], Iterable[tuple[object, ...]]]
 
 
@@ -68,6 +69,7 @@ class KeyRows:
         self._store_id = store_id
         self._own_key = own_key
         self._key_of = key_of
+        self._spent: KeyRow | None = None
 
     def find(self, ask: Ask, place: Place) -> tuple[KeyRow, bool]:
         """(the row at a place, True), or (the one before it, False). NotAuthentic where one was changed or is gone."""
@@ -111,11 +113,21 @@ class KeyRows:
     def check_spent(self, ask: Ask, day: str, agent_id: str, amounts: list[tuple[str, str]]) -> None:
         """NotAuthentic where (model, picodollars) is not what was written of the day and the agent."""
         try:
-            row, is_there = self.find(ask, spending.place(day, agent_id))
+            row, is_there = self._find_spent(ask, spending.place(day, agent_id))
         except NotAuthentic:
             raise spending.not_what_was_spent(day, agent_id) from None
         if spending.digest(amounts) != (row.trace_id if is_there else spending.digest([])):
             raise spending.not_what_was_spent(day, agent_id)
+
+    def _find_spent(self, ask: Ask, place: Place) -> tuple[KeyRow, bool]:
+        """As `find`; the last one that was written or checked here is known by its MAC."""
+        last = self._spent
+        if last is not None and last.place == place and [(last.mac,)] == [tuple(row) for row in ask(MAC_AT, place)]:
+            return last, True
+        row, is_there = self.find(ask, place)
+        if is_there:
+            self._spent = row
+        return row, is_there
 
     def _check(self, row: KeyRow) -> None:
         mac = row.mac
@@ -179,14 +191,14 @@ class KeyRows:
         """What was spent is `after` from here on. Refuses nothing: a call that was made is recorded."""
         place = spending.place(day, agent_id)
         try:
-            row, is_there = self.find(db.execute, place)
+            row, is_there = self._find_spent(db.execute, place)
         except (NotAuthentic, KeyUnavailable, DamagedRecord):
             return  # and so it stays for whoever asks
         is_ours = spending.digest(before) == (row.trace_id if is_there else spending.digest([]))
         if not is_there:
             self._write(db, row._replace(next=name(place)))
         known = spending.digest(after) if is_ours else spending.UNKNOWN
-        self._write(db, KeyRow(*place, None, agent_id, known, 0, "completed", row.next))
+        self._spent = self._write(db, KeyRow(*place, None, agent_id, known, 0, "completed", row.next))
 
     def bind(self, db: sqlite3.Connection) -> None:
         """The secret of the store, the ids of its sessions and what was spent, as found, where no row has them yet."""
@@ -221,8 +233,10 @@ class KeyRows:
         if is_there:
             self._write(db, row._replace(request_digest=None))
 
-    def _write(self, db: sqlite3.Cursor | sqlite3.Connection, row: KeyRow) -> None:
-        write_row(db, row._replace(mac=self._mac(self._own_key(), row)))
+    def _write(self, db: sqlite3.Cursor | sqlite3.Connection, row: KeyRow) -> KeyRow:
+        written = row._replace(mac=self._mac(self._own_key(), row))
+        write_row(db, written)
+        return written
 
     # -- as a whole ----------------------------------------------------------------------------------------------------
 
