@@ -1,4 +1,4 @@
-"""What a run is lent by its engine: the live source of effects, the redactor, progress to listeners."""
+"""What an engine lends to a run: the live source of effects, the redactor, progress to listeners, and its consent."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from reenact.runtime.effects.live import LiveSource
 from reenact.runtime.effects.source import AttemptCall, AttemptResult
 from reenact.runtime.engine import Engine
 from reenact.runtime.listeners import Notice, tell_all
+from reenact.runtime.plans.pinning import loosened
 from reenact.runtime.plans.steps import RunPlan
 from reenact.runtime.writing.redaction import Redactor
 from reenact.skills.services import FOLDERS_SERVICE, KV_SERVICE, STORE_FILES_SERVICE
@@ -74,3 +75,9 @@ def tell_progress(engine: Engine, run_id: str, step_id: str, message: str) -> No
         told = engine.listeners if caller is None else (*engine.listeners, lambda _: caller(shown))
         with suppress(BrokenPipeError):
             tell_all(told, notice)
+
+
+def forbidden_today(engine: Engine, plan: RunPlan) -> str | None:
+    """Why a run that was begun goes no further under the host's policy; None where all of it is allowed."""
+    why = engine.policy.forbids(plan.plan, engine.plan_secrets, is_session=plan.is_session)
+    return why if why is not None or plan.is_session else loosened(plan.plan, engine.registry, engine.policy)

@@ -15,10 +15,9 @@ from reenact.record.state import load_fold, refuse_ended
 from reenact.runtime.effects.source import EffectSource
 from reenact.runtime.engine import Engine
 from reenact.runtime.gates.state import gates_of
-from reenact.runtime.lending import redactor_of
+from reenact.runtime.lending import forbidden_today, redactor_of
 from reenact.runtime.listeners import Listeners, Notice
 from reenact.runtime.money import Money
-from reenact.runtime.plans.pinning import loosened
 from reenact.runtime.plans.steps import RunPlan
 from reenact.runtime.run import Run, Unrecorded
 from reenact.runtime.writing.payloads import PayloadBook
@@ -110,10 +109,7 @@ def reopen(engine: Engine, run_id: str, read: Callable[[Engine, str], Interrupte
     original = record.parent_run if record is not None and record.mode != "live" else None
     run = assemble(engine, past.plan, journal, past.source, original or run_id, kid)
     run.read_from = past.read_from
-    plan, is_session = past.plan.plan, past.plan.is_session
-    run.forbidden = engine.policy.forbids(plan, engine.plan_secrets, is_session=is_session)
-    if run.forbidden is None and not is_session:
-        run.forbidden = loosened(plan, engine.registry, engine.policy)
+    run.forbidden = forbidden_today(engine, past.plan)
     return run
 
 

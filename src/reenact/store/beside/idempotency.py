@@ -77,6 +77,7 @@ class IdempotencyKeys:
         self._store_id = store_id
         self._own_key = own_key
         self._key_of = key_of
+        self._spent: KeyRow | None = None
 
     def find(self, rows: IdempotencyRows, place: Place) -> tuple[KeyRow, bool]:
         """(the row at a place, True), or (the one before it, False). NotAuthentic where one was changed or is gone."""
@@ -120,11 +121,21 @@ class IdempotencyKeys:
     def check_spent(self, rows: IdempotencyRows, day: str, agent_id: str, amounts: list[tuple[str, str]]) -> None:
         """NotAuthentic where (model, picodollars) is not what was written of the day and the agent."""
         try:
-            row, is_there = self.find(rows, spending.place(day, agent_id))
+            row, is_there = self._find_spent(rows, spending.place(day, agent_id))
         except NotAuthentic:
             raise spending.not_what_was_spent(day, agent_id) from None
         if spending.digest(amounts) != (row.trace_id if is_there else spending.digest([])):
             raise spending.not_what_was_spent(day, agent_id)
+
+    def _find_spent(self, rows: IdempotencyRows, place: Place) -> tuple[KeyRow, bool]:
+        """As `find`; the one that was written or checked here last is known again as it is."""
+        last = self._spent
+        if last is not None and last.place == place and rows.nearest(place) == last:
+            return last, True
+        row, is_there = self.find(rows, place)
+        if is_there:
+            self._spent = row
+        return row, is_there
 
     def _check(self, row: KeyRow) -> None:
         mac = row.mac
@@ -189,14 +200,14 @@ class IdempotencyKeys:
         """What was spent is `after` from here on. Refuses nothing: a call that was made is recorded."""
         place = spending.place(day, agent_id)
         try:
-            row, is_there = self.find(rows, place)
+            row, is_there = self._find_spent(rows, place)
         except (NotAuthentic, KeyUnavailable, DamagedRecord):
             return  # and so it stays for whoever asks
         is_ours = spending.digest(before) == (row.trace_id if is_there else spending.digest([]))
         if not is_there:
             self._write(rows, row._replace(next=name(place)))
         known = spending.digest(after) if is_ours else spending.UNKNOWN
-        self._write(rows, KeyRow(*place, None, agent_id, known, 0, "completed", row.next))
+        self._spent = self._write(rows, KeyRow(*place, None, agent_id, known, 0, "completed", row.next))
 
     def bind(self, rows: IdempotencyRows) -> None:
         """The secret of the store, the ids of its sessions and what was spent, as found, where no row has them yet."""
@@ -226,8 +237,10 @@ class IdempotencyKeys:
         if is_there:
             self._write(rows, row._replace(request_digest=None))
 
-    def _write(self, rows: IdempotencyRows, row: KeyRow) -> None:
-        rows.put(row._replace(mac=self._mac(self._own_key(), row)))
+    def _write(self, rows: IdempotencyRows, row: KeyRow) -> KeyRow:
+        written = row._replace(mac=self._mac(self._own_key(), row))
+        rows.put(written)
+        return written
 
     # -- as a whole ----------------------------------------------------------------------------------------------------
 

@@ -42,8 +42,9 @@ class Appender:
     """Writes units through one connection. What is refused raises, and is for the caller to roll back."""
 
     def __init__(
-        self, connection: Connection, clock: Clock, store_id: str, own_key: Callable[[], SigningKey], key_of: KeyOf
-    ) -> None:
+        self, connection: Connection, clock: Clock, store_id: str, own_key: Callable[[], SigningKey], key_of: KeyOf,
+        idempotency: IdempotencyKeys,
+    ) -> None:  # fmt: skip
         self._connection = connection
         self._clock = clock
         self._store_id = store_id
@@ -52,7 +53,7 @@ class Appender:
         self._begun: dict[tuple[str, str], tuple[SigningKey, BegunMac]] = {}
         """For the runs of late: what the MACs of all their heads begin with."""
         self._bases = DeltaBases()
-        self._idempotency = IdempotencyKeys(store_id, own_key, key_of)
+        self._idempotency = idempotency
 
     def append(self, unit: Unit, lease: Lease | None, owner: str) -> Appended:
         """A new run where there is no lease yet. Bodies are as they were given, but for a seal, which is put behind."""

@@ -46,7 +46,9 @@ class SqliteStore(SqliteReader):
         self._look_at = math.inf if self.in_memory or to_read else -math.inf
         """From when on, on the monotonic clock, its files are looked after again."""
         self._watch = Watch(self.clock)
-        self._appender = Appender(self._writer, self.clock, self.store_id, lambda: self.signing_key, self.key_of)
+        self._appender = Appender(
+            self._writer, self.clock, self.store_id, lambda: self.signing_key, self.key_of, self.idempotency
+        )
         rows = SqliteLogRows(self._reader(), None if to_read else self._writer)
         self.log = Log(
             rows,
