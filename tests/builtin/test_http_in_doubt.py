@@ -24,7 +24,8 @@ class Mute:
         self.heard: list[str] = []
         self._line = socket.create_server(("127.0.0.1", 0))
         self.host = f"127.0.0.1:{self._line.getsockname()[1]}"
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
 
     def _serve(self) -> None:
         while True:
@@ -36,6 +37,8 @@ class Mute:
                 self.heard.append(caller.recv(65536).split(b" ")[0].decode())
 
     def close(self) -> None:
+        self._line.shutdown(socket.SHUT_RDWR)  # so that whoever waits for a caller hears of it
+        self._thread.join()
         self._line.close()
 
 

@@ -148,6 +148,8 @@ def test_every_row_that_is_deleted_doubled_or_swapped_is_found_and_located(
     assert missed == []
 
 
+SPENT = ("reenact", "spent")
+"""These rows follow from no run alone; they are looked at before a budget is asked."""
 WORKING_STATE = {"owner", "expires_ms", "cancel", "token"}
 NOT_AGAIN = {("shared_payloads", "run_no")}
 """Where a session has no need of the row, there is nothing to compare with."""
@@ -159,7 +161,7 @@ def test_a_cell_of_another_type_in_a_derived_table_is_a_difference_and_no_accide
 ) -> None:
     columns = [str(item[1]) for item in query(original.path, f"PRAGMA table_info({table})")]
     random, missed = Random(table), []
-    for values in query(original.path, f"SELECT * FROM {table}")[-2:]:
+    for values in [row for row in query(original.path, f"SELECT * FROM {table}") if row[:2] != SPENT][-2:]:
         row = " AND ".join(f"{column} IS ?" for column in columns)
         for column, value in zip(columns, values, strict=True):
             for what, cell in other_cells(value, random):

@@ -195,7 +195,7 @@ def test_it_is_not_sent_again_while_its_thread_runs(tmp_path: Path) -> None:
         bank = SlowBank(tmp_path, timeout_ms=100)
         async with bank.runtime.session() as session:
             await bank.given_up(session)
-            with pytest.raises(WaitingForPerson, match="its thread still runs"):
+            with pytest.raises(WaitingForPerson, match="it still runs in this process"):
                 await session.settle()
             assert bank.paid == 1
             bank.answers.set()

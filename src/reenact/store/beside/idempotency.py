@@ -49,6 +49,10 @@ class KeyRow(NamedTuple):
 class IdempotencyRows(Protocol):
     """The rows as one transaction, or one reader, sees them."""
 
+    @property
+    def vouch_for_amounts(self) -> bool:
+        """Whether what was spent has rows here too."""
+
     def nearest(self, place: Place, /) -> KeyRow | None:
         """The row at a place, or else the last one before it."""
 
@@ -61,7 +65,7 @@ class IdempotencyRows(Protocol):
         """(agent, id, number and id of the newest run) of every session that has an id."""
 
     def amounts(self) -> list[tuple[str, str, str, str]]:
-        """(day, agent, model, picodollars) of all that was spent, where the engine has it vouched for here."""
+        """(day, agent, model, picodollars) of all that was spent, where it has rows here."""
 
     def all(self) -> list[KeyRow]:
         """In the order of their places."""
@@ -116,7 +120,7 @@ class IdempotencyKeys:
         bound = first.trace_id
         if bound and bound != sha256(secret).hexdigest():
             raise another_secret("is not the one that was made with it" if secret else "is gone")
-        return not bound or first.agent_id != spending.BOUND
+        return not bound or first.agent_id != spending.bound(rows.vouch_for_amounts)
 
     def check_spent(self, rows: IdempotencyRows, day: str, agent_id: str, amounts: list[tuple[str, str]]) -> None:
         """NotAuthentic where (model, picodollars) is not what was written of the day and the agent."""
@@ -218,17 +222,22 @@ class IdempotencyKeys:
         if secret is None:
             raise another_secret("is gone")
         first, _ = self.find(rows, FIRST)
-        if first.agent_id != spending.BOUND and self._bind_spending(rows):
+        is_bound = spending.bound(rows.vouch_for_amounts)
+        if rows.vouch_for_amounts and first.agent_id != is_bound and self._bind_spending(rows):
             first, _ = self.find(rows, FIRST)
-        self._write(rows, first._replace(agent_id=spending.BOUND, trace_id=sha256(secret).hexdigest()))
+        self._write(rows, first._replace(agent_id=is_bound, trace_id=sha256(secret).hexdigest()))
 
     def _bind_spending(self, rows: IdempotencyRows) -> bool:
-        """Whether there was any."""
+        """Whether there was any. Rows of when the store lay in a file before say nothing any more."""
         found = defaultdict[tuple[str, str], list[tuple[str, str]]](list)
         for day, agent_id, model, exact in rows.amounts():
             found[day, agent_id].append((model, exact))
         for whose, amounts in found.items():
-            self.spend(rows, *whose, [], amounts)
+            row, is_there = self.find(rows, spending.place(*whose))
+            if is_there:
+                self._write(rows, row._replace(trace_id=spending.digest(amounts)))
+            else:
+                self.spend(rows, *whose, [], amounts)
         return bool(found)
 
     def forget_request(self, rows: IdempotencyRows, place: Place) -> None:

@@ -18,8 +18,14 @@ SPENT: Final = ("reenact", "spent")
 """Server and tool of the rows."""
 BOUND: Final = "spent"
 """What the first row of all says once there are some: those of before are vouched for as they are found."""
+NOT_BOUND: Final = ""
 UNKNOWN: Final = ""
 """In the place of a digest: amounts were changed before others were added."""
+
+
+def bound(has_rows: bool) -> str:  # noqa: FBT001  # the one thing that is asked
+    """What the first row of all says in an engine that has rows of amounts, or has none."""
+    return BOUND if has_rows else NOT_BOUND
 
 
 def place(day: str, agent_id: str) -> tuple[str, str, str]:

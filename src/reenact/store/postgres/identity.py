@@ -94,7 +94,8 @@ class Identity:
                 rows = key_rows.KeyRows(self.database)
                 if not is_linked(rows):
                     self.database.transact(lambda db: self._begin_vouching(db, key))
-                self.idempotency.check_secret(rows, self.key_secret)
+                if self.idempotency.check_secret(rows, self.key_secret):
+                    self.database.transact(lambda db: self._bind(db, key))
             self._key = key
         return self._key
 
@@ -106,6 +107,11 @@ class Identity:
             IdempotencyKeys(self.store_id, lambda: key, self.key_of).link_all(rows, key)
             marker = Marker(keys_linked=True, last_run=0, runs=[], ts=self.clock.timestamp(), votes=0)
             notes.write(db, marker.signed(key, self.store_id))
+
+    def _bind(self, db: Asks, key: SigningKey) -> None:
+        """Of a store that lay in a file before: what was spent has no rows here."""
+        db.ask(key_rows.LOCK)
+        IdempotencyKeys(self.store_id, lambda: key, self.key_of).bind(key_rows.KeyRows(db))
 
     def vouch(self) -> int:
         """A person says that what is there is right: idempotency keys, what they are made with and the ids of sessions
