@@ -16,7 +16,7 @@ from reenact.store.sqlite.opened import shared as shared_module
 from reenact.store.sqlite.opened.files import WATCHED, Files, file_of, open_database
 from reenact.store.sqlite.opened.shared import FORGOTTEN, OpenFile
 from reenact.store.sqlite.opened.turnstile import became_next
-from reenact.store.sqlite.trouble.database_errors import DATABASE_ERRORS, is_busy, translate
+from reenact.store.sqlite.trouble.database_errors import DATABASE_ERRORS, is_busy, is_read_only, translate
 from reenact.store.sqlite.trouble.waiting import BUSY_TIMEOUT_S
 
 try:
@@ -174,7 +174,7 @@ class Connection:
         try:
             (_, pages, moved) = self.db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         except DATABASE_ERRORS as error:
-            return not is_busy(error) if isinstance(error, sqlite3.Error) else False
+            return isinstance(error, sqlite3.Error) and not is_busy(error) and not is_read_only(error)
         finally:
             self.lock.release()
         return bool(pages > moved)

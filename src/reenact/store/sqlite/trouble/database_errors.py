@@ -89,3 +89,7 @@ def advised(name: str, error: Exception, path: str) -> StoreError:
 def is_busy(error: sqlite3.Error) -> bool:
     """Also where SQLite gave up waiting for the locks of a log: `locking protocol`, after ten seconds."""
     return (getattr(error, "sqlite_errorname", None) or "").startswith(WAITED_FOR)
+
+
+def is_read_only(error: sqlite3.Error) -> bool:
+    return (getattr(error, "sqlite_errorname", None) or "").startswith("SQLITE_READONLY")
