@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from reenact.lazy import loading
 from reenact.version import __version__
 
 if TYPE_CHECKING:
@@ -81,11 +82,4 @@ __all__ = [
 importlib.import_module("reenact.store.sqlite.trouble.forks")
 """Forks wait for threads that import a module from here on: also for the one that imports the store first."""
 
-
-def __getattr__(name: str) -> object:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'reenact' has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
+__getattr__ = loading(__name__, _HOME)

@@ -9,7 +9,7 @@ from pathlib import Path
 SRC = Path(__file__).resolve().parents[2] / "src" / "reenact"
 
 ROWS: list[tuple[str, ...]] = [
-    ("errors", "version"),
+    ("errors", "version", "lazy"),
     ("values",),
     ("trace",),
     ("contracts",),
@@ -52,8 +52,8 @@ RANK = {name: rank for rank, row in enumerate(ROWS) for name in row}
 # Parts that must not trust what they check, or that must stay usable alone, import only these: a run can be read
 # without the engine that wrote it.
 ONLY = {
-    "trace": {"errors", "values", "trace"},
-    "verify": {"errors", "values", "trace", "verify"},
+    "trace": {"errors", "lazy", "values", "trace"},
+    "verify": {"errors", "lazy", "values", "trace", "verify"},
     "record": {"errors", "version", "values", "trace", "contracts", "policy", "journal", "verify", "store", "record"},
     "provenance": {"errors", "values", "contracts", "provenance"},
     "lint": {"errors", "values", "contracts", "policy", "lint"},

@@ -7,8 +7,9 @@ plan would do before it runs `forecast/`. `runtime.py` is `reenact.Runtime`, the
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from reenact.lazy import loading
 
 if TYPE_CHECKING:
     from reenact.record.recording import Recording, load_recording
@@ -48,9 +49,4 @@ __all__ = [
     "side_by_side",
 ]
 
-
-def __getattr__(name: str) -> object:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'reenact.replay' has no attribute {name!r}")
-    return getattr(importlib.import_module(home), name)
+__getattr__ = loading(__name__, _HOME)

@@ -7,8 +7,9 @@ and whether log and receipt say the same. Of the journal only `from_journal.py` 
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from reenact.lazy import loading
 
 if TYPE_CHECKING:
     from reenact.trace.cutting import command_output, output_preview
@@ -92,9 +93,4 @@ __all__ = [
     "verify_replay",
 ]
 
-
-def __getattr__(name: str) -> object:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'reenact.trace' has no attribute {name!r}")
-    return getattr(importlib.import_module(home), name)
+__getattr__ = loading(__name__, _HOME)

@@ -32,8 +32,9 @@ The steps, as the code repeats them and as `docs/spec/bundle.md` prints them:
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from reenact.lazy import loading
 
 if TYPE_CHECKING:
     from reenact.verify.payloads import PayloadSource
@@ -66,9 +67,4 @@ __all__ = [
     "verify_lines",
 ]
 
-
-def __getattr__(name: str) -> object:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'reenact.verify' has no attribute {name!r}")
-    return getattr(importlib.import_module(home), name)
+__getattr__ = loading(__name__, _HOME)
