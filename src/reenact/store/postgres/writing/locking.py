@@ -41,6 +41,9 @@ LOCK_RUNS = "SELECT run_id, run_no FROM :schema.runs WHERE run_id = ANY(%s) ORDE
 DRAW = "SELECT nextval(':schema.run_numbers') FROM generate_series(1, %s)"
 BEGIN_SEAL = "SELECT number, last, erasures FROM :schema.begin_seal_1()"
 
+Sessions = dict[tuple[str, str], str]
+"""Agent and id of a session → the run that has begun it in this group."""
+
 
 @dataclass(eq=False)
 class Sending:
@@ -80,9 +83,10 @@ class Locking:
         there = already(db, group)
         if len(there) == len(group):  # a try of which nobody knew has written them
             return [there[one] for one in group]
+        sessions: Sessions = {}
         for one in group:
             try:
-                self._look_up(db, one)
+                self._look_up(db, one, sessions)
             except StoreError:  # the database's, and everybody's
                 raise
             except ReenactError as error:
@@ -118,24 +122,25 @@ class Locking:
         if is_again and any(one.unit.seal is not None for one in group):
             db.ask(BEGIN_SEAL)
 
-    def _look_up(self, db: Asks, one: Sending) -> None:
+    def _look_up(self, db: Asks, one: Sending, sessions: Sessions) -> None:
         """What refuses a unit before anything of it is written, and what stands beside the journal."""
         unit, rows = one.unit, key_rows.KeyRows(db)
-        session = session_of(unit)
-        if one.begins and unit.new_run is not None and session is not None:
-            self._hold_session(db, unit.new_run, session, one.run_no, unit.run_id)
+        if one.begins and unit.new_run is not None and unit.new_run.session is not None:
+            self._hold_session(db, unit.new_run, unit.new_run.session, one, sessions)
         for reservation in unit.reservations:
             self._idempotency.reserve(rows, reservation, one.run_no)
         for done in unit.completions:
             self._idempotency.complete(rows, done)
 
-    def _hold_session(self, db: Asks, run: NewRun, session: str, run_no: int, run_id: str) -> None:
+    def _hold_session(self, db: Asks, run: NewRun, session: str, one: Sending, sessions: Sessions) -> None:
         """An id of a session is an agent's once, but for the run that continues the one that has it."""
-        taken = db.ask(TAKEN, (session, run.agent_id))
-        if taken and taken[0][0] != run.parent_run:
+        rows = db.ask(TAKEN, (session, run.agent_id))
+        taken = sessions.get((run.agent_id, session), rows[0][0] if rows else None)
+        if taken not in (None, run.parent_run):
             raise LockAcquireFailed(f"another process has just begun session {session!r} of agent {run.agent_id}")
-        rows = key_rows.KeyRows(db)
-        self._idempotency.hold_session(rows, run.agent_id, session, run_no, run_id, run.parent_run)
+        sessions[run.agent_id, session] = one.unit.run_id
+        keys = key_rows.KeyRows(db)
+        self._idempotency.hold_session(keys, run.agent_id, session, one.run_no, one.unit.run_id, run.parent_run)
 
     # -- the rows ----------------------------------------------------------------------------------------------------
 
