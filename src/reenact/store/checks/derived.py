@@ -18,6 +18,7 @@ from reenact.journal.frontier import DECODE, Frontier, pack
 from reenact.journal.run_fold import RunFold
 from reenact.store.base import INDEXED_CONTENT
 from reenact.store.checks.rebuild import KeyedCall, Rebuilt
+from reenact.store.copying.views import There
 from reenact.store.envelopes import StoredEnvelopes
 from reenact.store.evidence import CheckpointCells, Evidence, KeyCells, RunEvidence
 from reenact.store.naming import DIGEST
@@ -202,6 +203,8 @@ def idempotency(
     evidence: Evidence, run: RunEvidence, rebuilt: Rebuilt, envelopes: StoredEnvelopes, plan: dict[str, Any]
 ) -> list[Difference]:
     """Keys that callers gave. A key whose call failed or is in doubt may by now belong to another call."""
+    if isinstance(evidence, There):
+        return []  # they stayed where the run began
     found: list[Difference] = []
     owned: set[tuple[object, object, object]] = set()
     secret = evidence.key_secret()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import count
 
 from reenact.errors import ReenactError, StoreBusy
-from reenact.store.base import Appended, Lease
+from reenact.store.base import Appended, Lease, Unit
 from reenact.store.beside.idempotency import IdempotencyKeys
 from reenact.store.postgres.opened.database import Database
 from reenact.store.postgres.opened.errors import Lost
