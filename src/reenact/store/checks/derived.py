@@ -53,7 +53,11 @@ def compare_derived(
         *traces(run, rebuilt),
         *shared_payloads(run, rebuilt, envelopes),
         *contents(run, rebuilt, envelopes),
-        *idempotency(evidence, run, rebuilt, envelopes, document or opening(rebuilt, envelopes)),
+        *(
+            []  # they stayed where the run began
+            if isinstance(evidence, There)
+            else idempotency(evidence, run, rebuilt, envelopes, document or opening(rebuilt, envelopes))
+        ),
         *seals(evidence, run, rebuilt),
         *run_checkpoints(run, rebuilt, evidence, erased=is_erased_whole(rebuilt, envelopes)),
     ]
@@ -203,8 +207,6 @@ def idempotency(
     evidence: Evidence, run: RunEvidence, rebuilt: Rebuilt, envelopes: StoredEnvelopes, plan: dict[str, Any]
 ) -> list[Difference]:
     """Keys that callers gave. A key whose call failed or is in doubt may by now belong to another call."""
-    if isinstance(evidence, There):
-        return []  # they stayed where the run began
     found: list[Difference] = []
     owned: set[tuple[object, object, object]] = set()
     secret = evidence.key_secret()

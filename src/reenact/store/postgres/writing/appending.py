@@ -106,9 +106,7 @@ class Appender:
             if not left:
                 break
             try:
-                size = sum(size_of(one.unit) for one in left)
-                done = self._database.transact(lambda db: self._locking.append(db, left), size=size)
-                results |= zip(left, done, strict=True)
+                results |= zip(left, self._transact(left), strict=True)
                 left = []
             except Refused as refused:
                 results[refused.one] = refused.why
@@ -127,6 +125,10 @@ class Appender:
             if one in left:
                 (results[one],) = self._append_locking([work])
         return [results[one] for one in group]
+
+    def _transact(self, group: list[Sending]) -> list[Appended]:
+        size = sum(size_of(one.unit) for one in group)
+        return self._database.transact(lambda db: self._locking.append(db, group), size=size)
 
 
 def is_of_one(error: ReenactError) -> bool:
