@@ -22,7 +22,6 @@ from reenact.store.base import (
     RunRow,
     TraceRow,
 )
-from reenact.store.copying.origins import COPIED, read_origins
 from reenact.store.encryption import SUFFIX, KeyFile
 from reenact.store.keys.here import KeysHere
 from reenact.store.location import OwnFiles, sqlite_path
@@ -35,7 +34,7 @@ from reenact.store.sqlite.keys import IdempotencyKeys, KeyRows, another_session,
 from reenact.store.sqlite.pool import Readers
 from reenact.store.sqlite.read_only import open_to_read, unkept_steps
 from reenact.store.sqlite.signed import heads
-from reenact.store.sqlite.signed.key_history import key_table
+from reenact.store.sqlite.signed.key_history import IDENTITY, key_table, origins_in
 from reenact.values.clock import Clock, SystemClock
 
 ARCHIVES = (
@@ -53,11 +52,6 @@ RUN_COLUMNS = (
     "run_id, kind, mode, status, plan_id, agent_id, parent_run, "
     "coalesce((SELECT max(id) FROM commits WHERE id >> 24 = run_no AND id >= run_no << 24 "
     "AND id < (run_no + 1) << 24), 0) & 16777215, started_at, session"
-)
-
-IDENTITY = (
-    "SELECT (SELECT value FROM store WHERE key = 'store_id') AS store_id, (SELECT secret FROM key_secret) AS secret, "
-    f"(SELECT value FROM store WHERE key = '{COPIED}') AS copied"
 )
 
 
@@ -105,7 +99,7 @@ class SqliteReader:
                     self._make_secret(db)
             rows = self._writer.query(IDENTITY)
         store_id, secret, copied = rows[0]
-        self.origins = read_origins(copied)
+        self.origins = origins_in(copied)
         return str(store_id), secret or b""
 
     def _make_secret(self, db: sqlite3.Connection) -> None:
