@@ -26,7 +26,7 @@ demo: setup      ## run, kill -9, recover, replay, export, verify, tamper: no ne
 # Tests start a thousand interpreters: where no byte code may be written (PYTHONDONTWRITEBYTECODE), each would compile all anew.
 test: setup      ## all tests
 	@$(BIN)/python -m compileall -q -x tests/lint/samples src tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # Ours, on ourselves: what decides may not even be in doubt.
 DECIDES := $(addprefix src/reenact/,contracts journal policy replay/compare)
