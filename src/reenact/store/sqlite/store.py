@@ -10,7 +10,7 @@ from itertools import count
 
 from reenact.contracts.records import RunStatus
 from reenact.errors import DamagedRecord, ReenactError, StoreGone
-from reenact.store.base import Appended, Archiving, BrokenLease, Erasing, LateEffect, Lease, Unit
+from reenact.store.base import Appended, Archiving, BrokenLease, Erasing, LateEffect, Lease, Tally, Unit
 from reenact.store.keys.notes import Note, NotesTogether, sign_note
 from reenact.store.log.follower import Follower
 from reenact.store.log.log import Log
@@ -21,6 +21,7 @@ from reenact.store.sqlite import archiving as archiving_rows
 from reenact.store.sqlite import leases, votes
 from reenact.store.sqlite.appending import Appender
 from reenact.store.sqlite.erasing import empty_log, erase
+from reenact.store.sqlite.listed import tallies
 from reenact.store.sqlite.log.rows import SqliteLogRows
 from reenact.store.sqlite.opened.own_commits import OwnCommits
 from reenact.store.sqlite.reader import SqliteReader
@@ -253,6 +254,10 @@ class SqliteStore(SqliteReader):
     def restore(self, run_id: str, envelopes: Iterable[tuple[str, bytes]]) -> int:
         """Put archived values back where they lay, in one transaction; how many."""
         return archiving_rows.restore(self._writer, run_id, envelopes)
+
+    def keep_tally(self, name: str, tally: Tally) -> bool:
+        """Leave what runs add up to; False where somebody has counted as far."""
+        return tallies.keep(self._writer, name, tally)
 
     def scrub(self) -> None:
         """Rid the file of what erased values left behind beside their rows; StoreBusy while a reader is in the way."""
