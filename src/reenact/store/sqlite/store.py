@@ -179,6 +179,7 @@ class SqliteStore(SqliteReader):
         LockAcquireFailed where somebody has it, which says who.
         NotAuthentic where its head is not what a key of ours vouched for, KeyUnavailable where that key is not here.
         """
+        self.refuse_copied(run_id)
         assert self.signing_key.kid  # also what was written before heads were authenticated is by now
         lease = leases.acquire(self._writer, run_id, owner, self.clock, self.check_head, self._watch)
         self._watch.left_s(run_id, held(lease))
@@ -202,6 +203,7 @@ class SqliteStore(SqliteReader):
     def break_lease(self, run_id: str, *, who: str, reason: str) -> BrokenLease | None:
         """Take a run from whoever holds it, on record; None where nobody does. What he writes next is refused."""
         key = self.signing_key
+        self.refuse_copied(run_id)
 
         def sign(record: bytes) -> Note:
             return sign_note(key, leases.BROKEN, self.store_id, sha256(record).hexdigest(), record)
@@ -210,6 +212,7 @@ class SqliteStore(SqliteReader):
 
     def request_cancel(self, run_id: str, note: str) -> None:
         """Whoever works on the run learns of it with the next commit."""
+        self.refuse_copied(run_id)
         with self._writer.transaction() as db:
             db.execute("UPDATE runs SET cancel = ? WHERE run_id = ?", (note, run_id))
 
@@ -233,11 +236,13 @@ class SqliteStore(SqliteReader):
 
     def erase(self, erasing: Erasing) -> int:
         """Take values out, each with its record, signed, in one transaction; how many are gone."""
+        self.refuse_copied(erasing.run_id)
         ts = self.clock.timestamp()
         return self._with_notes(lambda signed: erase(self._writer, erasing, ts, signed, self.idempotency))
 
     def archive(self, archiving: Archiving) -> int:
         """Take values out that lie in a bundle, each with its record, signed, in one transaction; how many."""
+        self.refuse_copied(archiving.run_id)
         ts = self.clock.timestamp()
         return self._with_notes(lambda signed: archiving_rows.archive(self._writer, archiving, ts, signed))
 
