@@ -39,6 +39,7 @@ from reenact.runtime import crash_points
 from reenact.runtime.people import decisions
 from reenact.runtime.writing import writer
 from reenact.store.base import LateEffect
+from reenact.telemetry.store_metrics import exposition
 from tests.shares import share
 from tests.store.copies import copy_store
 
@@ -171,6 +172,7 @@ def fill(folder: Path) -> tuple[Path, dict[str, str]]:
             with contextlib.suppress(WaitingForPerson):
                 session.call("pay", {"payee": "Ada"}, idempotency_key="till")
         runs["session"] = session.run_id
+        exposition(runtime.store)
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         for table, *row in LOG_ROWS:
             db.execute(f"INSERT INTO log_{table} VALUES ({', '.join('?' * len(row))})", row)

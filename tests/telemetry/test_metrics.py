@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import urllib.request
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +15,12 @@ from reenact import Registry
 from reenact.errors import UsageError
 from reenact.replay import Runtime
 from reenact.replay.modes.saving import save_report
+from reenact.store.base import Tally
+from reenact.store.open import open_store
 from reenact.store.sqlite.store import SqliteStore
 from reenact.telemetry.endpoint import serving
 from reenact.telemetry.metrics import ReplayMetrics, RuntimeMetrics
-from reenact.telemetry.store_metrics import exposition
+from reenact.telemetry.store_metrics import TALLY, exposition
 from reenact.values.clock import FixedClock
 from tests.replay.compare import mutations  # noqa: F401  # makes them
 from tests.replay.compare.mutating import MUTATIONS, PLAN, recording
@@ -173,3 +177,32 @@ def test_a_damaged_run_is_told_and_the_others_still_count() -> None:
 
     assert found["reenact_runs_unreadable"] == 1
     assert found['reenact_runs_total{status="failed"}'] == 1
+
+
+def test_what_runs_add_up_to_is_kept_so_that_each_is_read_once(store_url: str) -> None:
+    """Also by another process, and by one that may only read."""
+    with closing(Runtime(store_url, skills=SKILLS)) as runtime:
+        runtime.run(PLAN)
+        first = samples(exposition(runtime.store))
+        kept = runtime.store.tally(TALLY)
+        assert kept is not None
+        assert kept.sealed == 1
+        assert runtime.store.keep_tally(TALLY, Tally(2, kept.sums))  # as if somebody had counted the next one too
+        runtime.run(PLAN)
+        assert samples(exposition(runtime.store)) == first
+        runtime.run(PLAN)
+    with closing(open_store(store_url, to_read=True)) as again:
+        counted = samples(exposition(again))
+        assert counted['reenact_runs_total{status="failed"}'] == 2
+        assert again.tally(TALLY) == Tally(2, kept.sums)
+
+
+@pytest.mark.parametrize(
+    "sums", [b"", b"[]", b"\xff", b'{"sums":{"runs":{}},"unreadable":0}', b'{"sums":{"x":[]},"unreadable":0}']
+)
+def test_a_tally_that_cannot_be_read_is_none(tmp_path: Path, sums: bytes) -> None:
+    with closing(Runtime(f"sqlite:///{tmp_path / 'store.db'}", skills=SKILLS)) as runtime:
+        runtime.run(PLAN)
+        assert runtime.store.keep_tally(TALLY, Tally(1, sums))
+        counted = samples(exposition(runtime.store))
+        assert counted['reenact_runs_total{status="failed"}'] == 1

@@ -147,4 +147,4 @@ def plan_repeats(store: Store, run_id: str) -> bool:
 
 def copies_of(store: Store, run_id: str) -> list[str]:
     """Other runs that hold values of this one, because they replayed it."""
-    return [row.run_id for row in store.runs() if row.parent_run == run_id and row.mode != "mock_replay"]
+    return [row.run_id for row in store.replays(run_id) if row.mode != "mock_replay"]

@@ -1,6 +1,7 @@
 """Prometheus metrics read from a store: what `reenact metrics` prints, and a scraper gets from a process of its own.
 
-A run that has ended never changes, so it is read once; a scrape costs what happened since the last one.
+A run that has ended never changes, so it is read once: what runs add up to is kept in the store, where whoever counts
+may write there, and a scrape costs what happened since the last one.
 """
 
 from __future__ import annotations
@@ -8,19 +9,27 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Final
 
+import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from reenact.contracts.records import ENDED
-from reenact.errors import DamagedRecord, EvidenceError, StateError
+from reenact.contracts.records import UNFINISHED
+from reenact.errors import DamagedRecord, EvidenceError, StateError, StoreError
 from reenact.record.document import read_document
 from reenact.record.document_shape import StepDocument
 from reenact.replay.modes.saving import saved_traces
-from reenact.store.base import RunRow, Store
+from reenact.store.base import RunRow, Store, Tally
 from reenact.telemetry.metrics import MATCH, MISMATCH, aspect_label
+
+TALLY = "metrics.1"
+"""By what the store keeps them; another shape of `Totals` has another name."""
+AT_ONCE = 500
+"""So many runs are counted before it is kept how far that came."""
 
 
 @dataclass(slots=True)
@@ -36,6 +45,17 @@ class Totals:
     match: Counter[str] = field(default_factory=Counter)
     mismatch: Counter[str] = field(default_factory=Counter)
     unreadable: int = 0
+
+    @classmethod
+    def kept(cls, sums: bytes) -> Totals:
+        """As `sums` wrote them."""
+        kept = msgspec.json.decode(sums, type=Kept)
+        found = {name: Counter({key_of(labels): number for labels, number in rows}) for name, rows in kept.sums.items()}
+        return cls(**found, unreadable=kept.unreadable)  # type: ignore[arg-type]
+
+    def sums(self) -> bytes:
+        rows = {name: list(getattr(self, name).items()) for name in COUNTERS}
+        return msgspec.json.encode({"sums": rows, "unreadable": self.unreadable})
 
     def add_step(self, step: StepDocument) -> None:
         skill = step["skill"].partition("@")[0]
@@ -53,13 +73,28 @@ class Totals:
             (self.match if matched is True else self.mismatch)[aspect_label(str(aspect))] += 1
 
 
+COUNTERS: Final = tuple(name for name in Totals.__slots__ if name != "unreadable")
+
+
+class Kept(msgspec.Struct):
+    """Sums as JSON: a label, or several, and how often."""
+
+    sums: dict[str, list[tuple[str | list[str], int]]]
+    unreadable: int
+
+
+def key_of(labels: str | list[str]) -> str | tuple[str, ...]:
+    return labels if isinstance(labels, str) else tuple(labels)
+
+
 class StoreCollector(Collector):
     """Adds up the ended runs of a store. Replays are compared, never counted as runs."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._totals = Totals()
-        self._done: set[str] = set()
+        self._sealed = 0
+        """The seal of the last run that was counted."""
         self._lock = threading.Lock()
 
     def describe(self) -> list[Metric]:
@@ -68,22 +103,35 @@ class StoreCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         with self._lock:
-            rows = self._store.runs()
-            for row in rows:
-                if (row.status in ENDED or row.damage is not None) and row.run_id not in self._done:
-                    self._add(row)
-                    self._done.add(row.run_id)
-            families = list(self._families(rows))
+            self._go_on()
+            families = list(self._families())
         yield from families
+
+    def _go_on(self) -> None:
+        """Count what ended since somebody last did, in this process or another."""
+        self._take(self._store.tally(TALLY))
+        while found := self._store.sealed(self._sealed, AT_ONCE):
+            for number, row in found:
+                self._add(row)
+                self._sealed = number
+            with suppress(StoreError):  # who may only read counts for himself
+                self._store.keep_tally(TALLY, Tally(self._sealed, self._totals.sums()))
+
+    def _take(self, kept: Tally | None) -> None:
+        if kept is not None and isinstance(kept.sealed, int) and kept.sealed > self._sealed:
+            with suppress(
+                msgspec.DecodeError, UnicodeDecodeError, TypeError
+            ):  # of another version, or no tally: all is counted anew
+                self._totals, self._sealed = Totals.kept(kept.sums), kept.sealed
 
     def _add(self, row: RunRow) -> None:
         try:
             if row.damage is not None:
                 raise DamagedRecord(row.damage)
             if row.mode == "live":
-                for step in read_document(self._store, row.run_id)["steps"]:
-                    if step["code"] is not None:
-                        self._totals.add_step(step)
+                steps = [step for step in read_document(self._store, row.run_id)["steps"] if step["code"] is not None]
+                for step in steps:
+                    self._totals.add_step(step)
                 self._totals.runs[row.status] += 1
             else:
                 for trace in saved_traces(self._store, row.run_id):
@@ -91,7 +139,7 @@ class StoreCollector(Collector):
         except (StateError, EvidenceError):
             self._totals.unreadable += 1  # a damaged run is for `reenact verify`; the others still count
 
-    def _families(self, rows: list[RunRow]) -> Iterator[Metric]:
+    def _families(self) -> Iterator[Metric]:
         totals = self._totals
         yield counter("reenact_runs", "Runs that ended.", ["status"], {(k,): v for k, v in totals.runs.items()})
         labels = ["skill", "status", "code"]
@@ -108,8 +156,8 @@ class StoreCollector(Collector):
         gone = self._store.unattended()
         unfinished = Counter(
             "interrupted" if row.run_id in gone else row.status
-            for row in rows
-            if row.status not in ENDED and row.mode == "live"
+            for row in self._store.runs(status=UNFINISHED)
+            if row.mode == "live"
         )
         gauge = GaugeMetricFamily("reenact_runs_open", "Runs that have not ended.", labels=["status"])
         for status, number in sorted(unfinished.items()):

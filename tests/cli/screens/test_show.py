@@ -69,3 +69,13 @@ def test_a_refused_step_is_shown_with_the_gate_and_the_reason(reenact: Command) 
     assert (step["state"], step["status"], step["attempts"]) == ("DENIED", "failure", [])
     assert step["decision"]["gate"] == "validate"
     assert step["code"] in reenact("show", "last").out
+
+
+def test_ls_lists_the_runs_before_one(reenact: Command) -> None:
+    good = reenact.plan({"skill_id": "steady"}, name="good.json")
+    for _ in range(3):
+        assert reenact("run", good, "--skills", SKILLS).code == 0
+    newest, middle, oldest = (item["run_id"] for item in reenact("ls", "--json").json)
+    assert [item["run_id"] for item in reenact("ls", "--json", "--before", newest).json] == [middle, oldest]
+    assert [item["run_id"] for item in reenact("ls", "--json", "--before", "last", "--limit", "1").json] == [middle]
+    assert reenact("ls", "--before", "nobody").code == 2

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from reenact.contracts.records import ENDED
+from reenact.contracts.records import UNFINISHED
 from reenact.errors import EvidenceError, ReenactError, UsageError
 from reenact.journal.lines import decode_line, split_body
 from reenact.record.export import export_evidence, sync_tree
@@ -62,16 +62,22 @@ def age_ms(text: str) -> int:
 
 def candidates(store: Store, *, before_ms: int) -> Iterator[Candidate]:
     """Sealed runs with values, whose seal is older; the oldest first."""
-    rows = {row.run_id: row for row in store.runs()}
-    needed = {row.parent_run for row in rows.values() if row.status not in ENDED and row.parent_run is not None}
+    needed = {row.parent_run for row in store.runs(status=UNFINISHED) if row.parent_run is not None}
     for run_id in store.sealed_with_values():
-        row = rows.get(run_id)
-        if row is None or row.damage is not None or parse_ts(row.started_at) >= before_ms:
+        row = readable(store, run_id)
+        if row is None or parse_ts(row.started_at) >= before_ms:
             continue
         sealed_at = seal_time(store, row)
         if sealed_at is not None and parse_ts(sealed_at) < before_ms:
             kept = "a run that has not ended reads its values" if run_id in needed else None
             yield Candidate(run_id, sealed_at, kept)
+
+
+def readable(store: Store, run_id: str) -> RunRow | None:
+    try:
+        return store.find_run(run_id)
+    except ReenactError:
+        return None  # `ls` tells of it
 
 
 def seal_time(store: Store, row: RunRow) -> str | None:

@@ -62,6 +62,7 @@ TABLES: Final = (
     table("log_timestamps", "id", "size place stamp"),
     table("log_contradictions", "id", "source note"),
     table("log_peers", "name", "kind url seen failures next_ms trouble"),
+    table("tallies", "name", "sealed sums"),
 )
 """`exact` is a text of digits: picodollars. A place in `payloads` is its commit and its number there."""
 

@@ -18,11 +18,14 @@ from reenact.store.base import (
     LateEffect,
     OpenRun,
     RunRow,
+    Tally,
     TraceRow,
 )
 from reenact.store.beside.idempotency import another_session
 from reenact.store.beside.key_values import KeyValues
+from reenact.store.postgres import listing
 from reenact.store.postgres.identity import Identity
+from reenact.store.postgres.listing import RUNS
 from reenact.store.postgres.signed import key_rows
 from reenact.store.postgres.writing import leases, money, votes
 from reenact.store.postgres.writing.contents import Contents
@@ -30,12 +33,6 @@ from reenact.store.postgres.writing.key_values import KeyValueTable
 from reenact.store.signing import checked_frontier
 from reenact.values.clock import Clock
 
-RUN_COLUMNS = (
-    "r.run_id, r.kind, r.mode, r.status, r.plan_id, r.agent_id, r.parent_run, "
-    "coalesce((SELECT c.n FROM :schema.commits c WHERE c.run_no = r.run_no ORDER BY c.n DESC LIMIT 1), 0), "
-    "r.started_at, r.session"
-)
-RUNS = f"SELECT {RUN_COLUMNS} FROM :schema.runs r"
 NAMED = (
     "WHERE r.run_no IN (SELECT max(run_no) FROM :schema.runs WHERE session = %s GROUP BY agent_id) ORDER BY r.run_no"
 )
@@ -111,19 +108,23 @@ class PostgresReader(Identity):
         found = self.find_session(agent_id, session)
         return found, self.idempotency.session_run(key_rows.KeyRows(self.database), agent_id, session)
 
-    def runs(self, *, status: tuple[RunStatus, ...] | None = None, limit: int | None = None) -> list[RunRow]:
-        """Paged by run number, the newest first."""
-        where, found, last = "AND r.status = ANY(%s)" if status else "", list[RunRow](), 1 << 62
-        sql = f"SELECT r.run_no, {RUN_COLUMNS} FROM :schema.runs r WHERE r.run_no < %s {where}"
-        while limit is None or len(found) < limit:
-            page = 1000 if limit is None else min(limit - len(found), 1000)
-            values = (last, list(status), page) if status else (last, page)
-            rows = self.database.ask(f"{sql} ORDER BY r.run_no DESC LIMIT %s", values)
-            found += [RunRow(*row[1:]) for row in rows]
-            if len(rows) < page:
-                break
-            last = rows[-1][0]
-        return found
+    def runs(
+        self, *, status: tuple[RunStatus, ...] | None = None, limit: int | None = None, before: str | None = None
+    ) -> list[RunRow]:
+        """The newest first, and of those the ones that began before a run; paged by run number."""
+        return listing.listed(self.database, status, limit, before)
+
+    def replays(self, run_id: str) -> list[RunRow]:
+        """Runs that have this one as their parent, the newest first."""
+        return listing.replays(self.database, run_id)
+
+    def sealed(self, after: int, limit: int) -> list[tuple[int, RunRow]]:
+        """(number of its seal, run), in order, behind a number."""
+        return listing.sealed(self.database, after, limit)
+
+    def tally(self, name: str) -> Tally | None:
+        """What runs add up to, as somebody left it."""
+        return listing.tally(self.database, name)
 
     def unattended(self) -> frozenset[str]:
         """Ids of runs that count as running, and that nobody works on."""

@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
 
 from reenact.contracts.records import RunStatus
-from reenact.store.base import Appended, Archiving, BrokenLease, Erasing, LateEffect, Lease, Unit
+from reenact.store.base import Appended, Archiving, BrokenLease, Erasing, LateEffect, Lease, Tally, Unit
 from reenact.store.evidence import Evidence
 from reenact.store.keys.notes import Note, sign_note
 from reenact.store.log.follower import Follower
 from reenact.store.log.log import Log
 from reenact.store.log.rows import SealRow
+from reenact.store.postgres import listing
 from reenact.store.postgres.evidence.evidence import open_evidence
 from reenact.store.postgres.log.rows import PostgresLogRows
 from reenact.store.postgres.opened.partitions import Partitions
@@ -174,6 +175,10 @@ class PostgresStore(PostgresReader):
     def _signs(self) -> erasing_rows.Sign:
         key = self.signing_key
         return lambda schema, digest: sign_note(key, schema, self.store_id, digest)
+
+    def keep_tally(self, name: str, tally: Tally) -> bool:
+        """Leave what runs add up to; False where somebody has counted as far."""
+        return listing.keep(self.database, name, tally)
 
     def scrub(self) -> None:
         """Rid the tables of what erased values left behind, where this role may."""

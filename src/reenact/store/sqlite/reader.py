@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from reenact.contracts.records import RunStatus
-from reenact.errors import DamagedRecord, NotAuthentic, RunNotFound
+from reenact.errors import NotAuthentic, RunNotFound
 from reenact.skills.services import KeyValueService, StoreFiles
 from reenact.store.base import (
     PAYLOAD_BITS,
@@ -20,6 +20,7 @@ from reenact.store.base import (
     LateEffect,
     OpenRun,
     RunRow,
+    Tally,
     TraceRow,
 )
 from reenact.store.encryption import SUFFIX, KeyFile
@@ -31,6 +32,9 @@ from reenact.store.sqlite.connection import Connection, Reads
 from reenact.store.sqlite.evidence.evidence import NAMED, SqliteEvidence, copy_of, open_evidence
 from reenact.store.sqlite.key_values import key_values
 from reenact.store.sqlite.keys import IdempotencyKeys, KeyRows, another_session, is_linked
+from reenact.store.sqlite.listed import runs as listed
+from reenact.store.sqlite.listed import tallies
+from reenact.store.sqlite.listed.runs import RUN_COLUMNS
 from reenact.store.sqlite.pool import Readers
 from reenact.store.sqlite.read_only import open_to_read, unkept_steps
 from reenact.store.sqlite.signed import heads
@@ -47,11 +51,6 @@ SEALED_WITH_VALUES = (
     "SELECT r.run_id FROM runs r WHERE r.run_id > ? AND EXISTS (SELECT 1 FROM seals s WHERE s.run_no = r.run_no) "
     "AND EXISTS (SELECT 1 FROM payloads p WHERE p.id >= r.run_no << 36 AND p.id < (r.run_no + 1) << 36) "
     "ORDER BY r.run_id LIMIT 1000"
-)
-RUN_COLUMNS = (
-    "run_id, kind, mode, status, plan_id, agent_id, parent_run, "
-    "coalesce((SELECT max(id) FROM commits WHERE id >> 24 = run_no AND id >= run_no << 24 "
-    "AND id < (run_no + 1) << 24), 0) & 16777215, started_at, session"
 )
 
 
@@ -271,21 +270,23 @@ class SqliteReader:
         found = self.find_session(agent_id, session)
         return found, self.idempotency.session_run(KeyRows(self._reader().query), agent_id, session)
 
-    def runs(self, *, status: tuple[RunStatus, ...] | None = None, limit: int | None = None) -> list[RunRow]:
-        where = f"WHERE status IN ({', '.join('?' * len(status))})" if status else ""
-        wanted = f"FROM runs {where} ORDER BY run_no DESC LIMIT ?"
-        values = (*(status or ()), -1 if limit is None else limit)
-        try:
-            return [RunRow(*row) for row in self._reader().query(f"SELECT {RUN_COLUMNS} {wanted}", values)]
-        except DamagedRecord:  # one row does not keep the others from being read
-            return [self._row(run_no) for (run_no,) in self._reader().query(f"SELECT run_no {wanted}", values)]
+    def runs(
+        self, *, status: tuple[RunStatus, ...] | None = None, limit: int | None = None, before: str | None = None
+    ) -> list[RunRow]:
+        """The newest first, and of those the ones that began before a run."""
+        return listed.listed(self._reader(), status, limit, before)
 
-    def _row(self, run_no: int) -> RunRow:
-        try:
-            return RunRow(*self._reader().query(f"SELECT {RUN_COLUMNS} FROM runs WHERE run_no = ?", (run_no,))[0])
-        except DamagedRecord as damage:
-            ((raw,),) = self._reader().query("SELECT CAST(run_id AS BLOB) FROM runs WHERE run_no = ?", (run_no,))
-            return RunRow.unreadable((raw or b"").decode("utf-8", "replace"), f"row {run_no} of runs: {damage}")
+    def replays(self, run_id: str) -> list[RunRow]:
+        """Runs that have this one as their parent, the newest first."""
+        return listed.replays(self._reader(), run_id)
+
+    def sealed(self, after: int, limit: int) -> list[tuple[int, RunRow]]:
+        """(number of its seal, run), in order, behind a number."""
+        return listed.sealed(self._reader(), after, limit)
+
+    def tally(self, name: str) -> Tally | None:
+        """What runs add up to, as somebody left it."""
+        return tallies.tally(self._reader(), name)
 
     def unattended(self) -> frozenset[str]:
         """Ids of runs that count as running, and that nobody works on."""

@@ -9,8 +9,8 @@ from hashlib import sha256
 from itertools import count
 
 from reenact.contracts.records import RunStatus
-from reenact.errors import DamagedRecord, ReenactError
-from reenact.store.base import Appended, Archiving, BrokenLease, Erasing, LateEffect, Lease, Unit
+from reenact.errors import DamagedRecord, ReenactError, StoreGone
+from reenact.store.base import Appended, Archiving, BrokenLease, Erasing, LateEffect, Lease, Tally, Unit
 from reenact.store.keys.notes import Note, NotesTogether, sign_note
 from reenact.store.log.follower import Follower
 from reenact.store.log.log import Log
@@ -21,7 +21,9 @@ from reenact.store.sqlite import archiving as archiving_rows
 from reenact.store.sqlite import leases, votes
 from reenact.store.sqlite.appending import Appender
 from reenact.store.sqlite.erasing import empty_log, erase
+from reenact.store.sqlite.listed import tallies
 from reenact.store.sqlite.log.rows import SqliteLogRows
+from reenact.store.sqlite.opened.own_commits import OwnCommits
 from reenact.store.sqlite.reader import SqliteReader
 from reenact.store.sqlite.trouble.database_errors import DATABASE_ERRORS, translate
 from reenact.values.clock import Clock
@@ -45,6 +47,7 @@ class SqliteStore(SqliteReader):
         super().__init__(url, clock=clock, to_read=to_read)
         self._look_at = math.inf if self.in_memory or to_read else -math.inf
         """From when on, on the monotonic clock, its files are looked after again."""
+        self._own_commits = OwnCommits(self.path)
         self._watch = Watch(self.clock)
         self._appender = Appender(
             self._writer, self.clock, self.store_id, lambda: self.signing_key, self.key_of, self.idempotency
@@ -67,8 +70,13 @@ class SqliteStore(SqliteReader):
         """
         now = self.clock.monotonic()
         if now >= self._look_at:
-            self._writer.check_files()
+            self._look()
             self._look_at = now + WATCH_S
+
+    def _look(self) -> None:
+        self._writer.check_files()
+        if self._own_commits.are_lost():
+            raise StoreGone(self._writer.files.lost(""))
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -86,10 +94,9 @@ class SqliteStore(SqliteReader):
                 break
             except SignFirst as first:
                 first.sign(tries)
+        self._written(unit, lease, done)
         if unit.seal is not None:
             self._sealed([done])
-        if lease is None:
-            self._watch.left_s(unit.run_id, held(done.lease))
         return done
 
     def append_many(self, units: list[tuple[Unit, Lease | None, str]]) -> list[Appended | Exception]:
@@ -106,12 +113,17 @@ class SqliteStore(SqliteReader):
                 break
             except SignFirst as first:
                 first.sign(tries)
+        for (unit, lease, _), done in zip(units, results, strict=True):
+            if isinstance(done, Appended):
+                self._written(unit, lease, done)
         if any(unit.seal is not None for unit, _, _ in units):
             self._sealed(results)
-        for (unit, lease, _), done in zip(units, results, strict=True):
-            if lease is None and isinstance(done, Appended):
-                self._watch.left_s(unit.run_id, held(done.lease))
         return results
+
+    def _written(self, unit: Unit, lease: Lease | None, done: Appended) -> None:
+        self._own_commits.add(unit.run_id, unit.n, done.head)
+        if lease is None:
+            self._watch.left_s(unit.run_id, held(done.lease))
 
     def _append_many(self, units: list[tuple[Unit, Lease | None, str]]) -> list[Appended | Exception]:
         results: list[Appended | Exception] = []
@@ -141,7 +153,7 @@ class SqliteStore(SqliteReader):
 
     def _sealed(self, results: Sequence[Appended | Exception]) -> None:
         """Runs have ended, and are durable: the log follows on its own."""
-        self._writer.check_files()
+        self._look()
         if not self.in_memory:
             for done in results:
                 if isinstance(done, Appended) and done.seal is not None:
@@ -247,6 +259,10 @@ class SqliteStore(SqliteReader):
     def restore(self, run_id: str, envelopes: Iterable[tuple[str, bytes]]) -> int:
         """Put archived values back where they lay, in one transaction; how many."""
         return archiving_rows.restore(self._writer, run_id, envelopes)
+
+    def keep_tally(self, name: str, tally: Tally) -> bool:
+        """Leave what runs add up to; False where somebody has counted as far."""
+        return tallies.keep(self._writer, name, tally)
 
     def scrub(self) -> None:
         """Rid the file of what erased values left behind beside their rows; StoreBusy while a reader is in the way."""

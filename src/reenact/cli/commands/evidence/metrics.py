@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from reenact.cli.options import JsonOption, StoreOption
 from reenact.cli.screens.printing import say
+
+if TYPE_CHECKING:
+    from reenact.store.base import Store
 
 
 def metrics(
@@ -19,18 +22,17 @@ def metrics(
 ) -> None:
     """Print metrics of the store in Prometheus' text format, or serve them.
 
-    Runs and their steps count once they have ended. Replays are compared, never counted as runs.
+    Runs and their steps count once they have ended. Replays are compared, never counted as runs. What they add up to is
+    kept in the store, so that the next time only what ended since is read; who may not write there counts all of it.
 
     Exit codes: 0 printed; 2 the address cannot be listened on, or the extra is not installed; 3 the store cannot be
     used; 130 interrupted.
     """
-    from reenact.cli.options import existing_store
-
     require_extra()
     from reenact.telemetry.endpoint import serving
     from reenact.telemetry.store_metrics import exposition
 
-    existing = existing_store(store)
+    existing = counted_store(store)
     if serve:
         with serving(existing, port, address) as listening:
             say(f"metrics of {existing.url} at http://{address}:{listening}/metrics", err=True)
@@ -43,6 +45,17 @@ def metrics(
         print_json(samples(text))
     else:
         say(text, nl=False)
+
+
+def counted_store(url: str | None) -> Store:
+    """Open to write where that may be done: what was counted is kept."""
+    from reenact.cli.options import existing_store
+    from reenact.errors import StoreError
+
+    try:
+        return existing_store(url, to_write=True)
+    except StoreError:
+        return existing_store(url)
 
 
 def require_extra() -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = "interrupted"
 """As a status it is shown alone: the record says that the run is running."""
+PAGE = 1000
 
 
 def ls(
@@ -25,12 +26,17 @@ def ls(
         typer.Option("--status", metavar="STATUS", help="Only runs of this status; repeatable."),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, max=1_000_000_000, help="At most so many, the newest.")
+        int | None, typer.Option("--limit", "-n", min=1, max=1_000_000_000, help="At most so many; else 1000.")
+    ] = None,
+    before: Annotated[
+        str | None, typer.Option("--before", metavar="RUN", help="Only runs that began before this one.")
     ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List runs, the newest first. One that counts as running and that nobody works on is shown as interrupted.
+
+    Where there are more than a thousand and no limit is given, it is said how the next ones are listed.
 
     Exit codes: 0 listed, also when there is none; 2 no such status; 3 the store cannot be used.
     """
@@ -48,9 +54,15 @@ def ls(
         recorded = existing_store(store)
         interrupted = recorded.unattended()
         left_alone = INTERRUPTED in (status or []) and "running" not in (status or [])
-        rows = recorded.runs(status=wanted or None, limit=None if left_alone else limit)
+        first = None if before is None else recorded.find_run(before).run_id
+        most = PAGE if limit is None else limit
+        rows = recorded.runs(status=wanted or None, limit=None if left_alone else most + 1, before=first)
         if left_alone:
-            rows = [row for row in rows if row.status != "running" or row.run_id in interrupted][:limit]
+            rows = [row for row in rows if row.status != "running" or row.run_id in interrupted]
+        if limit is None and len(rows) > most:
+            more = f"`reenact ls --before {rows[most - 1].run_id}` lists those before, `--limit` more at once"
+            say(f"these are the newest {most:,}; {more}", err=True)
+        rows = rows[:most]
     if as_json:
         print_json([as_document(row, interrupted) for row in rows])
     else:

@@ -23,6 +23,7 @@ NUMBERS: Final = frozenset(
         "seen",
         "failures",
         "next_ms",
+        "sealed",
     )
 )
 BYTES: Final = frozenset(
@@ -39,7 +40,7 @@ BYTES: Final = frozenset(
             "signature",
             "record",
         ),
-        *("hash", "root", "line", "stamp", "note", "secret"),
+        *("hash", "root", "line", "stamp", "note", "secret", "sums"),
     )
 )
 OTHERS: Final = {("kv", "value"): "bytea", ("notes", "digest"): "text", ("spending", "exact"): "numeric",

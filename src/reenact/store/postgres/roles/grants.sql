@@ -37,7 +37,8 @@ BEGIN
         TO ":worker";
     GRANT INSERT ON ":schema".traces, ":schema".contents, ":schema".shared_payloads, ":schema".run_checkpoints,
         ":schema".seals, ":schema".store TO ":worker";
-    GRANT INSERT, UPDATE ON ":schema".runs, ":schema".spending, ":schema".limits, ":schema".kv_writes TO ":worker";
+    GRANT INSERT, UPDATE ON ":schema".runs, ":schema".spending, ":schema".limits, ":schema".kv_writes,
+        ":schema".tallies TO ":worker";
     GRANT INSERT, UPDATE, DELETE ON ":schema".idempotency, ":schema".earmarks, ":schema".ballots, ":schema".kv,
         ":schema".log_nodes, ":schema".log_peers TO ":worker";
     GRANT UPDATE ON ":schema".counters TO ":worker";
