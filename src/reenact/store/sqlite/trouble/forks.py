@@ -45,8 +45,11 @@ class Forks:
         self._inside: set[threading.Lock] = set()
         self._held: dict[int, list[Any]] = {}
         """By thread that forks. One that could not wait any longer for another takes nothing from it."""
+        self._had_all: dict[int, bool] = {}
         self._foreign: set[int] = set()
         """Threads that Python has not started, by number."""
+        self.was_quiet = False
+        """In a child: whether no other thread was inside when it was forked."""
 
     def join(self, user: UsesSqlite) -> None:
         """From here on a fork waits for it too, as long as it is there."""
@@ -75,9 +78,11 @@ class Forks:
         while True:
             wait_for_imports(until)
             held = self._held.setdefault(threading.get_ident(), [])
-            take([self._gate], until, held)
-            take(self._inside.copy(), until, held)
-            take([user.lock for user in self.users], until, held)
+            locks = [self._gate]
+            take(locks, until, held)
+            locks += [*self._inside, *(user.lock for user in self.users)]
+            take(locks[1:], until, held)
+            self._had_all[threading.get_ident()] = len(held) == len(locks)
             self._wait_for_exits()
             if not imported_elsewhere() or time.monotonic() >= until:
                 break
@@ -97,9 +102,11 @@ class Forks:
 
     def begin_again(self) -> None:
         """After it, in the child, which has no other threads and uses nothing that its parent has open."""
+        was_quiet = self._had_all.get(threading.get_ident(), False)
         self.go_on()
         self.users.clear()
         self._begin_again()
+        self.was_quiet = was_quiet
 
 
 def take(locks: Iterable[Any], until: float, held: list[Any]) -> None:
