@@ -71,7 +71,7 @@ class OpenFile:
         opened here any more.
         """
         self.turnstile.close()
-        if FORKS.was_quiet and not is_in_transaction(self.db) and self.files.gone() is None:
+        if FORKS.was_waited_for(self) and not is_in_transaction(self.db) and self.files.gone() is None:
             self.db.close()
         else:
             INHERITED.append(self.db)

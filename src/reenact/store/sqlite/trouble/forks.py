@@ -45,11 +45,9 @@ class Forks:
         self._inside: set[threading.Lock] = set()
         self._held: dict[int, list[Any]] = {}
         """By thread that forks. One that could not wait any longer for another takes nothing from it."""
-        self._had_all: dict[int, bool] = {}
         self._foreign: set[int] = set()
         """Threads that Python has not started, by number."""
-        self.was_quiet = False
-        """In a child: whether no other thread was inside when it was forked."""
+        self._had: list[Any] = []
 
     def join(self, user: UsesSqlite) -> None:
         """From here on a fork waits for it too, as long as it is there."""
@@ -78,11 +76,9 @@ class Forks:
         while True:
             wait_for_imports(until)
             held = self._held.setdefault(threading.get_ident(), [])
-            locks = [self._gate]
-            take(locks, until, held)
-            locks += [*self._inside, *(user.lock for user in self.users)]
-            take(locks[1:], until, held)
-            self._had_all[threading.get_ident()] = len(held) == len(locks)
+            take([self._gate], until, held)
+            take(self._inside.copy(), until, held)
+            take([user.lock for user in self.users], until, held)
             self._wait_for_exits()
             if not imported_elsewhere() or time.monotonic() >= until:
                 break
@@ -102,11 +98,15 @@ class Forks:
 
     def begin_again(self) -> None:
         """After it, in the child, which has no other threads and uses nothing that its parent has open."""
-        was_quiet = self._had_all.get(threading.get_ident(), False)
+        had = self._held.get(threading.get_ident(), []).copy()
         self.go_on()
         self.users.clear()
         self._begin_again()
-        self.was_quiet = was_quiet
+        self._had = had
+
+    def was_waited_for(self, user: UsesSqlite) -> bool:
+        """In a child: whether no other thread was inside `user` when it was forked."""
+        return any(lock is user.lock for lock in self._had)
 
 
 def take(locks: Iterable[Any], until: float, held: list[Any]) -> None:
