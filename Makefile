@@ -7,7 +7,7 @@ WORKERS ?= 2
 # had, its tests are skipped.
 OTHER_WITNESS := aics-witness==0.1.0 aics-tlog==0.2.1
 
-.PHONY: help setup demo test lint bench soak torture fuzz clean
+.PHONY: help setup demo test lint bench bench-postgres soak torture fuzz clean
 help:            ## list the targets
 	@grep -E '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -38,6 +38,11 @@ lint: setup      ## ruff and mypy, strict; reenact lint on our own source
 
 bench: setup     ## speed and size guards, as ratios within one run
 	$(BIN)/python -m benchmarks
+
+bench-postgres: setup   ## the store in PostgreSQL: beside DBOS, far away, and with ten million runs (15 GB in /tmp)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(BIN)/python -m benchmarks postgres
+	$(BIN)/python -m benchmarks.postgres.large $(RUNS)
 
 soak: setup      ## random plans and sessions under kill -9; SOAK_KILLS, SOAK_SEED
 	$(BIN)/python -m tests.soak
