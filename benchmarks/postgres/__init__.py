@@ -1,7 +1,7 @@
 """What a store in PostgreSQL costs, on a server that is started for it: beside others, far away, and grown large.
 
-In: nothing. Out: figures; `python -m benchmarks postgres` prints them. `beside.py` and `far.py` measure; `large.py` is a
-campaign of its own: `python -m benchmarks.postgres.large`.
+In: nothing. Out: figures; `python -m benchmarks postgres` prints them. `beside.py` and `far.py` measure; `large.py` is
+a campaign of its own: `python -m benchmarks.postgres.large`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ from collections.abc import Iterator
 
 from benchmarks.figure import Figure
 
-SETTINGS = {"fsync": "on", "shared_buffers": "256MB", "max_wal_size": "4GB", "checkpoint_timeout": "1h"}
+SETTINGS = {
+    "fsync": "on",
+    "shared_buffers": "256MB",
+    "max_wal_size": "4GB",
+    "checkpoint_timeout": "1h",
+    "autovacuum": "off",
+}
+
+"""No checkpoint and no vacuum of its own while it is measured: what they write is not a step's."""
 
 
 def measure(rounds: int = 5) -> Iterator[Figure]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Self
 
 from tests.postgres.server import Server
@@ -28,6 +30,7 @@ class Side:
     def __init__(self, name: str, url: str) -> None:
         command = [sys.executable, "-m", "benchmarks.postgres.sides", name, url]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = self._process.pid
         self.said = self._line()
 
     def __enter__(self) -> Self:
@@ -62,14 +65,15 @@ def measure(server: Server, rounds: int) -> Iterator[Figure]:
                 sides[name].seconds(1, WARM)
         yield from one_run(sides, rounds)
         yield from many_runs(sides, rounds)
-        for name in (OURS, DBOS):
-            if name in sides:
-                yield wal(server, name, sides[name])
+        yield from processor_time(server, sides)
+    for name in (OURS, DBOS):
+        if name != DBOS or find_spec("dbos") is not None:
+            yield wal(server, name)
 
 
-def database(server: Server, name: str) -> str:
+def database(server: Server, name: str, what: str = "of") -> str:
     """One for each, so that nobody's rows are in anybody's way."""
-    called = f"of {name}".replace(" ", "_")
+    called = f"{what} {name}".replace(" ", "_")
     server.add_database(called)
     return server.url(database=called)
 
@@ -112,16 +116,47 @@ def version() -> str:
     return f"dbos {version_of('dbos')}"
 
 
-def wal(server: Server, name: str, side: Side) -> Figure:
-    """A run of 50 steps, and one of 250: what the other 200 wrote."""
+def processor_time(server: Server, sides: dict[str, Side]) -> Iterator[Figure]:
+    """What both processes and the server's spend on a step: it says the same on a busy machine."""
 
-    def written(steps: int) -> int:
-        ((before,),) = server.execute("SELECT pg_current_wal_insert_lsn() - '0/0'")
+    def spent(side: Side, runs: int, steps: int) -> float:
+        before = cpu_s([side.process, *server_processes(server)])
+        took = side.seconds(runs, steps)
+        used = cpu_s([side.process, *server_processes(server)]) - before
+        return math.nan if math.isnan(took) else used / (runs * steps) * 1e6
+
+    for says, runs, steps in (("one run", 1, STEPS), (f"{RUNS} in flight", RUNS, STEPS_OF_MANY)):
+        ours = spent(sides[OURS], runs, steps)
+        theirs = spent(sides[DBOS], runs, steps) if DBOS in sides else math.nan
+        note = f"{ours:,.0f} and {theirs:,.0f} µs of CPU a step, the server's with it"
+        yield Figure(name=f"the same in CPU: {says}, beside DBOS", value=theirs / ours, note=note)
+
+
+def server_processes(server: Server) -> list[int]:
+    return [server.pid, *(pid for (pid,) in server.execute("SELECT pid FROM pg_stat_activity WHERE pid IS NOT NULL"))]
+
+
+def cpu_s(processes: list[int]) -> float:
+    """User and system time; of children that have ended too."""
+    ticks = 0
+    for pid in processes:
+        with suppress(OSError):
+            ticks += sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def wal(server: Server, name: str) -> Figure:
+    """What 400 steps of one run wrote behind others, with nobody beside them."""
+
+    def written(steps: int) -> float:
+        ((before,),) = server.execute("SELECT pg_current_wal_insert_lsn()::text")
         took = side.seconds(1, steps)
-        ((after,),) = server.execute("SELECT pg_current_wal_insert_lsn() - '0/0'")
-        return 0 if math.isnan(took) else int(after - before)
+        ((bytes_,),) = server.execute("SELECT pg_current_wal_insert_lsn() - %s::pg_lsn", before)
+        return math.nan if math.isnan(took) else float(bytes_)
 
-    few = written(50)
-    value = (written(250) - few) / 200
-    most = MOST_WAL if name == OURS else None
-    return Figure(name=f"WAL a step, {name}", value=value or math.nan, unit="B", most=most)
+    with Side(name, database(server, name, "WAL")) as side:
+        side.seconds(1, WARM)
+        server.execute("CHECKPOINT")
+        few = written(100)
+        value = (written(500) - few) / 400
+    return Figure(name=f"WAL a step, {name}", value=value, unit="B", most=MOST_WAL if name == OURS else None)
