@@ -23,8 +23,10 @@ setup: $(VENV)/.stamp   ## create the virtual environment
 demo: setup      ## run, kill -9, recover, replay, export, verify, tamper: no network, no key
 	@$(BIN)/reenact demo
 
+# Tests start a thousand interpreters: where no byte code may be written (PYTHONDONTWRITEBYTECODE), each would compile all anew.
 test: setup      ## all tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	@$(BIN)/python -m compileall -q -x tests/lint/samples src tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # Ours, on ourselves: what decides may not even be in doubt.
 DECIDES := $(addprefix src/reenact/,contracts journal policy replay/compare)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import quiet_forks
+from tests import in_memory, quiet_forks
 from tests.postgres.fixtures import new_schema, pooler, postgres, store_url
 
 __all__ = ["new_schema", "pooler", "postgres", "store_url"]
@@ -17,10 +18,17 @@ __all__ = ["new_schema", "pooler", "postgres", "store_url"]
 settings.register_profile("reenact", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("reenact")
 
+in_memory.begin()
 quiet_forks.begin()
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays there: no search for garbage, and no fork, has to look through it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

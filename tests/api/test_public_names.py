@@ -66,6 +66,11 @@ def test_the_command_line_says_help_without_loading_a_store() -> None:
     assert loaded & (HEAVY - {"typer", "asyncio", "rich"}) == set()
 
 
+def test_every_pytest_that_loads_the_plugin_loads_nothing_heavy_with_it() -> None:
+    with_pytest = modules_after("import pytest")
+    assert (modules_after("import reenact.testing.plugin") - with_pytest) & HEAVY == set()
+
+
 # -- the page ------------------------------------------------------------------------------------------------------
 
 

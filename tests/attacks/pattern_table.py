@@ -292,7 +292,15 @@ BY_HAND: dict[str, list[tuple[str, str, str]]] = {
         ("", '","', ""),
     ],
     "policy/secrets/patterns.py:SHAPES": [("", "eyJaaaaaaaa", ""), ("", "eyJaaaaaaaa.", ""), ("", "-----BEGIN ", "")],
-    "policy/secrets/patterns.py:INTRODUCED": [("", "://a", ""), ("", "://a:", ""), ("", "?api_key=", "")],
+    "policy/secrets/patterns.py:INTRODUCED": [
+        ("", "machine a login b ", ""),
+        ("machine a", " login b", ""),
+        ("default", "\\n", ""),
+        ("", "machine a password b ", ""),
+        ("", "://a", ""),
+        ("", "://a:", ""),
+        ("", "?api_key=", ""),
+    ],
     "provenance/yaml/keys.py:_SAFE_PLAIN": [("a", "b", "!"), ("", "a:", ""), ("", "a ", "")],
 }
 

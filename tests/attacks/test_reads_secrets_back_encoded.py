@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,30 @@ def test_a_fold_beside_a_space_or_sign_of_its_own_hides_nothing(line_end: str, m
     for width in range(1, len(secret)):
         text = f"it is {folded(secret, width, line_end + margin)}, ok"
         assert rules.apply_text(text, lambda _: REDACTED) == f"it is {REDACTED}, ok", (width, text)
+
+
+NETRC = {
+    "machine api.example.com login agent password {}": 1,
+    "machine api.example.com\n  login agent\n  account x\n  password {}\n": 1,
+    "machine h\tlogin u\r\n\tpassword {}": 1,
+    "default login anonymous\npassword {}": 1,
+    "it has:\nmachine a password {} login b\nmachine b login c password {}\nmacdef init\n": 2,
+}
+
+
+@pytest.mark.parametrize("written", NETRC)
+@pytest.mark.parametrize("password", ["p", "s3cr3tPa55", '"with a space"', "back\\slash"])
+def test_passwords_of_a_netrc_are_found_by_their_place(written: str, password: str) -> None:
+    for text in (written, json.dumps({"stdout": written})[1:-1]):
+        value = {"text": text.replace("{}", password)}
+        assert not SecretRules().passes(value, canonicalize(value))
+        assert SecretRules().apply(value, lambda _: REDACTED) == {"text": text.replace("{}", REDACTED)}
+
+
+def test_a_secret_that_is_a_netrc_has_its_passwords_for_parts() -> None:
+    secret = "machine a.example login agent password s3cr3tPa55\nmachine b\n\tlogin Agent-22\n\tpassword 0therOne\n"
+    assert {"s3cr3tPa55", "0therOne", "Agent-22"} <= parts_of(secret)
+    assert "agent" not in parts_of(secret)
 
 
 SPELT = {

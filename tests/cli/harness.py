@@ -7,7 +7,6 @@ entry point, file descriptors, signals and exit codes. `start` starts the interp
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import re
 import subprocess
@@ -18,21 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from tests import ctrl_c
+from tests.fork_server import FORKS
 from tests.store.sqlite.powerless import give_up_powers
 
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(
-    [
-        "reenact.builtin.http_call",
-        "reenact.builtin.llm_invoke",
-        "reenact.cli.main",
-        "reenact.replay.runtime",
-        "reenact.record.export",
-        "reenact.store.checks.verification",
-        "tests.cli.harness",
-        "typer._adapters",
-    ]
-)
 SKILLS = str(Path(__file__).parent / "sample_skills.py")
 LIMIT_S = 120
 

@@ -12,6 +12,7 @@ from msgspec import convert
 
 from reenact.contracts.host_policy import Policy
 from reenact.contracts.plan import Context
+from reenact.policy.budget import budget_policy
 from reenact.policy.ceiling import OPEN, Beyond, Ceiling, both_hosts, careful, ceiling_of, first_beyond, narrow
 from reenact.policy.hosts import HostList
 
@@ -106,8 +107,7 @@ def test_narrowing_twice_is_narrowing_once_and_allows_no_more_than_either(
     allowed = [listed is True or listed.allows(*each) for each in NAMED]  # type: ignore[union-attr]
     assert reaches(after) == [one and other for one, other in zip(reaches(before), allowed, strict=True)]
     if limit.limits_money:
-        assert after.budget is not None
-        assert after.budget.mode == "hard"
+        assert budget_policy(after.budget_cents, after.budget).mode == "hard"
     assert limit.budget_cents is None or (after.budget_cents or 0) <= limit.budget_cents
     assert narrow(before, OPEN, real) == before
 

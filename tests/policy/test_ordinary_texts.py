@@ -23,6 +23,7 @@ NOISE = random.Random(7).randbytes(3000)
 ORDINARY: dict[str, object] = {
     "prose": "The order of 12 May is on its way; it should reach you by Friday.\nYours,\nthe shop\n",
     "prose about secrets": "A token is a word. Passwords: keep them safe. The secret of a good bearer is patience.",
+    "prose about logins": "The default login user password is on the machine. A machine needs a login and a password.",
     "accents": "Ça va déjà? Müller wohnt in der Großen Straße, naïve café, 東京, Ω",
     "markdown": "# Title\n\n* one\n* two `code` **bold** [a link](https://example.com/a/b?page=2#top)\n\n> quoted\n",
     "python": 'def f(token: str, *, key: int = 3) -> str:\n    return f"{token[:2]}\\n" + os.environ["API_TOKEN"]\n',

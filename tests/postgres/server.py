@@ -21,6 +21,7 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
+from tests import in_memory
 from tests.postgres.binaries import Binaries, as_user, newest, user
 
 StopMode = Literal["fast", "immediate", "kill"]
@@ -32,7 +33,7 @@ SIGNALS: Final[Mapping[StopMode, signal.Signals]] = {
 OWNER: Final = "reenact"
 DATABASE: Final = "reenact"
 PATIENCE_S: Final = 60.0
-PLACE: Final = "/tmp" if os.access("/tmp", os.W_OK) else None
+PLACE: Final = next((each for each in (in_memory.folder(), "/tmp") if each and os.access(each, os.W_OK)), None)
 """The path of a Unix socket has to be short."""
 TEMPLATES: Final[list[subprocess.Popen[bytes]]] = []
 SETTINGS: Final[Mapping[str, str]] = {

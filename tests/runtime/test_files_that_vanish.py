@@ -4,12 +4,15 @@ ends as if it were on record."""
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import os
 import shutil
 import signal
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,7 @@ from reenact.runtime import crash_points
 from reenact.runtime.people import decisions as people
 from reenact.store.checks.verification import verify_run
 from reenact.store.doctor.examine import examine
+from reenact.store.sqlite import store as store_module
 from reenact.store.sqlite.store import WATCH_S, SqliteStore
 from reenact.values.clock import SystemClock
 from tests.crash.harness import in_child
@@ -285,6 +289,53 @@ def test_a_vote_and_a_lease_are_not_written_where_nobody_sees_them(world: World)
     ):
         with pytest.raises(StoreGone):
             act()
+
+
+def copied_over(store: Path, backup: Path) -> None:
+    """As `cp` does it: the same file, with another content."""
+    with backup.open("rb") as old, store.open("r+b") as file:
+        file.write(old.read())
+        file.truncate()
+
+
+def sql(store: Path, statement: str) -> None:
+    with closing(sqlite3.connect(store)) as db:
+        db.execute(statement)
+
+
+@pytest.mark.parametrize("is_lost", [True, False], ids=["commits are lost", "the log has them all"])
+def test_a_backup_that_is_copied_over_it(world: World, monkeypatch: pytest.MonkeyPatch, *, is_lost: bool) -> None:
+    """Nothing more is sent where commits are gone; where all of them lie in the log, nothing is."""
+    monkeypatch.setattr(store_module, "WATCH_S", 0.0)
+    world.lasts_s = 0.0
+    backup = world.folder / "backup.db"
+    world.at["s5"] = lambda: sql(world.store, f"VACUUM INTO '{backup}'")
+    if is_lost:  # what was written meanwhile is in the database, and the log begins again
+        world.at["s15"] = lambda: sql(world.store, "PRAGMA wal_checkpoint(RESTART)")
+    world.at["s20"] = lambda: copied_over(world.store, backup)
+    if not is_lost:
+        world.session(30)
+        return
+    with pytest.raises(StoreError):
+        world.session(30)
+    assert [name for name, _ in world.sent()] == [f"s{n}" for n in range(21)]
+
+
+def test_an_index_that_is_emptied_may_end_the_process_and_nothing_that_was_recorded(world: World) -> None:
+    """SQLite has it in its memory: what is read behind its end is a signal, which nobody can catch."""
+    world.at["s2"] = lambda: os.truncate(f"{world.store}-shm", 0)
+
+    def work() -> None:
+        faulthandler.disable()  # of pytest's, in the child alone
+        world.runtime = Runtime(world.store, skills=[world.skill()])
+        with suppress(StoreError):
+            world.plan(6)
+
+    world.runtime.close()
+    assert in_child(work) in (0, signal.SIGBUS)
+    assert [name for name, _ in world.sent()] == ["s0", "s1", "s2"]
+    world.at.clear()
+    goes_on(world)
 
 
 def test_a_reader_that_is_opened_late_makes_no_new_store(tmp_path: Path) -> None:

@@ -213,6 +213,16 @@ def test_what_a_plan_itself_refuses_is_not_said_to_be_the_policys(tmp_path: Path
     assert all("policy" not in said(each) for each in (*profile.outcomes, *budget.outcomes))
 
 
+@pytest.mark.parametrize("budget", [{}, {"budget": {"mode": "hard"}}], ids=["a sum alone", "a budget"])
+def test_a_run_whose_own_budget_is_within_a_limit_of_today_goes_on(tmp_path: Path, budget: dict[str, Any]) -> None:
+    run_id = waiting(tmp_path, budget_cents=100, **budget)
+    for policy in ({"budget_cents": 99}, {"budget_cents": 100, "per_step_cents": 5}, {"per_day_cents": 1_000}):
+        tight = Bench(tmp_path, write, policy={"money": policy})
+        assert tight.runtime.resume(run_id).status == "held", policy
+    approve(tight, run_id)
+    assert Bench(tmp_path, write, policy={"money": {"budget_cents": 100}}).runtime.resume(run_id).status == "waiting"
+
+
 # -- pins of a run that goes on ----------------------------------------------------------------------------------------
 
 

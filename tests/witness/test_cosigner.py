@@ -22,7 +22,7 @@ from reenact.verify.log.checkpoint import Cosigned, Head, cosigned_by
 from reenact.verify.log.merkle import EMPTY
 from reenact.verify.signed.signed_note import key_id, read_note, signature_line
 from reenact.witness.cosigner import SIZE_TYPE, Answer, Cosigner, write_request
-from tests.cli.harness import FORKS
+from tests.fork_server import FORKS
 from tests.witness.stores import a_store, a_witness, grow, log_key
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import islice
 from typing import Annotated, Literal
@@ -24,6 +25,7 @@ from reenact.contracts.whole_plan import refuse_absent
 from reenact.errors import PlanError
 from reenact.values.canonical import canonicalize, parse_json
 from reenact.values.digest import sha256_hex
+from reenact.values.ids import NO_NUL
 from reenact.values.threads import build
 
 Cents = Annotated[int, Meta(ge=0, le=9_007_199_254_740_991)]
@@ -132,7 +134,24 @@ def check_plan(plan: Plan, source: str) -> None:
     problem = None if plan.context.pins is None else plan.context.pins.problem()
     if problem is not None:
         raise PlanError(f"{source}: $.context.pins{problem}; {PIN_AGAIN}")
+    for place, name in names_in(plan):
+        if "\0" in name:
+            raise PlanError(f"{source}: {place} {NO_NUL}")
     check_steps(plan, source)
+
+
+def names_in(plan: Plan) -> Iterator[tuple[str, str]]:
+    """What stands in a store as it is, and has no form of its own."""
+    yield "$.plan_id", plan.plan_id
+    yield "$.agent_id", plan.agent_id
+    budget, prices = plan.context.budget, plan.context.prices
+    for model in () if budget is None else budget.per_model_cents or ():
+        yield "a model in $.context.budget.per_model_cents", model
+    for model in () if prices is None else prices.models:
+        yield "a model in $.context.prices", model
+    for index, step in enumerate(plan.steps):
+        if step.idempotency_key is not None:
+            yield f"$.steps[{index}].idempotency_key", step.idempotency_key
 
 
 def check_steps(plan: Plan, source: str) -> None:

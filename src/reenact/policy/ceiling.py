@@ -204,12 +204,13 @@ def narrow_budget(budget: Budget | None, ceiling: Ceiling) -> Budget | None:
     if not ceiling.limits_money:
         return budget
     asked = budget or Budget()
-    return replace(
+    left = replace(
         asked,
         mode="hard",
         per_step_cents=least(asked.per_step_cents, ceiling.per_step_cents),
         per_day_cents=least(asked.per_day_cents, ceiling.per_day_cents),
     )
+    return budget if left == asked else left  # one that says nothing of it is as strict as one that says `hard`
 
 
 def narrow_supervisor(name: str, allowed: Names | None) -> str:

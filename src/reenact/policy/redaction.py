@@ -53,6 +53,8 @@ TYPE_KEYWORDS: Final = frozenset(
 )  # fmt: skip
 """What JSON Schema says about a parameter without quoting a value of it."""
 MOST_SHAPES: Final = 1024
+MOST_KEPT: Final = 1 << 20
+"""Characters of texts whose search is remembered."""
 LARGEST_SHAPE: Final = 64
 
 Replace = Callable[[object], object]
@@ -77,6 +79,8 @@ class SecretRules:
         """What a quick look has to look for; all else is marked."""
         self._needles = Needles(parts) if parts else None
         self._judged: dict[tuple[str, ...], bool] = {}
+        self._searched, self._kept = dict[str, str](), 0
+        """What was left of the texts that were searched last: each is asked about several times on its way."""
 
     def passes(self, value: object, content: bytes) -> bool:
         """Whether a quick look shows that nothing in `value`, whose canonical bytes are `content`, can be a secret.
@@ -196,9 +200,16 @@ class SecretRules:
         """The text without the secrets that were handed out, in any of their forms and encodings."""
         if self._needles is None or len(text) < SHORTEST_KNOWN:
             return text
-        # All of them in the text as it came: one that is taken out first would leave what is left of a longer one.
-        spans = self._needles.spans(text)
-        return without(text, spans) if spans else text
+        left = self._searched.get(text)
+        if left is None:
+            # All of them in the text as it came: one that is taken out first would leave what is left of a longer one.
+            left = without(text, self._needles.spans(text))
+            self._kept += len(text)
+            if self._kept > MOST_KEPT:
+                self._searched, self._kept = {}, len(text)
+            if len(text) <= MOST_KEPT:
+                self._searched[text] = left
+        return text if left == text else left
 
     def take_out_shapes(self, text: str) -> str:
         if len(text) < SHORTEST_KNOWN:

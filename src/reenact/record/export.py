@@ -15,6 +15,7 @@ from reenact.contracts.whole_plan import whole_plan
 from reenact.errors import DamagedRecord, StoreUnavailable, UsageError
 from reenact.record.packing import PackedFiles
 from reenact.store.checks.anchoring import RunLog
+from reenact.store.copying.views import evidence_of
 from reenact.store.envelopes import StoredEnvelopes
 from reenact.store.evidence import Evidence, RunEvidence, find_run
 from reenact.store.naming import named_by, part, read_lines
@@ -99,7 +100,8 @@ class _Bundle:
     """One bundle being written."""
 
     def __init__(self, evidence: Evidence, run: RunEvidence, run_id: str, folder: Path, mode: PayloadMode) -> None:
-        self.evidence = evidence
+        self.whole = evidence
+        self.evidence = evidence_of(evidence, run.number)
         self.run = run
         self.run_id = run_id
         self.folder = folder
@@ -156,10 +158,10 @@ class _Bundle:
         """Beside it, each as a bundle of its own: the runs that it continues, and those that they do."""
         wanted = self.continues
         while wanted is not None:
-            found, run_id = find_run(self.evidence, wanted)
+            found, run_id = find_run(self.whole, wanted)
             folder = self.folder / "parents" / run_id
             folder.mkdir(parents=True, mode=0o700)
-            parent = _Bundle(self.evidence, found, run_id, folder, self.mode)
+            parent = _Bundle(self.whole, found, run_id, folder, self.mode)
             parent.write(folder, with_parents=False)
             name = f"parents/{run_id}/manifest.json"
             self.files[name] = sha256((self.folder / name).read_bytes()).hexdigest()

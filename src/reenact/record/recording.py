@@ -114,16 +114,18 @@ def read_recording(store: Store, run_id: str, gone: Mapping[str, Gone] | None = 
 
 def verify_recording(store: Store, row: RunRow) -> None:
     """The verifier's word before anything is replayed."""
+    from reenact.store.copying.views import evidence_of_run
     from reenact.verify.verifier import verify_lines
 
     evidence = _Evidence(store, row.run_id)
-    with store.evidence() as lying:
+    with store.evidence() as opened:
+        lying = evidence_of_run(opened, row.run_id)
         report = verify_lines(
             evidence.bodies(),
             evidence,
-            keys=store.public_keys(),
+            keys=lying.keys(),
             notes=lying.notes(),
-            store_id=store.store_id,
+            store_id=lying.store_id(),
             erasures=store.erasures(),
             whole_erasures=True,
         )

@@ -24,7 +24,7 @@ from reenact.runtime.writing.payloads import PayloadBook
 from reenact.runtime.writing.writer import RunWriter
 from reenact.skills.home import refuse_while_importing
 from reenact.store.base import NewRun
-from reenact.values.ids import is_uuid7
+from reenact.values.ids import is_uuid7, refuse_nul
 from reenact.version import __version__
 
 
@@ -76,6 +76,8 @@ def begin(
         started_at=started_at,
         steps_planned=len(plan.plan.steps) if is_plan else None,
     )
+    for what, text in (("plan_id", plan.plan.plan_id), ("agent_id", plan.plan.agent_id), ("a session's id", session)):
+        refuse_nul(what, text or "")
     new_run = NewRun(
         kind=kind, mode=mode, parent_run=parent_run, plan_id=plan.plan.plan_id, agent_id=plan.plan.agent_id,
         started_at=started_at, dedupe_key=dedupe_key, session=session,

@@ -129,7 +129,7 @@ class SkillContext:
         """What the provider billed, and the model that answered where it is not the one asked."""
         self._set(usage={"input_tokens": input_tokens, "output_tokens": output_tokens})
         if model is not None:
-            self._set(model=model)
+            self._set(model=model.replace("\0", "\ufffd"))  # what it costs is on record under this name
 
     def finish_reason(self, text: str) -> None:
         """Why a model stopped."""

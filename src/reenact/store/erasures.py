@@ -15,6 +15,7 @@ from reenact.journal.chain import with_digest
 from reenact.policy.redaction import SecretRules, as_mark
 from reenact.store.base import Archiving, Erasing
 from reenact.values.digest import ZERO_DIGEST
+from reenact.values.ids import refuse_nul
 from reenact.values.threads import build
 
 LONGEST_NAME = 255
@@ -25,6 +26,7 @@ LONGEST_REASON = 1000
 def for_good(who: str, reason: str = "") -> str:
     """The reason as it may stand for good: without what looks like a secret, as the one that leaked and is erased."""
     for what, said, longest in (("who says so", who, LONGEST_NAME), ("the reason", reason, LONGEST_REASON)):
+        refuse_nul(what, said)
         if len(said) > longest:
             raise UsageError(f"{what} stands in the record, with at most {longest} characters; this has {len(said)}")
     refuse_secret_name(who)

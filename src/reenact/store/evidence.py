@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
 
 from reenact.errors import ChecksumMismatch, RunNotFound
 from reenact.store.base import PAYLOAD_BITS
@@ -17,6 +17,9 @@ from reenact.store.log.rows import LogRows
 from reenact.store.naming import read_lines
 from reenact.store.signing import SigningKey
 from reenact.verify.signed.notes import NoteSource
+
+if TYPE_CHECKING:
+    from reenact.store.copying.origins import Origins
 
 COMMITS_PER_RUN = 1 << 24
 PAYLOADS_PER_COMMIT = 1 << PAYLOAD_BITS
@@ -281,6 +284,9 @@ class Evidence(Protocol):
 
     def store_id(self) -> str | None:
         """What the store calls itself."""
+
+    def origins(self) -> Origins:
+        """The stores that this one was copied from as a new one; DamagedRecord where that cannot be read."""
 
     def keyed_call(self, server: str, tool: str, key: str) -> KeyCells | None: ...
 

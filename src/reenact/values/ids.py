@@ -6,6 +6,8 @@ import re
 from hashlib import sha256
 from typing import Final
 
+from reenact.errors import UsageError
+
 _UUID7: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
@@ -37,3 +39,12 @@ def project_uuid7(text: str) -> str:
     projected[6] = projected[6] & 0x0F | 0x70
     projected[8] = projected[8] & 0x3F | 0x80
     return format_uuid(int.from_bytes(projected, "big"))
+
+
+NO_NUL = "holds the character U+0000, which no store keeps in an id, a name, a key or a reason"
+
+
+def refuse_nul(what: str, text: str) -> None:
+    """UsageError for what a database could not hold: one rule for all of them, asked before anything is written."""
+    if "\0" in text:
+        raise UsageError(f"{what} {NO_NUL}")

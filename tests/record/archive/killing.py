@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import sys
@@ -15,9 +14,8 @@ from types import FrameType
 from reenact.record.archive.moving import candidates, move
 from reenact.record.archive.restoring import restore
 from reenact.store.open import open_store
+from tests.fork_server import FORKS
 
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["tests.record.archive.killing", "tests.cli.harness"])
 ON_THE_WAY = ("record/archive/", "record/export.py", "record/packing.py", "store/private_file.py",
               "store/sqlite/archiving.py", "store/sqlite/erasing.py", "store/sqlite/connection.py",
               "verify/verifier.py")  # fmt: skip

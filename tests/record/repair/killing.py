@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import sys
@@ -10,8 +9,7 @@ from pathlib import Path
 from types import FrameType
 
 from reenact.record.repair.lines import repair
-
-FORKS = multiprocessing.get_context("forkserver")
+from tests.fork_server import FORKS
 
 
 def killed_at(path: str, number: int) -> None:

@@ -20,7 +20,7 @@ from reenact.store.sqlite.log import rows as sql
 from reenact.store.sqlite.store import SqliteStore
 from reenact.verify.log.checkpoint import read_checkpoint
 from reenact.verify.log.proof import read_proof
-from tests.cli.harness import FORKS
+from tests.fork_server import FORKS
 from tests.store.units import Run, open_store
 from tests.witness.stores import a_store, grow
 

@@ -174,15 +174,17 @@ class Needles:
 
     def plain(self, text: str, *, read: bool = False) -> Iterator[Span]:
         for known in (*self._texts, *self._read) if read else self._texts:
-            for at in places_of(known, text):
-                yield at, at + len(known)
+            if known in text:
+                for at in places_of(known, text):
+                    yield at, at + len(known)
 
     def folded(self, text: str) -> Iterator[Span]:
         """Where one stands that has what looks like a margin in it, in a text of several lines."""
         if self._bare and ("\n" in text or "\r" in text):
             pause()
             read = MARGINS.pattern.sub("", text)
-            inside = [(at, at + len(known)) for known in self._bare for at in places_of(known, read)]
+            found = (known for known in self._bare if known in read)
+            inside = [(at, at + len(known)) for known in found for at in places_of(known, read)]
             if inside:
                 yield from traced_back(text, MARGINS, inside)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 from urllib.parse import unquote, unquote_plus
 
@@ -53,6 +54,16 @@ def text_parts(text: str) -> Iterator[str]:
             yield from (line for line in value.splitlines() if is_key_line(line))
     if "=" in text and "\n" not in text:
         yield from assigned_parts(text)
+    if text.startswith(("machine", "default")):
+        yield from netrc_parts(text.split())
+
+
+def netrc_parts(words: list[str]) -> Iterator[str]:
+    """`machine HOST login USER password PASSWORD`, on one line or on many, for one host or for many."""
+    for name, word in pairwise(words):
+        value = word.strip('"')
+        if name == "password" or (name in ("login", "account") and is_telling(value)):
+            yield value
 
 
 def header_parts(text: str) -> Iterator[str]:

@@ -42,6 +42,12 @@ INTRODUCED: Final = re.compile(
     r"""
       (?:[Bb]earer|BEARER|[Bb]asic|BASIC)[ ]{1,4}([A-Za-z0-9._~+/-]{16,}=*)
     | ://([^/\s:@]{0,256}:[^/\s@]{1,1024})(?=@)           # user:password in an address
+    | (?:machine(?:[ \t\r\n]|\\[nrt]){1,64}+[^\s\\"]{1,256}+|(?<![ ])default)  # as in ~/.netrc, on one line or many
+      (?:(?:[ \t\r\n]|\\[nrt]){1,64}+(?:login|user|account)(?:[ \t\r\n]|\\[nrt]){1,64}+[^\s\\"]{1,256}+){1,3}+
+      (?:[ \t\r\n]|\\[nrt]){1,64}+password(?:[ \t\r\n]|\\[nrt]){1,64}+((?:[^\s\\"]|\\[^nrt]|"[^"\r\n]{1,256}+"){1,256}+)
+    | machine(?:[ \t\r\n]|\\[nrt]){1,64}+[^\s\\"]{1,256}+                  # the password first
+      (?:[ \t\r\n]|\\[nrt]){1,64}+password(?:[ \t\r\n]|\\[nrt]){1,64}+((?:[^\s\\"]|\\[^nrt]|"[^"\r\n]{1,256}+"){1,256}+)
+      (?=(?:[ \t\r\n]|\\[nrt]){1,64}+(?:login|user|account))
     """,
     re.VERBOSE,
 )
@@ -68,14 +74,14 @@ NAME_OF_ONE: Final = re.compile(r"[A-Z][A-Z0-9]{0,63}(?:_[A-Z0-9]{1,63}){1,16}")
 
 SUSPECT: Final = re.compile(
     rb"sk-|sk_|rk_|pk_|ghp_|gho_|ghu_|ghs_|ghr_|github_pat_|glpat-|xox|AKIA|ASIA|AIza|SG\.|npm_|eyJ|-----BEGIN"
-    rb"|Bearer |bearer |BEARER |Basic |basic |BASIC |://"
+    rb"|Bearer |bearer |BEARER |Basic |basic |BASIC |://|password[\s\\]"
 )
 """Whatever has the shape of a secret holds one of these."""
-RARE: Final = re.compile(rb"[-_=/.xABbJS]")
+RARE: Final = re.compile(rb"[-_=/.wxABbJS]")
 """Each of them has one of these characters, which many values have not."""
 NAMED: Final = re.compile(
     rb"(?i:token|secret|password|passwd|passphrase|pwd|key|sig|signature|cookie|authorization)"
-    rb"(?:\\{1,16}+[\"']|')?+(?:\s|\\[nrt]){0,3}+[=:]"
+    rb"(?:\\{1,16}+[\"']|')?+(?:[ \t\r\n]|\\[nrt]){0,3}+[=:]"
 )
 """The same of what stands behind a name. In JSON a name that is a field's has its quote before the colon."""
 

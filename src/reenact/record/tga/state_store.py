@@ -51,6 +51,7 @@ from reenact.store.owner import owner_name
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import Clock, SystemClock
 from reenact.values.digest import ZERO_DIGEST
+from reenact.values.ids import refuse_nul
 from reenact.verify.calls.foreign import ForeignLine
 from reenact.version import __version__
 
@@ -196,6 +197,7 @@ class TgaStateStore:
             steps_planned=None,
         )
         fold.apply_run(record)
+        refuse_nul("the id of a trace", run_id)
         new_run = NewRun(
             kind="trace", mode="live", parent_run=None, plan_id=run_id, agent_id=run_id, started_at=started_at,
             dedupe_key=self._clock.random_bytes(32),

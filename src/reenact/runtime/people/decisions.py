@@ -21,6 +21,7 @@ from reenact.runtime.writing.redaction import Redactor
 from reenact.store.base import BrokenLease, RunRow
 from reenact.store.keys.ballots import CancelRequest, sign_for
 from reenact.store.owner import until_known
+from reenact.values.ids import refuse_nul
 
 Resolution = Literal["succeeded", "failed", "redispatch"]
 MOST_WAITS = 20
@@ -109,6 +110,7 @@ async def resolve(
     """
     if output is not None and resolution != "succeeded":
         raise UsageError(f"an output is what a call returned that succeeded; this one is said to be: {resolution}")
+    refuse_nul("the reason", reason)
     row = engine.store.find_run(run_id)
     said = resolutions.Resolution(
         resolution=resolution, reason=reason, ts=engine.clock.timestamp(), who=whoami(who), output=output
@@ -148,6 +150,7 @@ async def cancel(engine: Engine, run_id: str, *, reason: str, who: str | None = 
 
     Calls that are open stay as they are, and the seal says so.
     """
+    refuse_nul("the reason", reason)
     row = engine.store.find_run(run_id)
     if row.status in ENDED:
         raise UsageError(f"run {row.run_id} has ended ({row.status})")
@@ -192,6 +195,7 @@ def break_lease(engine: Engine, run_id: str, *, reason: str, who: str | None = N
     row = engine.store.find_run(run_id)
     if row.status in ENDED:
         raise UsageError(f"run {row.run_id} has ended ({row.status}); nobody holds it")
+    refuse_nul("the reason", reason)
     if len(reason) > LONGEST_REASON:
         raise UsageError(f"the reason stands in the record, with at most {LONGEST_REASON} characters")
     shown = Redactor(engine.secrets).redact_text(reason)

@@ -16,6 +16,7 @@ from reenact.store.base import Store
 from reenact.store.erasures import refuse_secret_name
 from reenact.store.keys.ballots import sign_for, waiting_votes
 from reenact.store.location import to_type
+from reenact.values.ids import refuse_nul
 
 LONGEST_NAME = 255
 
@@ -24,6 +25,7 @@ def whoami(who: str | None) -> str:
     if who and len(who) > LONGEST_NAME:
         raise UsageError(f"who says so is a name of at most {LONGEST_NAME} characters; this one has {len(who)}")
     if who:
+        refuse_nul("who says so", who)
         refuse_secret_name(who)
         return who
     try:
@@ -33,6 +35,7 @@ def whoami(who: str | None) -> str:
 
 
 def new_vote(trace: TraceFold, *, approve: bool, reason: str, ts: str, who: str) -> PendingVote:
+    refuse_nul("the reason", reason)
     assert trace.request is not None
     assert trace.request.digest is not UNSET
     return PendingVote(

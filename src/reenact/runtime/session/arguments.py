@@ -21,6 +21,7 @@ from reenact.skills.context import CURRENT
 from reenact.skills.plain import to_plain
 from reenact.values.bounds import place_in
 from reenact.values.canonical import MAX_DEPTH, as_recorded, canonicalize
+from reenact.values.ids import refuse_nul
 
 POINTER = re.compile(r"(/([^/~]|~[01])*)+\Z")
 LONGEST_KEY = 255
@@ -146,6 +147,7 @@ def check_id(session_id: object, resume: str | None) -> None:
     """What the host calls a session."""
     if not isinstance(session_id, str) or not is_text(session_id) or not 1 <= len(session_id) <= LONGEST_KEY:
         raise UsageError(f"the id of a session is 1 to {LONGEST_KEY} characters of text, not {session_id!r}")
+    refuse_nul("the id of a session", session_id)
     if resume is not None:
         raise UsageError("id= finds a session by what you call it, resume= by its run id: say one of them")
 
@@ -167,6 +169,7 @@ def check_key(key: object) -> None:
         raise UsageError(f"idempotency_key is a text, not a {type(key).__name__}")
     if not 1 <= len(key) <= LONGEST_KEY or not is_text(key):
         raise UsageError(f"idempotency_key is 1 to {LONGEST_KEY} characters of text; this one has {len(key)}")
+    refuse_nul("idempotency_key", key)
 
 
 def check_commands(commands: Sequence[str], timeout_s: float) -> None:

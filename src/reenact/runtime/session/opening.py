@@ -28,6 +28,7 @@ from reenact.runtime.session.beginning import NOBODY, Wanted, begin_session, unt
 from reenact.runtime.session.session import Session
 from reenact.runtime.session.settling import as_waiting
 from reenact.runtime.session.sync import SyncSession
+from reenact.values.ids import refuse_nul
 
 
 def said_once(context: Mapping[str, object], **said: object) -> dict[str, object]:
@@ -70,6 +71,7 @@ class SessionOpening:
         )
         if id is not None:
             check_id(id, resume)
+        refuse_nul("agent_id", agent_id)
         check_divergence(on_divergence, accept, has_id=id is not None)
         self._engine = engine
         whole = {**(context or {}), **own}

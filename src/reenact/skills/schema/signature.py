@@ -16,7 +16,7 @@ import msgspec
 from reenact.contracts.references import is_encrypted, is_secret
 from reenact.errors import SkillDeclarationError, SkillError
 from reenact.skills.plain import to_plain
-from reenact.skills.schema.backtracking import LONGEST, Bounded, refuse_remote
+from reenact.skills.schema.backtracking import Bounded
 from reenact.skills.schema.work import MOST_WAYS, work
 from reenact.values.threads import build
 
@@ -224,7 +224,7 @@ def _decode_model(model: type, value: object) -> object:
         raise ValueError(text) from None
 
 
-NAME_TOO_LONG = f"a property's name is longer than {LONGEST} characters"
+NAME_TOO_LONG = "the names of properties are too long for a pattern that looks ahead or back, or too many"
 
 
 class SchemaCheck:
@@ -240,15 +240,15 @@ class SchemaCheck:
         self._is_explained = found.is_explained
         try:
             self._bounded = Bounded(schema)
-            self._schema = schema = self._bounded.schema
-            self._validator = jsonschema_rs.Draft202012Validator(schema, retriever=refuse_remote, mask=_UNCHECKED)
+            self._schema = self._bounded.schema
+            self._validator = self._bounded.validator(self._schema, _UNCHECKED)
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             raise SkillDeclarationError(f"{where}: {str(error).splitlines()[0]}") from None
-        self.fits: Callable[[object], bool] = self._fits if self._bounded.bounds_names else self._validator.is_valid
+        self.fits: Callable[[object], bool] = self._fits if self._bounded.is_needed else self._validator.is_valid
         """Whether a value has no problem at all, as most have."""
 
     def _fits(self, value: object) -> bool:
-        return next(self._bounded.long_names(value), None) is None and self._validator.is_valid(value)
+        return self._bounded.begin(value) is None and self._validator.is_valid(value)
 
     def problems(self, value: object) -> list[str]:
         """One line per problem, each with a JSON Pointer. Nothing in a value that was said stands for a secret."""
@@ -263,9 +263,9 @@ class SchemaCheck:
         return self._told(_as_read(written, (), secrets), secrets)
 
     def _told(self, visible: object, secrets: set[tuple[str | int, ...]]) -> list[str]:
-        too_long = [f"{_pointer(path)}: {NAME_TOO_LONG}" for path in self._bounded.long_names(visible)]
-        if too_long:
-            return sorted(too_long)
+        too_long = self._bounded.begin(visible)
+        if too_long is not None:
+            return [f"{_pointer(too_long)}: {NAME_TOO_LONG}"]
         if not self._is_explained:
             return [] if self.fits(visible) else self._misfits(visible, {path[0] for path in secrets if path})
         return sorted(
@@ -293,7 +293,7 @@ class SchemaCheck:
         place = quote(name.replace("~", "~0").replace("/", "~1"), safe="")
         whole = {**self._schema, "$id": address}
         part = {"$ref": f"{address}#/properties/{place}", "$defs": {"whole": whole}}
-        return jsonschema_rs.Draft202012Validator(part, retriever=refuse_remote).is_valid(visible[name])
+        return self._bounded.validator(part).is_valid(visible[name])
 
 
 def _describe(error: jsonschema_rs.ValidationError) -> list[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from reenact.errors import SkillError
+from reenact.errors import SkillError, UsageError
 from reenact.store.base import Guard
 from reenact.values.canonical import canonicalize, parse_canonical
+from reenact.values.ids import refuse_nul
 
 
 class KeyValueRows(Protocol):
@@ -39,6 +40,7 @@ class KeyValues:
         self._decrypt = decrypt
 
     def get(self, namespace: str, key: str) -> Any:
+        refuse_nul_names(namespace, key)
         content = self._table.get(namespace, key)
         return None if content is None else self._decrypt(parse_canonical(content))
 
@@ -47,6 +49,7 @@ class KeyValues:
 
     def _refuse_secret_names(self, *names: str) -> None:
         """Names stand in the store as they are."""
+        refuse_nul_names(*names)
         for name in names:
             if self._redact(name) != name:
                 raise SkillError.of("ERR_VALIDATION_FAILED", "a key or a namespace must not be a secret")
@@ -57,6 +60,7 @@ class KeyValues:
         self._table.once(idempotency_key, lambda rows: rows.put(namespace, key, content))
 
     def delete(self, namespace: str, key: str, *, idempotency_key: str) -> bool:
+        refuse_nul_names(namespace, key)
         return bool(self._table.once(idempotency_key, lambda rows: rows.delete(namespace, key)))
 
     def incr(self, namespace: str, key: str, by: int, *, idempotency_key: str) -> int:
@@ -73,3 +77,11 @@ class KeyValues:
         total = self._table.once(idempotency_key, change)
         assert isinstance(total, int)
         return total
+
+
+def refuse_nul_names(*names: str) -> None:
+    try:
+        for name in names:
+            refuse_nul("a key or a namespace", name)
+    except UsageError as error:
+        raise SkillError.of("ERR_VALIDATION_FAILED", str(error)) from None

@@ -16,6 +16,7 @@ from reenact.store.checks.late_effects import LateEffects
 from reenact.store.checks.payload_order import Making
 from reenact.store.checks.rebuild import Rebuilt
 from reenact.store.compression import Codec
+from reenact.store.copying.views import There, evidence_of
 from reenact.store.envelopes import StoredEnvelopes
 from reenact.store.evidence import Evidence, PayloadPlace, RunEvidence, find_run, said_id
 from reenact.store.naming import read_lines
@@ -90,7 +91,7 @@ class _RunCheck:
     def __init__(
         self, evidence: Evidence, run: RunEvidence, trusted: Trust | Mapping[str, str] | None, believed: Believed
     ) -> None:
-        self.evidence = evidence
+        self.evidence = evidence = evidence_of(evidence, run.number)
         self.believed = believed
         self.trusted = trusted
         self.heads = Heads(evidence, run.number)
@@ -100,7 +101,7 @@ class _RunCheck:
         self.erasures = evidence.erasures()
         self.made: dict[int, Making] = {}
         self.findings: list[Finding] = []
-        self.notes: list[str] = []
+        self.notes: list[str] = [evidence.says] if isinstance(evidence, There) else []
         self.repacked: list[str] = []
 
     def verify(self) -> RunVerification:

@@ -15,19 +15,21 @@ from typing import Final, NamedTuple
 from reenact.errors import DamagedRecord, LockAcquireFailed, UsageError
 from reenact.store.checks.verification import RunVerification, verify_evidence
 from reenact.store.copying.sides import Held, Side, Source, Target
-from reenact.store.copying.tables import FILLING, MOVED, MOVING, OWN, TABLES, Row, Table
+from reenact.store.copying.tables import FILLING, MOVED, MOVING, Row, Table
+from reenact.store.copying.taking import RUNS, Taking, Verdicts, count_open
+from reenact.store.encryption import SUFFIX as ENCRYPTION
 from reenact.store.evidence import said_id
 from reenact.store.keys.here import files_beside
 from reenact.store.location import KEY_SUFFIXES
 from reenact.store.owner import process_of
+from reenact.values.clock import Clock, SystemClock
 
 ROWS: Final = 1_000
 BYTES: Final = 8 << 20
 """Of a batch, but for its last row."""
 Progress = Callable[[str, int, int], None]
 """(what is done, how far, of how many)"""
-Verdicts = tuple[int, str, str, str, str]
-RUNS: Final = next(each for each in TABLES if each.name == "runs")
+EVERYTHING: Final = Taking()
 
 
 class Moved(NamedTuple):
@@ -41,46 +43,59 @@ class Moved(NamedTuple):
     """Whether an earlier try had begun."""
     keys: list[tuple[str, str]]
     """Of key files that were not copied, where each lies and where the copy looks for it."""
+    held: int = 0
+    """Open runs, in a copy that is a new store: they go on where they began."""
 
 
-def move(source: Source, target: Target, progress: Progress) -> Moved:
-    """The whole store is at `target`, and `source` gives no lease any more and says where it went.
+def move(
+    source: Source, target: Target, progress: Progress, taking: Taking = EVERYTHING, clock: Clock | None = None
+) -> Moved:
+    """The whole store is at `target`, and `source` gives no lease any more and says where it went; or its runs are in a
+    new store there, and it is used as before.
 
     UsageError for a target that holds something else, LockAcquireFailed while somebody works on a run, DamagedRecord
     for a source that does not verify: then it stays as it was.
     """
     store_id = whole(source, target)
     went_on = source.says(MOVING) is not None
-    if went_on and target.is_whole(store_id):
-        return retired(source, target, store_id)
-    target.begin(store_id)
+    if went_on and taking.is_whole(target, store_id):
+        return ended(source, target, taking)
+    target.begin(taking.begun_as(store_id))
     held = source.freeze(target.shown)
     if held:
         refuse_held(source, target, held)
     verdicts = verified(source, progress, "verifying what is copied")
     refuse_broken(source, target, verdicts)
-    total = sum(source.count(each) for each in TABLES)
+    total = sum(source.count(each) for each in taking.tables)
     done = 0
-    for each in TABLES:
-        with closing(copied(source, target, each)) as counts:
+    for each in taking.tables:
+        with closing(copied(source, target, each, taking)) as counts:
             for count in counts:
                 done += count
                 progress("copying", done, total)
-    compare(source, target, progress, total)
-    if verified(target, progress, "verifying the copy") != verdicts:
+    compare(source, target, progress, total, taking)
+    taking.make_identity(source, target, clock or SystemClock())
+    if not taking.agree(verdicts, verified(target, progress, "verifying the copy")):
         raise DamagedRecord(f"the copy at {target.shown} does not verify as {source.shown} does; it is not used")
     target.finish()
-    return retired(source, target, store_id, went_on=went_on)
+    return ended(source, target, taking, went_on=went_on)
 
 
-def retired(source: Source, target: Target, store_id: str, *, went_on: bool = True) -> Moved:
+def ended(source: Source, target: Target, taking: Taking, *, went_on: bool = True) -> Moved:
+    store_id, rows = target.says_whole("store_id") or "", sum(source.count(each) for each in taking.tables)
+    keys = key_files(source.keys_at(), target.keys_at(), taking)
+    if taking.as_new:
+        source.thaw()
+        return Moved(store_id, source.count(RUNS), rows, went_on, keys, count_open(source))
     source.retire(target.shown)
-    rows = sum(source.count(each) for each in TABLES)
-    return Moved(store_id, source.count(RUNS), rows, went_on, key_files(source.keys_at(), target.keys_at()))
+    return Moved(store_id, source.count(RUNS), rows, went_on, keys)
 
 
-def key_files(here: Path, there: Path) -> list[tuple[str, str]]:
-    files = [*files_beside(here), *(Path(f"{here}{suffix}") for suffix in KEY_SUFFIXES[1:])]
+def key_files(here: Path, there: Path, taking: Taking) -> list[tuple[str, str]]:
+    """A new store signs with a key of its own; what was encrypted stays so."""
+    files = [] if taking.as_new else list(files_beside(here))
+    suffixes = (ENCRYPTION,) if taking.as_new else KEY_SUFFIXES[1:]
+    files += [Path(f"{here}{suffix}") for suffix in suffixes]
     places = {str(file): f"{there}{file.name.removeprefix(here.name)}" for file in files if file.exists()}
     return [(key, place) for key, place in places.items() if key != place]
 
@@ -109,7 +124,7 @@ def give_up(source: Source, target: Target) -> None:
     store_id = source.says("store_id") or ""
     if source.says(MOVING) != target.shown:
         raise UsageError(f"{source.shown} is not being copied to {target.shown}; there is nothing to give up")
-    if target.is_whole(store_id):
+    if any(Taking(as_new).is_whole(target, store_id) for as_new in (False, True)):
         raise UsageError(f"the copy at {target.shown} is whole: say the command without --give-up, and use that store")
     target.discard()
     source.thaw()
@@ -128,22 +143,15 @@ def refuse_held(source: Source, target: Target, held: list[Held]) -> None:
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
-def copied(source: Source, target: Target, table: Table) -> Generator[int, None, None]:
+def copied(source: Source, target: Target, table: Table, taking: Taking) -> Generator[int, None, None]:
     """Batch by batch: how many rows are there now that were not counted before."""
     after = target.last(table)
     if after is not None:
         yield target.count(table)
-    with closing(own(source, table, after)) as rows:
+    with closing(taking.rows(source, table, after)) as rows:
         for batch in batches(rows):
             target.write(table, batch)
             yield len(batch)
-
-
-def own(side: Side, table: Table, after: Row | None = None) -> Generator[Row, None, None]:
-    """Without those that say something of the place."""
-    for row in side.rows(table, after):
-        if table.name != "store" or row[0] not in OWN:
-            yield row
 
 
 def batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
@@ -159,11 +167,11 @@ def batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
         yield batch
 
 
-def compare(source: Side, target: Side, progress: Progress, total: int) -> None:
+def compare(source: Side, target: Side, progress: Progress, total: int, taking: Taking) -> None:
     """DamagedRecord where a row of the copy is not what it was copied from."""
     done = 0
-    for table in TABLES:
-        with closing(own(source, table)) as rows, closing(own(target, table)) as copies:
+    for table in taking.tables:
+        with closing(taking.rows(source, table)) as rows, closing(taking.rows(target, table)) as copies:
             for number, (row, copy) in enumerate(zip_longest(rows, copies), start=1):
                 if row != copy:
                     raise DamagedRecord(

@@ -55,12 +55,12 @@ class Source(Side, Protocol):
 
 
 class Target(Side, Protocol):
-    def begin(self, store_id: str) -> None:
-        """An empty store that nobody else can use yet, or one in which a copy of the same store was begun: UsageError
-        where there is anything else."""
+    def begin(self, begun_as: str) -> None:
+        """An empty store that nobody else can use yet, or one in which the same copy was begun: UsageError where there
+        is anything else."""
 
-    def is_whole(self, store_id: str) -> bool:
-        """Whether this store is there, and may be used."""
+    def says_whole(self, name: str) -> str | None:
+        """A row of `store`, where the store is there and may be used."""
 
     def discard(self) -> None:
         """Take away what there is of a copy that is not whole."""

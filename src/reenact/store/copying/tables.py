@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from reenact.store.copying.origins import COPIED
+
 Row = tuple[object, ...]
 """Cells as the columns of its table say: text, bytes, whole numbers, or None."""
 
@@ -72,6 +74,16 @@ FILLING: Final = "copied_from"
 """In `store` of one that is not whole yet: the id of the one that it is copied from."""
 THIS_STORE: Final = "this store"
 """How what `moved_says` says begins."""
+AS_NEW: Final = frozenset(
+    (
+        *("key_secret", "keys", "idempotency", "spending", "earmarks", "ballots", "kv_writes", "log_nodes"),
+        *("log_checkpoints", "log_cosignatures", "log_timestamps", "log_contradictions", "log_peers"),
+    )
+)
+"""Tables of which a copy that is a new store takes nothing: its secret, its keys and its log are its own, and what was
+spent and voted on is the business of the store that goes on."""
+IDENTITY: Final = ("store_id", COPIED)
+"""Rows of `store` that such a copy has of its own."""
 OWN: Final = (MOVING, MOVED, FILLING, "schema", "oldest_client")
 """Rows of `store` that say something of the place and not of the store."""
 

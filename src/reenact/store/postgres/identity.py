@@ -11,6 +11,7 @@ from reenact.skills.services import StoreFiles
 from reenact.store.base import LEASE_MS, KeyKeeper, Lease
 from reenact.store.beside.idempotency import IdempotencyKeys, is_linked
 from reenact.store.compression import Codec, RecentContents
+from reenact.store.copying.origins import COPIED, read_origins
 from reenact.store.deltas import put_together
 from reenact.store.encryption import SUFFIX, KeyFile
 from reenact.store.keys.heads import MARKER, Marker
@@ -45,6 +46,7 @@ class Identity:
             said = open_schema(self.database, self.clock, to_read=to_read)
             refuse_unfinished(said, self.url)
             self.store_id = said["store_id"]
+            self.origins = read_origins(said.get(COPIED))
             self.key_secret = self._secret()
             beside = keys_beside(self.store_id)
         except BaseException:
@@ -52,7 +54,7 @@ class Identity:
             raise
         here = KeysHere(beside)
         self.idempotency = IdempotencyKeys(self.store_id, lambda: self.signing_key, self.key_of)
-        self.key_table: KeyKeeper = key_records.key_table(self.database, self.store_id, here, self.clock)
+        self.key_table: KeyKeeper = key_records.key_table(self.database, self.store_id, here, self.clock, self.origins)
         encryption = beside.with_name(beside.name + SUFFIX)
         self.encryption_file: KeyFile | None = KeyFile(encryption, note=self._note_encryption)
         self.files: StoreFiles = OwnFiles(beside, here.elsewhere)
@@ -103,9 +105,12 @@ class Identity:
         """From the first run on every commit is vouched for, and so is every idempotency key."""
         db.ask(key_rows.LOCK)
         rows = key_rows.KeyRows(db)
-        if anew or not db.ask("SELECT 1 FROM :schema.notes WHERE schema = %s LIMIT 1", (MARKER,)):
+        there = "SELECT 1 FROM :schema.notes WHERE schema = %s AND store_id = %s LIMIT 1"
+        if anew or not db.ask(there, (MARKER, self.store_id)):
             IdempotencyKeys(self.store_id, lambda: key, self.key_of).link_all(rows, key)
-            marker = Marker(keys_linked=True, last_run=0, runs=[], ts=self.clock.timestamp(), votes=0)
+            marker = Marker(
+                keys_linked=True, last_run=self.origins.last_run, runs=[], ts=self.clock.timestamp(), votes=0
+            )
             notes.write(db, marker.signed(key, self.store_id))
 
     def _bind(self, db: Asks, key: SigningKey) -> None:
@@ -128,6 +133,7 @@ class Identity:
 
     def key_for(self, run_id: str, kid: str) -> SigningKey:
         """The key that a run which began with `kid` goes on with; KeyUnavailable where it is not here."""
+        self.refuse_copied(run_id)
         return self.key_table.key_for(run_id, self._run_no(run_id), kid)
 
     def _note_encryption(self, name: str) -> None:
@@ -148,7 +154,17 @@ class Identity:
             successor = self.key_table.history().taken_over(run_id, kid, n, head)
             if successor is not None:
                 return successor
-        return check_head(self.key_of, self.store_id, run_id, n, head, cell)
+        return check_head(self.key_of, self.store_of(run_id), run_id, n, head, cell)
+
+    def store_of(self, run_id: str) -> str:
+        """The id of the store in which a run began."""
+        origin = self.origins.of(self._run_no(run_id)) if self.origins.stores else None
+        return self.store_id if origin is None else origin.store_id
+
+    def refuse_copied(self, run_id: str) -> None:
+        """KeyUnavailable for a run that began in a store which this one is a copy of."""
+        if self.origins.stores:
+            self.origins.refuse(run_id, self._run_no(run_id))
 
     def check_recorded(self, run_id: str) -> None:
         """NotAuthentic for a run that ended, where a key of ours vouched for something else, or should have."""

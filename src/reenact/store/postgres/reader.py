@@ -186,7 +186,7 @@ class PostgresReader(Identity):
         if not rows:
             return None
         n, stored, mac = rows[0]
-        frontier = checked_frontier(self.key_of, self.store_id, run_id, n, stored, mac, n)
+        frontier = checked_frontier(self.key_of, self.store_of(run_id), run_id, n, stored, mac, n)
         return None if frontier is None else (n, frontier)
 
     def trace(self, trace_id: str, *, run_id: str | None = None) -> TraceRow | None:

@@ -19,7 +19,8 @@ from reenact.store.postgres.opened.partitions import Partitions
 from reenact.store.postgres.reader import PostgresReader
 from reenact.store.postgres.writing import erasing as erasing_rows
 from reenact.store.postgres.writing import leases, votes
-from reenact.store.postgres.writing.appending import Appender, Work
+from reenact.store.postgres.writing.appending import Appender
+from reenact.store.postgres.writing.groups import Work
 from reenact.values.clock import Clock
 
 
@@ -103,6 +104,7 @@ class PostgresStore(PostgresReader):
         NotAuthentic where its head is not what a key of ours vouched for, KeyUnavailable where that key is not here.
         """
         assert self.signing_key.kid
+        self.refuse_copied(run_id)
         lease = leases.acquire(self.database, run_id, owner, self.clock, self.check_head)
         self.authenticate(run_id)
         self.contents.hold(run_id)
@@ -125,6 +127,7 @@ class PostgresStore(PostgresReader):
     def break_lease(self, run_id: str, *, who: str, reason: str) -> BrokenLease | None:
         """Take a run from whoever holds it, on record; None where nobody does. What he writes next is refused."""
         key = self.signing_key
+        self.refuse_copied(run_id)
 
         def sign(record: bytes) -> Note:
             return sign_note(key, leases.BROKEN, self.store_id, sha256(record).hexdigest(), record)
@@ -133,6 +136,7 @@ class PostgresStore(PostgresReader):
 
     def request_cancel(self, run_id: str, note: str) -> None:
         """Whoever works on the run learns of it with the next commit."""
+        self.refuse_copied(run_id)
         sql = "UPDATE :schema.runs SET cancel = %s WHERE run_id = %s"
         self.database.transact(lambda db: db.ask(sql, (note, run_id)))
 
@@ -156,10 +160,12 @@ class PostgresStore(PostgresReader):
 
     def erase(self, erasing: Erasing) -> int:
         """Take values out, each with its record, signed, in one transaction; how many are gone."""
+        self.refuse_copied(erasing.run_id)
         return erasing_rows.erase(self.database, erasing, self.clock, self._signs(), self.idempotency)
 
     def archive(self, archiving: Archiving) -> int:
         """Take values out that lie in a bundle, each with its record, signed, in one transaction; how many."""
+        self.refuse_copied(archiving.run_id)
         return erasing_rows.archive(self.database, archiving, self.clock, self._signs())
 
     def restore(self, run_id: str, envelopes: Iterable[tuple[str, bytes]]) -> int:

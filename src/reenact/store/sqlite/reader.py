@@ -23,6 +23,7 @@ from reenact.store.base import (
     Tally,
     TraceRow,
 )
+from reenact.store.copying.origins import COPIED, read_origins
 from reenact.store.encryption import SUFFIX, KeyFile
 from reenact.store.keys.here import KeysHere
 from reenact.store.location import OwnFiles, sqlite_path
@@ -53,7 +54,8 @@ SEALED_WITH_VALUES = (
     "ORDER BY r.run_id LIMIT 1000"
 )
 IDENTITY = (
-    "SELECT (SELECT value FROM store WHERE key = 'store_id') AS store_id, (SELECT secret FROM key_secret) AS secret"
+    "SELECT (SELECT value FROM store WHERE key = 'store_id') AS store_id, (SELECT secret FROM key_secret) AS secret, "
+    f"(SELECT value FROM store WHERE key = '{COPIED}') AS copied"
 )
 
 
@@ -79,7 +81,7 @@ class SqliteReader:
         self.store_id, self.key_secret = self._identify()
         here = KeysHere(None if self.in_memory else Path(path))
         self.idempotency = IdempotencyKeys(self.store_id, lambda: self.signing_key, self.key_of)
-        self.key_table: KeyKeeper = key_table(self._writer, self.store_id, here, self.clock)
+        self.key_table: KeyKeeper = key_table(self._writer, self.store_id, here, self.clock, self.origins)
         self._key: SigningKey | None = None
         self._authenticated: set[str] = set()
         """Runs of which no commit is read whose head is not what a key of ours vouched for."""
@@ -100,7 +102,8 @@ class SqliteReader:
                 if not is_linked(KeyRows(db.execute)):  # else there was one
                     self._make_secret(db)
             rows = self._writer.query(IDENTITY)
-        store_id, secret = rows[0]
+        store_id, secret, copied = rows[0]
+        self.origins = read_origins(copied)
         return str(store_id), secret or b""
 
     def _make_secret(self, db: sqlite3.Connection) -> None:
@@ -122,7 +125,7 @@ class SqliteReader:
 
     def _mark(self, key: SigningKey, *, vouches: bool = False) -> None:
         self._strict_from = heads.marked(
-            self._writer, self.store_id, key, self.key_table, self.evidence, self.clock, vouches=vouches
+            self._writer, self.store_id, key, self.key_table, self.evidence, self.clock, self.origins, vouches=vouches
         )
 
     def vouch(self) -> int:
@@ -146,6 +149,7 @@ class SqliteReader:
 
     def key_for(self, run_id: str, kid: str) -> SigningKey:
         """The key that a run which began with `kid` goes on with; KeyUnavailable where it is not here."""
+        self.refuse_copied(run_id)
         return self.key_table.key_for(run_id, self._run_no(run_id), kid)
 
     def authenticate(self, run_id: str) -> None:
@@ -161,7 +165,17 @@ class SqliteReader:
                 return successor
         if cell is None:
             heads.refuse_without_key(self._writer, run_id, self.key_of)
-        return check_head(self.key_of, self.store_id, run_id, n, head, cell)
+        return check_head(self.key_of, self.store_of(run_id), run_id, n, head, cell)
+
+    def store_of(self, run_id: str) -> str:
+        """The id of the store in which a run began."""
+        origin = self.origins.of(self._run_no(run_id)) if self.origins.stores else None
+        return self.store_id if origin is None else origin.store_id
+
+    def refuse_copied(self, run_id: str) -> None:
+        """KeyUnavailable for a run that began in a store which this one is a copy of."""
+        if self.origins.stores:
+            self.origins.refuse(run_id, self._run_no(run_id))
 
     def check_recorded(self, run_id: str) -> None:
         """NotAuthentic for a run that ended, where a key of ours vouched for something else, or should have."""
@@ -335,7 +349,7 @@ class SqliteReader:
         if not rows:
             return None
         place, stored, mac = rows[0]
-        frontier = checked_frontier(self.key_of, self.store_id, run_id, place - low, stored, mac, place)
+        frontier = checked_frontier(self.key_of, self.store_of(run_id), run_id, place - low, stored, mac, place)
         return None if frontier is None else (place - low, frontier)
 
     def trace(self, trace_id: str, *, run_id: str | None = None) -> TraceRow | None:

@@ -9,7 +9,7 @@ from hashlib import sha256
 from itertools import count
 
 from reenact.contracts.records import RunStatus
-from reenact.errors import DamagedRecord, ReenactError
+from reenact.errors import DamagedRecord, ReenactError, StoreGone
 from reenact.store.base import Appended, Archiving, BrokenLease, Erasing, LateEffect, Lease, Tally, Unit
 from reenact.store.keys.notes import Note, NotesTogether, sign_note
 from reenact.store.log.follower import Follower
@@ -23,6 +23,7 @@ from reenact.store.sqlite.appending import Appender
 from reenact.store.sqlite.erasing import empty_log, erase
 from reenact.store.sqlite.listed import tallies
 from reenact.store.sqlite.log.rows import SqliteLogRows
+from reenact.store.sqlite.opened.own_commits import OwnCommits
 from reenact.store.sqlite.reader import SqliteReader
 from reenact.store.sqlite.trouble.database_errors import DATABASE_ERRORS, translate
 from reenact.values.clock import Clock
@@ -46,6 +47,7 @@ class SqliteStore(SqliteReader):
         super().__init__(url, clock=clock, to_read=to_read)
         self._look_at = math.inf if self.in_memory or to_read else -math.inf
         """From when on, on the monotonic clock, its files are looked after again."""
+        self._own_commits = OwnCommits(self.path)
         self._watch = Watch(self.clock)
         self._appender = Appender(
             self._writer, self.clock, self.store_id, lambda: self.signing_key, self.key_of, self.idempotency
@@ -68,8 +70,13 @@ class SqliteStore(SqliteReader):
         """
         now = self.clock.monotonic()
         if now >= self._look_at:
-            self._writer.check_files()
+            self._look()
             self._look_at = now + WATCH_S
+
+    def _look(self) -> None:
+        self._writer.check_files()
+        if self._own_commits.are_lost():
+            raise StoreGone(self._writer.files.lost(""))
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -87,10 +94,9 @@ class SqliteStore(SqliteReader):
                 break
             except SignFirst as first:
                 first.sign(tries)
+        self._written(unit, lease, done)
         if unit.seal is not None:
             self._sealed([done])
-        if lease is None:
-            self._watch.left_s(unit.run_id, held(done.lease))
         return done
 
     def append_many(self, units: list[tuple[Unit, Lease | None, str]]) -> list[Appended | Exception]:
@@ -107,12 +113,17 @@ class SqliteStore(SqliteReader):
                 break
             except SignFirst as first:
                 first.sign(tries)
+        for (unit, lease, _), done in zip(units, results, strict=True):
+            if isinstance(done, Appended):
+                self._written(unit, lease, done)
         if any(unit.seal is not None for unit, _, _ in units):
             self._sealed(results)
-        for (unit, lease, _), done in zip(units, results, strict=True):
-            if lease is None and isinstance(done, Appended):
-                self._watch.left_s(unit.run_id, held(done.lease))
         return results
+
+    def _written(self, unit: Unit, lease: Lease | None, done: Appended) -> None:
+        self._own_commits.add(unit.run_id, unit.n, done.head)
+        if lease is None:
+            self._watch.left_s(unit.run_id, held(done.lease))
 
     def _append_many(self, units: list[tuple[Unit, Lease | None, str]]) -> list[Appended | Exception]:
         results: list[Appended | Exception] = []
@@ -142,7 +153,7 @@ class SqliteStore(SqliteReader):
 
     def _sealed(self, results: Sequence[Appended | Exception]) -> None:
         """Runs have ended, and are durable: the log follows on its own."""
-        self._writer.check_files()
+        self._look()
         if not self.in_memory:
             for done in results:
                 if isinstance(done, Appended) and done.seal is not None:
@@ -168,6 +179,7 @@ class SqliteStore(SqliteReader):
         LockAcquireFailed where somebody has it, which says who.
         NotAuthentic where its head is not what a key of ours vouched for, KeyUnavailable where that key is not here.
         """
+        self.refuse_copied(run_id)
         assert self.signing_key.kid  # also what was written before heads were authenticated is by now
         lease = leases.acquire(self._writer, run_id, owner, self.clock, self.check_head, self._watch)
         self._watch.left_s(run_id, held(lease))
@@ -191,6 +203,7 @@ class SqliteStore(SqliteReader):
     def break_lease(self, run_id: str, *, who: str, reason: str) -> BrokenLease | None:
         """Take a run from whoever holds it, on record; None where nobody does. What he writes next is refused."""
         key = self.signing_key
+        self.refuse_copied(run_id)
 
         def sign(record: bytes) -> Note:
             return sign_note(key, leases.BROKEN, self.store_id, sha256(record).hexdigest(), record)
@@ -199,6 +212,7 @@ class SqliteStore(SqliteReader):
 
     def request_cancel(self, run_id: str, note: str) -> None:
         """Whoever works on the run learns of it with the next commit."""
+        self.refuse_copied(run_id)
         with self._writer.transaction() as db:
             db.execute("UPDATE runs SET cancel = ? WHERE run_id = ?", (note, run_id))
 
@@ -222,11 +236,13 @@ class SqliteStore(SqliteReader):
 
     def erase(self, erasing: Erasing) -> int:
         """Take values out, each with its record, signed, in one transaction; how many are gone."""
+        self.refuse_copied(erasing.run_id)
         ts = self.clock.timestamp()
         return self._with_notes(lambda signed: erase(self._writer, erasing, ts, signed, self.idempotency))
 
     def archive(self, archiving: Archiving) -> int:
         """Take values out that lie in a bundle, each with its record, signed, in one transaction; how many."""
+        self.refuse_copied(archiving.run_id)
         ts = self.clock.timestamp()
         return self._with_notes(lambda signed: archiving_rows.archive(self._writer, archiving, ts, signed))
 

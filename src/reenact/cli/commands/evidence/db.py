@@ -14,7 +14,7 @@ from reenact.cli.options import JsonOption, StoreOption
 from reenact.cli.screens.printing import say
 
 if TYPE_CHECKING:
-    from reenact.store.copying.moving import Progress
+    from reenact.store.copying.moving import Moved, Progress
 
 
 class Action(StrEnum):
@@ -34,6 +34,9 @@ def db(
     give_up: Annotated[
         bool, typer.Option("--give-up", help="Take back a copy that is not whole; the store is used again.")
     ] = False,
+    as_new: Annotated[
+        bool, typer.Option("--as-new", help="With `copy`: make another store of it; the first one goes on.")
+    ] = False,
     owner: Annotated[str, typer.Option("--owner", metavar="ROLE", help="With `grants`: who owns the tables.")] = "",
     worker: Annotated[str, typer.Option("--worker", metavar="ROLE", help="With `grants`: who runs agents.")] = "",
     eraser: Annotated[str, typer.Option("--eraser", metavar="ROLE", help="With `grants`: who may erase values.")] = "",
@@ -48,6 +51,10 @@ def db(
     told where it went; it can still be read. Stopped at any point, say it again: it goes on. Keys are not copied: they
     stay where they are.
 
+    With `--as-new` the copy is a store of its own, with another id, secret and key, and the first one goes on
+    afterwards. Runs that have ended verify in it as runs of the first one, and can be replayed. Open ones are held:
+    they go on where they began. What calls with keys have done, what was spent and the log are not copied.
+
     `upgrade` alone changes the schema of a store in a database, or makes one. A store in a file is brought up to date
     whenever it is opened.
 
@@ -59,7 +66,7 @@ def db(
     """
     from reenact.errors import UsageError
 
-    if action is not Action.COPY and (source is not None or give_up):
+    if action is not Action.COPY and (source is not None or give_up or as_new):
         raise UsageError(f"`reenact db {action.value}` is about the store that --store names, and takes no place")
     if action is Action.GRANTS:
         named = {"owner": owner, "worker": worker, "eraser": eraser, "auditor": auditor}
@@ -70,13 +77,14 @@ def db(
         return
     if source is None or target is None:
         raise UsageError("say from where and to where: `reenact db copy FROM TO`")
-    copy(source, target, give_up=give_up, as_json=as_json)
+    copy(source, target, give_up=give_up, as_new=as_new, as_json=as_json)
 
 
-def copy(source: str, target: str, *, give_up: bool, as_json: bool) -> None:
+def copy(source: str, target: str, *, give_up: bool, as_new: bool, as_json: bool) -> None:
     from reenact.cli.options import refuse_missing
-    from reenact.cli.screens.printing import plural, print_json
+    from reenact.cli.screens.printing import print_json
     from reenact.store.copying import moving
+    from reenact.store.copying.taking import Taking
     from reenact.store.open import open_source, open_target
 
     refuse_missing(source)
@@ -89,16 +97,27 @@ def copy(source: str, target: str, *, give_up: bool, as_json: bool) -> None:
                 say(f"what there was of the copy at {other.shown} is gone, and {one.shown} is used again")
             return
         with bars() as progress:
-            done = moving.move(one, other, progress)
+            done = moving.move(one, other, progress, Taking(as_new))
         if as_json:
             print_json({"from": one.shown, "to": other.shown, **done._asdict()})
             return
-        say(f"{plural(done.runs, 'run')}, {plural(done.rows, 'row')} copied to {other.shown}; every run verifies there")
-        say(f"{one.shown} takes no more runs; name the copy with --store or REENACT_STORE")
-        if done.keys:
-            say("its keys were not copied, and the copy needs them:")
-        for key, place in done.keys:
-            say(f"  {shlex.join(['cp', '-p', key, place])}")
+        tell(done, one.shown, other.shown, as_new=as_new)
+
+
+def tell(done: Moved, source: str, target: str, *, as_new: bool) -> None:
+    from reenact.cli.screens.printing import plural
+
+    say(f"{plural(done.runs, 'run')}, {plural(done.rows, 'row')} copied to {target}; every run verifies there")
+    if as_new:
+        say(f"it is a new store, {done.store_id}, and {source} goes on as before")
+        if done.held:
+            say(f"{plural(done.held, 'open run')} held there: only the first store goes on with what it began")
+    else:
+        say(f"{source} takes no more runs; name the copy with --store or REENACT_STORE")
+    if done.keys:
+        say("what was encrypted needs its key:" if as_new else "its keys were not copied, and the copy needs them:")
+    for key, place in done.keys:
+        say(f"  {shlex.join(['cp', '-p', key, place])}")
 
 
 def print_grants(store: str | None, roles: dict[str, str], *, as_json: bool) -> None:

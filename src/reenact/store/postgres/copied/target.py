@@ -25,22 +25,22 @@ IDENTITIES = ("notes", "log_cosignatures", "log_timestamps", "log_contradictions
 class PostgresTarget(PostgresSide):
     """`reenact.store.copying.sides.Target`."""
 
-    def begin(self, store_id: str) -> None:
+    def begin(self, begun_as: str) -> None:
         schema = self.database.place.schema
 
         def act(db: Asks) -> None:
             if make_tables(db, schema):
-                db.ask("INSERT INTO :schema.store VALUES (%s, %s)", (FILLING, store_id))
+                db.ask("INSERT INTO :schema.store VALUES (%s, %s)", (FILLING, begun_as))
 
         self.database.transact(act)
         begun = self.says(FILLING)
         if begun is None:
             raise UsageError(f"there is a store at {self.shown} already: a copy goes to a place where there is none")
-        if begun != store_id:
-            raise UsageError(f"{self.shown} is the beginning of a copy of another store: name another place")
+        if begun != begun_as:
+            raise UsageError(f"{self.shown} is the beginning of another copy: name another place")
 
-    def is_whole(self, store_id: str) -> bool:
-        return self.says("store_id") == store_id and self.says(FILLING) is None
+    def says_whole(self, name: str) -> str | None:
+        return self.says(name) if self.says(FILLING) is None else None
 
     def discard(self) -> None:
         if is_there(self.database) and self.says(FILLING) is not None:

@@ -9,6 +9,7 @@ from typing import Any, Self
 from reenact.contracts.records import ENDED
 from reenact.errors import NotAuthentic, ReenactError
 from reenact.store.base import OpenRun
+from reenact.store.copying.origins import COPIED, Origins, read_origins
 from reenact.store.doctor.examination import LatestTimes
 from reenact.store.doctor.findings import Finding, flat
 from reenact.store.doctor.keys import KeyPlace, look_at_keys
@@ -39,6 +40,7 @@ class PostgresExamination:
         self._opened.callback(leave, self._database)
         self._link: Link | None = None
         self._store_id: str | None = None
+        self._origins = Origins()
 
     def __enter__(self) -> Self:
         return self
@@ -66,7 +68,7 @@ class PostgresExamination:
         refuse_other_version(said, self.name)
         if (says := moved_says(said)) is not None:
             yield Finding("store", "note", flat(says))
-        self._store_id = said["store_id"]
+        self._store_id, self._origins = said["store_id"], read_origins(said.get(COPIED))
         wrong = list(alterations(link, self._database.place.schema))
         for part in wrong:
             do = "restore a backup" if part.is_of_table else "`reenact verify` the runs that matter, then put it back"
@@ -87,12 +89,14 @@ class PostgresExamination:
             yield Finding("key", "trouble", flat(str(error)))
         names = [row[0] for row in self._rows("SELECT key FROM :schema.store WHERE key LIKE 'encrypted_with:%%'")]
         used = [name.removeprefix(ENCRYPTED_WITH) for name in names]
-        yield from look_at_keys(place, key_records.KeyRecords(self._database).on_record(), used, lost)
+        yield from look_at_keys(
+            place, key_records.KeyRecords(self._database, self._store_id, self._origins).on_record(), used, lost
+        )
 
     def _lost_keys(self, store_id: str) -> dict[str, list[str]]:
         """Signing keys that new runs or open ones need and that are not here, with those runs."""
         here = KeysHere(keys_beside(store_id))
-        table = key_records.key_table(self._database, store_id, here, SystemClock())
+        table = key_records.key_table(self._database, store_id, here, SystemClock(), self._origins)
         history, needed = table.history(), dict[str, list[str]]()
         if history.current is not None:
             needed[history.current] = []
@@ -135,7 +139,7 @@ class PostgresExamination:
 
     def seal_log(self) -> ReadLog:
         assert self._link is not None
-        keys = key_records.KeyRecords(self._database).on_record()
+        keys = key_records.KeyRecords(self._database, self._store_id or "", self._origins).on_record()
         return ReadLog(PostgresLogRows(self._link, None), self._store_id or "", lambda: keys)
 
     def unsealed_runs(self) -> list[str]:

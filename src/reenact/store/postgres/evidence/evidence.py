@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from functools import lru_cache
 from typing import Any, Self
 
+from reenact.store.copying.origins import COPIED, Origins, read_origins
 from reenact.store.evidence import DamagedCells, ErasureRow, KeyCells, LateRow
 from reenact.store.keys.here import KeysHere
 from reenact.store.naming import read_lines
@@ -104,6 +105,10 @@ class PostgresEvidence:
     def store_id(self) -> str | None:
         rows = self._query("SELECT value FROM :schema.store WHERE key = 'store_id'")
         return rows[0][0] if rows else None
+
+    def origins(self) -> Origins:
+        rows = self._query("SELECT value FROM :schema.store WHERE key = %s", (COPIED,))
+        return read_origins(rows[0][0] if rows else None)
 
     def key_secret(self) -> bytes | None:
         """None also for who may not read it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import psycopg
 
 from reenact.errors import StoreBusy, StoreError, StoreUnavailable, StoreVersionError, UsageError
+from reenact.values.ids import NO_NUL
 
 
 class Lost(StoreUnavailable):
@@ -67,7 +68,7 @@ def translate(error: psycopg.Error, place: str) -> StoreError | UsageError:
 def data_error(error: psycopg.Error, place: str, said: str) -> StoreError | UsageError:
     """What the database cannot hold is nearly always one character."""
     if error.sqlstate in ("22P05", "22021") or "NUL" in said or "0x00" in said:
-        return UsageError("an id or a name holds the character U+0000, which a PostgreSQL store does not keep")
+        return UsageError(f"an id or a name {NO_NUL}")
     return StoreUnavailable(f"{place}: {said}")
 
 

@@ -24,7 +24,7 @@ ENCRYPTED_WITH = "encrypted_with:"
 """What the name of a key is kept with, by which a value was encrypted."""
 SAYS = (
     "SELECT key, value FROM :schema.store "
-    "WHERE key IN ('store_id', 'schema', 'oldest_client', 'copied_from', 'moving_to', 'moved_to')"
+    "WHERE key IN ('store_id', 'schema', 'oldest_client', 'copied_from', 'copied_as_new', 'moving_to', 'moved_to')"
 )
 
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 from reenact.contracts.records import ENDED, Seal
 from reenact.store.beside.idempotency import IdempotencyRows
 from reenact.store.compression import Codec
+from reenact.store.copying.origins import Origins
 from reenact.store.keys.here import KeysHere
 from reenact.store.keys.history import SEALED_ERASURES
 from reenact.store.keys.keeper import KeyTable, KeyWriting, sealed_erasures
@@ -25,9 +26,9 @@ LAST_SEALED = "SELECT record FROM :schema.notes WHERE schema = %s AND record IS 
 OPEN = f"status NOT IN {ENDED}"
 
 
-def key_table(database: Database, store_id: str, here: KeysHere, clock: Clock) -> KeyTable:
+def key_table(database: Database, store_id: str, here: KeysHere, clock: Clock, origins: Origins) -> KeyTable:
     """The keys of a store."""
-    return KeyTable(KeyRecords(database), store_id, here, clock)
+    return KeyTable(KeyRecords(database, store_id, origins), store_id, here, clock)
 
 
 class KeyRecords:
@@ -35,18 +36,21 @@ class KeyRecords:
 
     in_memory = False
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, store_id: str, origins: Origins) -> None:
         self._database = database
+        self._store_id = store_id
+        self._origins = origins
         self.url = self.name = database.place.shown
 
     def on_record(self) -> dict[str, str]:
         return dict(self._database.ask(ON_RECORD))
 
     def notes(self, schemas: tuple[str, ...]) -> list[Note]:
-        return notes.of_kinds(self._database, schemas)
+        return [note for note in notes.of_kinds(self._database, schemas) if note.store_id not in self._origins.ids]
 
     def open_runs(self) -> list[tuple[int, str]]:
-        return self._database.ask(f"SELECT run_no, run_id FROM :schema.runs WHERE {OPEN} ORDER BY run_no")
+        sql = f"SELECT run_no, run_id FROM :schema.runs WHERE {OPEN} AND run_no > %s ORDER BY run_no"
+        return self._database.ask(sql, (self._origins.last_run,))
 
     def commits(self, run_no: int) -> int | None:
         ((last,),) = self._database.ask("SELECT max(n) FROM :schema.commits WHERE run_no = %s", (run_no,))
@@ -59,7 +63,7 @@ class KeyRecords:
     def transact(self, act: Callable[[KeyWriting], T]) -> T:
         def locked(db: Asks) -> T:
             db.ask(key_rows.LOCK)
-            return act(KeyRowsWriting(db))
+            return act(KeyRowsWriting(db, self._store_id))
 
         return self._database.transact(locked)
 
@@ -67,12 +71,14 @@ class KeyRecords:
 class KeyRowsWriting:
     """`reenact.store.keys.keeper.KeyWriting` in the transaction that was begun."""
 
-    def __init__(self, db: Asks) -> None:
+    def __init__(self, db: Asks, store_id: str) -> None:
         self._db = db
+        self._store_id = store_id
         self.idempotency: IdempotencyRows = key_rows.KeyRows(db)
 
     def has_begun(self) -> bool:
-        return bool(self._db.ask("SELECT 1 FROM :schema.notes WHERE schema = 'reenact.signing.v1' LIMIT 1"))
+        sql = "SELECT 1 FROM :schema.notes WHERE schema = 'reenact.signing.v1' AND store_id = %s LIMIT 1"
+        return bool(self._db.ask(sql, (self._store_id,)))
 
     def on_record(self) -> dict[str, str]:
         return dict(self._db.ask(ON_RECORD))

@@ -15,128 +15,155 @@ BEGIN
     PERFORM set_config('lock_timeout', '3s', true);
 END $$;
 
--- One commit of one run. `u` says what, `b` holds the bytes; places in `b` count from 1.
--- done: written; again: it was sent before, and is there, byte by byte; fenced: another executor took over, or it is not the next;
--- exists: there is a run of this id; base: what an envelope builds on was erased; old: this client may not write here.
-CREATE FUNCTION :schema.append_unit_1(u jsonb, b bytea[], OUT outcome text, OUT run_no bigint, OUT cancel text, OUT expires bigint)
-LANGUAGE plpgsql AS $$
+-- Commits of several runs, one of each. A unit says what is written, and `b` holds the bytes; places in it count from 1.
+-- done: written; again: it was sent before, and is there, byte by byte; fenced: another executor took over, or it is
+-- not the next; exists: there is a run of this id; base: what an envelope builds on was erased; old: this client may
+-- not write here. A unit that is refused writes nothing, and the others do.
+--
+-- Locks are taken in one order by all: runs by their number, new ids, the last seal, what was spent. A plan that is
+-- kept from when there was hardly a run must not read whole tables later on: so they are looked up by index alone.
+CREATE FUNCTION :schema.append_1(p_units jsonb, b bytea[])
+RETURNS TABLE (outcome text, run_no bigint, cancel text, expires bigint) LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
-    v_no bigint; v_token bigint; v_cancel text; v_last integer;
-    v_n constant integer := (u ->> 'n')::integer;
-    v_digest constant bytea := b[(u ->> 'digest')::integer];
-    v_run constant jsonb := u -> 'run';
-    v_first integer;
-BEGIN
-    IF v_run IS NOT NULL THEN
-        IF (SELECT s.value::integer FROM :schema.store s WHERE s.key = 'oldest_client') > (u ->> 'client')::integer THEN
-            outcome := 'old';
-            RETURN;
-        END IF;
-        INSERT INTO :schema.runs AS r (
-            run_no, run_id, kind, mode, parent_run, plan_id, agent_id, status, started_at, dedupe_key, owner, token,
-            expires_ms, session
-        ) VALUES (
-            coalesce((v_run ->> 'run_no')::bigint, nextval(':schema.run_numbers')), u ->> 'run_id', v_run ->> 'kind',
-            v_run ->> 'mode', v_run ->> 'parent_run', v_run ->> 'plan_id', v_run ->> 'agent_id',
-            coalesce(u ->> 'status', 'running'), v_run ->> 'started_at', b[(v_run ->> 'dedupe_key')::integer],
-            v_run ->> 'owner', 1, :schema.now_ms() + (v_run ->> 'lease_ms')::bigint, v_run ->> 'session'
-        ) ON CONFLICT (run_id) DO NOTHING RETURNING r.run_no, r.expires_ms INTO v_no, expires;
-        IF v_no IS NULL THEN
-            SELECT r.run_no, r.expires_ms INTO v_no, expires FROM :schema.runs r
-            JOIN :schema.commits c ON c.run_no = r.run_no AND c.n = 1 AND c.digest = v_digest
-            WHERE u ? 'again' AND r.run_id = u ->> 'run_id' AND r.token = 1 AND r.owner = v_run ->> 'owner';
-            outcome := CASE WHEN v_no IS NULL THEN 'exists' ELSE 'again' END;
-            run_no := v_no;
-            RETURN;
-        END IF;
-    ELSE
-        SELECT r.run_no, r.token, r.cancel INTO v_no, v_token, v_cancel FROM :schema.runs r
-        WHERE r.run_id = u ->> 'run_id' FOR NO KEY UPDATE;
-        SELECT c.n INTO v_last FROM :schema.commits c WHERE c.run_no = v_no ORDER BY c.n DESC LIMIT 1;
-        run_no := v_no;
-        cancel := v_cancel;
-        IF v_token IS DISTINCT FROM (u ->> 'token')::bigint OR v_last IS DISTINCT FROM v_n - 1 THEN
-            outcome := CASE WHEN u ? 'again' AND EXISTS (
-                SELECT 1 FROM :schema.commits c WHERE c.run_no = v_no AND c.n = v_n AND c.digest = v_digest
-            ) THEN 'again' ELSE 'fenced' END;
-            RETURN;
-        END IF;
-        IF u ? 'bases' AND EXISTS (
-            SELECT 1 FROM jsonb_array_elements(u -> 'bases') x WHERE NOT EXISTS (
-                SELECT 1 FROM :schema.payloads p WHERE p.run_no = v_no AND p.n = (x ->> 0)::integer
-                AND p.k = (x ->> 1)::integer AND p.commitment = b[(x ->> 2)::integer]
-            )
-        ) THEN
-            outcome := 'base';
-            RETURN;
-        END IF;
-        IF u ->> 'status' IS NOT NULL THEN
-            UPDATE :schema.runs r SET status = u ->> 'status' WHERE r.run_no = v_no;
-        END IF;
-    END IF;
-    INSERT INTO :schema.commits VALUES (
-        v_no, v_n, b[(u ->> 'body')::integer], v_digest, b[(u ->> 'mac')::integer]
-    );
-    IF u ? 'payloads' THEN
-        v_first := (u -> 'payloads' ->> 0)::integer;
-        INSERT INTO :schema.payloads
-        SELECT v_no, v_n, k, b[v_first + 2 * k], b[v_first + 2 * k + 1]
-        FROM generate_series(0, (u -> 'payloads' ->> 1)::integer - 1) k;
-    END IF;
-    IF u ? 'contents' THEN
-        INSERT INTO :schema.contents
-        SELECT v_no, b[(x ->> 0)::integer], v_n, (x ->> 1)::integer, b[(x ->> 2)::integer]
-        FROM jsonb_array_elements(u -> 'contents') x ON CONFLICT DO NOTHING;
-    END IF;
-    IF u ? 'traces' THEN
-        INSERT INTO :schema.traces SELECT v_no, (x ->> 0)::integer, x ->> 1, x ->> 2, v_n
-        FROM jsonb_array_elements(u -> 'traces') x;
-    END IF;
-    IF u ? 'frontier' THEN
-        INSERT INTO :schema.run_checkpoints VALUES (
-            v_no, v_n, b[(u -> 'frontier' ->> 0)::integer], b[(u -> 'frontier' ->> 1)::integer]
-        );
-    END IF;
-    IF u ? 'notes' THEN
-        INSERT INTO :schema.notes (schema, store_id, digest, kid, signature)
-        SELECT x ->> 0, x ->> 1, x ->> 2, x ->> 3, b[(x ->> 4)::integer] FROM jsonb_array_elements(u -> 'notes') x;
-    END IF;
-    IF u ? 'shared' THEN
-        INSERT INTO :schema.shared_payloads SELECT v_no, p.commitment, p.n, p.k
-        FROM jsonb_array_elements(u -> 'shared') x JOIN :schema.payloads p
-        ON p.run_no = v_no AND p.n = (x ->> 1)::integer AND p.commitment = b[(x ->> 0)::integer]
-        ON CONFLICT DO NOTHING;
-    END IF;
-    IF u ? 'ended' THEN
-        DELETE FROM :schema.earmarks e WHERE e.run_no = v_no AND u -> 'ended' ? e.trace_id;
-    END IF;
-    IF u ? 'spent' THEN
-        INSERT INTO :schema.spending AS s
-        SELECT x ->> 0, x ->> 1, x ->> 2, (v_no % 16)::integer, sum((x ->> 3)::numeric)
-        FROM jsonb_array_elements(u -> 'spent') x GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
-        ON CONFLICT (day, agent_id, model, slot) DO UPDATE SET exact = s.exact + excluded.exact;
-    END IF;
-    outcome := 'done';
-    run_no := v_no;
-    cancel := v_cancel;
-END $$;
-
--- Several commits, in their order, each refused alone.
-CREATE FUNCTION :schema.append_1(p_units jsonb, b bytea[]) RETURNS TABLE (outcome text, run_no bigint, cancel text, expires bigint)
-LANGUAGE plpgsql AS $$
-DECLARE
-    v_unit jsonb;
+    v_begins constant boolean := p_units @? '$.run';
+    v_old boolean := false; v_drawn bigint[];
+    v_outcome text[]; v_no bigint[]; v_cancel text[]; v_expires bigint[];
 BEGIN
     PERFORM :schema.begin_1();
-    IF jsonb_array_length(p_units) > 1 THEN
-        PERFORM 1 FROM :schema.runs r
-        WHERE r.run_id IN (SELECT x ->> 'run_id' FROM jsonb_array_elements(p_units) x)
-        ORDER BY r.run_no FOR NO KEY UPDATE;
+    PERFORM 1 FROM :schema.runs r
+    WHERE r.run_id = ANY(ARRAY(SELECT u ->> 'run_id' FROM jsonb_array_elements(p_units) u WHERE NOT u ? 'run'))
+    ORDER BY r.run_no FOR NO KEY UPDATE;
+    IF v_begins THEN
+        SELECT s.value::integer > (p_units -> 0 ->> 'client')::integer INTO v_old
+        FROM :schema.store s WHERE s.key = 'oldest_client';
+        SELECT array_agg(
+            CASE WHEN u ? 'run' THEN coalesce((u -> 'run' ->> 'run_no')::bigint, nextval(':schema.run_numbers')) END
+            ORDER BY i
+        ) INTO v_drawn FROM jsonb_array_elements(p_units) WITH ORDINALITY t (u, i);
+        INSERT INTO :schema.runs (
+            run_no, run_id, kind, mode, parent_run, plan_id, agent_id, status, started_at, dedupe_key, owner, token,
+            expires_ms, session
+        )
+        SELECT v_drawn[i], u ->> 'run_id', x ->> 'kind', x ->> 'mode', x ->> 'parent_run', x ->> 'plan_id',
+            x ->> 'agent_id', coalesce(u ->> 'status', 'running'), x ->> 'started_at',
+            b[(x ->> 'dedupe_key')::integer], x ->> 'owner', 1,
+            :schema.now_ms() + (x ->> 'lease_ms')::bigint, x ->> 'session'
+        FROM jsonb_array_elements(p_units) WITH ORDINALITY t (u, i), LATERAL (SELECT u -> 'run' AS x) f
+        WHERE x IS NOT NULL AND NOT v_old ORDER BY u ->> 'run_id' ON CONFLICT (run_id) DO NOTHING;
     END IF;
-    FOR v_unit IN SELECT x FROM jsonb_array_elements(p_units) WITH ORDINALITY AS t (x, i) ORDER BY t.i LOOP
-        RETURN QUERY SELECT * FROM :schema.append_unit_1(v_unit, b);
-    END LOOP;
+    SELECT array_agg(no), array_agg(cancel), array_agg(expires), array_agg(outcome)
+    INTO v_no, v_cancel, v_expires, v_outcome FROM (
+        SELECT r.run_no AS no, r.cancel AS cancel, CASE WHEN u ? 'run' THEN r.expires_ms END AS expires, CASE
+            WHEN u ? 'run' AND v_old THEN 'old'
+            WHEN u ? 'run' AND r.run_no = v_drawn[i] THEN 'done'
+            WHEN NOT u ? 'run' AND r.token = (u ->> 'token')::bigint AND last.n = (u ->> 'n')::integer - 1 THEN
+                CASE WHEN u ? 'bases' AND EXISTS (
+                    SELECT 1 FROM jsonb_array_elements(u -> 'bases') x WHERE NOT EXISTS (
+                        SELECT 1 FROM :schema.payloads p WHERE p.run_no = r.run_no AND p.n = (x ->> 0)::integer
+                        AND p.k = (x ->> 1)::integer AND p.commitment = b[(x ->> 2)::integer]
+                    )
+                ) THEN 'base' ELSE 'done' END
+            WHEN u ? 'again' AND EXISTS (
+                SELECT 1 FROM :schema.commits c WHERE c.run_no = r.run_no AND c.n = (u ->> 'n')::integer
+                AND c.digest = b[(u ->> 'digest')::integer]
+            ) AND (NOT u ? 'run' OR (r.token = 1 AND r.owner = u -> 'run' ->> 'owner')) THEN 'again'
+            WHEN u ? 'run' THEN 'exists'
+            ELSE 'fenced' END AS outcome
+        FROM jsonb_array_elements(p_units) WITH ORDINALITY t (u, i)
+        LEFT JOIN LATERAL (SELECT * FROM :schema.runs r WHERE r.run_id = u ->> 'run_id' OFFSET 0) r ON true
+        LEFT JOIN LATERAL (
+            SELECT c.n FROM :schema.commits c WHERE c.run_no = r.run_no ORDER BY c.n DESC LIMIT 1
+        ) last ON true
+        ORDER BY i
+    ) s;
+    RETURN QUERY SELECT * FROM unnest(v_outcome, v_no, v_cancel, v_expires);
+    IF EXISTS (SELECT 1 FROM unnest(v_outcome) x WHERE x <> 'done') THEN
+        SELECT jsonb_agg(u ORDER BY i), array_agg(v_no[i] ORDER BY i) INTO p_units, v_no
+        FROM jsonb_array_elements(p_units) WITH ORDINALITY t (u, i) WHERE v_outcome[i] = 'done';
+        IF p_units IS NULL THEN
+            RETURN;
+        END IF;
+    END IF;
+    PERFORM :schema.write_1(p_units, b, v_no);
+END $$;
+
+-- The rows of units that nobody refuses any more, with the numbers of their runs.
+CREATE FUNCTION :schema.write_1(p_units jsonb, b bytea[], p_no bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    INSERT INTO :schema.commits
+    SELECT p_no[i], (u ->> 'n')::integer, b[(u ->> 'body')::integer], b[(u ->> 'digest')::integer],
+        b[(u ->> 'mac')::integer]
+    FROM jsonb_array_elements(p_units) WITH ORDINALITY t (u, i);
+    IF p_units @? '$.payloads' THEN
+        INSERT INTO :schema.payloads
+        SELECT p_no[i], (u ->> 'n')::integer, k, b[first + 2 * k], b[first + 2 * k + 1]
+        FROM jsonb_array_elements(p_units) WITH ORDINALITY t (u, i),
+            LATERAL (SELECT (u -> 'payloads' ->> 0)::integer AS first) f,
+            generate_series(0, (u -> 'payloads' ->> 1)::integer - 1) k;
+    END IF;
+    IF p_units @? '$.contents' THEN
+        INSERT INTO :schema.contents
+        SELECT p_no[i], b[(x ->> 0)::integer], (u ->> 'n')::integer, (x ->> 1)::integer, b[(x ->> 2)::integer]
+        FROM jsonb_array_elements(p_units) WITH ORDINALITY t (u, i), jsonb_array_elements(u -> 'contents') x
+        ON CONFLICT DO NOTHING;
+    END IF;
+    IF p_units @? '$.traces' THEN
+        INSERT INTO :schema.traces SELECT p_no[i], (x ->> 0)::integer, x ->> 1, x ->> 2, (u ->> 'n')::integer
+        FROM jsonb_array_elements(p_units) WITH ORDINALITY t (u, i), jsonb_array_elements(u -> 'traces') x;
+    END IF;
+    IF p_units @? '$.frontier' THEN
+        INSERT INTO :schema.run_checkpoints
+        SELECT p_no[i], (u ->> 'n')::integer, b[(x ->> 0)::integer], b[(x ->> 1)::integer]
+        FROM jsonb_array_elements(p_units) WITH ORDINALITY t (u, i), LATERAL (SELECT u -> 'frontier' AS x) f
+        WHERE x IS NOT NULL;
+    END IF;
+    IF p_units @? '$.notes' THEN
+        INSERT INTO :schema.notes (schema, store_id, digest, kid, signature)
+        SELECT x ->> 0, x ->> 1, x ->> 2, x ->> 3, b[(x ->> 4)::integer]
+        FROM jsonb_array_elements(p_units) WITH ORDINALITY t (u, i),
+            jsonb_array_elements(u -> 'notes') WITH ORDINALITY s (x, j) ORDER BY i, j;
+    END IF;
+    IF p_units @? '$.shared' THEN
+        INSERT INTO :schema.shared_payloads SELECT p.run_no, p.commitment, p.n, p.k
+        FROM jsonb_array_elements(p_units) WITH ORDINALITY t (u, i), jsonb_array_elements(u -> 'shared') x,
+            LATERAL (
+                SELECT * FROM :schema.payloads p
+                WHERE p.run_no = p_no[i] AND p.n = (x ->> 1)::integer AND p.commitment = b[(x ->> 0)::integer] OFFSET 0
+            ) p
+        ON CONFLICT DO NOTHING;
+    END IF;
+    IF p_units @? '$.status ? (@ != null)' THEN
+        UPDATE :schema.runs r SET status = u ->> 'status'
+        FROM jsonb_array_elements(p_units) WITH ORDINALITY t (u, i)
+        WHERE r.run_no = p_no[i] AND NOT u ? 'run' AND u ->> 'status' IS NOT NULL;
+    END IF;
+    IF p_units @? '$.ended' THEN
+        DELETE FROM :schema.earmarks e
+        USING jsonb_array_elements(p_units) WITH ORDINALITY t (u, i), jsonb_array_elements_text(u -> 'ended') x
+        WHERE e.run_no = p_no[i] AND e.trace_id = x;
+    END IF;
+    IF p_units @? '$.seal' THEN
+        INSERT INTO :schema.seals SELECT (x ->> 0)::bigint, p_no[i], x ->> 1
+        FROM jsonb_array_elements(p_units) WITH ORDINALITY t (u, i), LATERAL (SELECT u -> 'seal' AS x) f
+        WHERE x IS NOT NULL;
+        UPDATE :schema.counters c SET value = (SELECT max((x ->> 0)::bigint) FROM jsonb_path_query(p_units, '$.seal') x)
+        WHERE c.name = 'seals';
+        -- Nobody votes on a run that has ended, and nothing is set apart for it.
+        DELETE FROM :schema.ballots v USING jsonb_array_elements(p_units) WITH ORDINALITY t (u, i)
+        WHERE v.run_no = p_no[i] AND u ? 'seal';
+        DELETE FROM :schema.earmarks e USING jsonb_array_elements(p_units) WITH ORDINALITY t (u, i)
+        WHERE e.run_no = p_no[i] AND u ? 'seal';
+    END IF;
+    IF p_units @? '$.spent' THEN
+        INSERT INTO :schema.spending AS s
+        SELECT x ->> 0, x ->> 1, x ->> 2, (p_no[i] % 16)::integer, sum((x ->> 3)::numeric)
+        FROM jsonb_array_elements(p_units) WITH ORDINALITY t (u, i), jsonb_array_elements(u -> 'spent') x
+        GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
+        ON CONFLICT (day, agent_id, model, slot) DO UPDATE SET exact = s.exact + excluded.exact;
+    END IF;
 END $$;
 
 -- Heartbeats need not outlive a crash of the server. A run whose row is locked just now is being written to by whoever
@@ -186,13 +213,4 @@ BEGIN
     SELECT c.value INTO number FROM :schema.counters c WHERE c.name = 'seals' FOR UPDATE;
     SELECT s.seal_digest INTO last FROM :schema.seals s WHERE s.id = number;
     SELECT c.value INTO erasures FROM :schema.counters c WHERE c.name = 'erasures';
-END $$;
-
--- A run has ended: nobody votes on it any more, and nothing is set apart for it.
-CREATE FUNCTION :schema.seal_1(p_number bigint, p_run_no bigint, p_digest text) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO :schema.seals VALUES (p_number, p_run_no, p_digest);
-    UPDATE :schema.counters c SET value = p_number WHERE c.name = 'seals';
-    DELETE FROM :schema.ballots b WHERE b.run_no = p_run_no;
-    DELETE FROM :schema.earmarks e WHERE e.run_no = p_run_no;
 END $$;

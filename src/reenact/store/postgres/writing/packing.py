@@ -100,8 +100,8 @@ class Packing:
                 stored = RAW + envelope
             else:
                 stored = self._bases.pack(
-                    lambda base: self._kept.get((run_id, base)), self._codec, rows, place, commitment, envelope,
-                    run=run_id,
+                    lambda base: self._kept.get((run_id, base)) if base >> PAYLOAD_BITS < n else None, self._codec,
+                    rows, place, commitment, envelope, run=run_id,
                 )  # fmt: skip
                 if len(envelope) >= SALT + SMALLEST:
                     self._kept[run_id, place] = commitment

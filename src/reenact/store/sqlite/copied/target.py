@@ -25,26 +25,26 @@ class SqliteTarget(SqliteSide):
         super().__init__(path + DRAFT, shown)
         self.place = path
 
-    def begin(self, store_id: str) -> None:
+    def begin(self, begun_as: str) -> None:
         if is_there(self.place):
             raise UsageError(f"there is a store at {self.place} already: a copy goes to a place where there is none")
         begun = self.says(FILLING) if is_there(self.path) else None
-        if begun is not None and begun != store_id:
-            raise UsageError(f"{self.path} is the beginning of a copy of another store: take it away first")
+        if begun is not None and begun != begun_as:
+            raise UsageError(f"{self.path} is the beginning of another copy: take it away first")
         if begun is None:
             with self.writer.transaction() as db:
-                db.execute("INSERT INTO store VALUES (?, ?)", (FILLING, store_id))
+                db.execute("INSERT INTO store VALUES (?, ?)", (FILLING, begun_as))
 
     def keys_at(self) -> Path:
         return Path(self.place)
 
-    def is_whole(self, store_id: str) -> bool:
+    def says_whole(self, name: str) -> str | None:
         if not is_there(self.place):
-            return False
+            return None
         with self.told():
             db, _ = open_read_only(self.place)
             try:
-                return files_rows.says(db, "store_id") == store_id
+                return files_rows.says(db, name)
             finally:
                 db.close()
 

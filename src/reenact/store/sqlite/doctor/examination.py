@@ -10,6 +10,7 @@ from typing import Any, Self
 from reenact.contracts.records import ENDED
 from reenact.errors import NotAuthentic, ReenactError
 from reenact.store.base import OpenRun
+from reenact.store.copying.origins import read_origins
 from reenact.store.doctor.examination import LatestTimes
 from reenact.store.doctor.findings import Finding, flat
 from reenact.store.evidence import DamagedCells
@@ -119,8 +120,8 @@ class SqliteExamination:
             self._connection.db.row_factory = None
 
     def _needed_elsewhere(self, connection: Connection) -> dict[str, list[str]]:
-        (store_id, _), clock = connection.query(IDENTITY)[0], SystemClock()
-        table = key_table(connection, store_id, KeysHere(self._file), clock)
+        (store_id, _, copied), clock = connection.query(IDENTITY)[0], SystemClock()
+        table = key_table(connection, store_id, KeysHere(self._file), clock, read_origins(copied))
         history, needed = table.history(), dict[str, list[str]]()
         if history.current is not None:
             needed[history.current] = []

@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
+from reenact.store.copying.origins import COPIED, Origins, read_origins
 from reenact.store.evidence import DamagedCells, ErasureRow, KeyCells, LateRow
 from reenact.store.keys.here import KeysHere
 from reenact.store.naming import read_lines
@@ -117,6 +118,10 @@ class SqliteEvidence:
     def store_id(self) -> str | None:
         rows = self._query("SELECT value FROM store WHERE key = 'store_id'")
         return rows[0][0] if rows and isinstance(rows[0][0], str) else None
+
+    def origins(self) -> Origins:
+        rows = self._query("SELECT value FROM store WHERE key = ?", (COPIED,))
+        return read_origins(rows[0][0] if rows else None)
 
     def key_secret(self) -> bytes | None:
         """None in a store that was never opened for writing since there is one."""

@@ -44,9 +44,8 @@ class Files:
         for name in names:
             if name in self._seen and not self._is_there(name):
                 return name
-        if "" in names and "" in self._seen and size_of(self.places[""]) == 0:
-            return ""
-        return None
+        empty = (name for name in ("", "-shm") if name in names and name in self._seen)
+        return next((name for name in empty if size_of(self.places[name]) == 0), None)
 
     def _is_there(self, name: str) -> bool:
         """And no link to where it was moved: beside that nobody would look for the log."""

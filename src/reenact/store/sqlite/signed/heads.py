@@ -15,6 +15,7 @@ from reenact.contracts.records import ENDED
 from reenact.errors import ReenactError
 from reenact.store.base import KeyKeeper
 from reenact.store.beside.idempotency import IdempotencyKeys, is_linked
+from reenact.store.copying.origins import Origins
 from reenact.store.evidence import Evidence
 from reenact.store.keys.heads import MARKER, Marker
 from reenact.store.keys.keeper import begun_with
@@ -39,15 +40,20 @@ def marked(
     keys: KeyKeeper,
     evidence: Callable[[], Evidence],
     clock: Clock,
+    origins: Origins,
     *,
     vouches: bool = False,
 ) -> int:
     """The number of the first run of which every commit must be vouched for; what is of before is vouched for here."""
-    there, key_of = notes.of_kind(writer, MARKER), keys.here.get
+    there = [note for note in notes.of_kind(writer, MARKER) if note.store_id not in origins.ids]
+    key_of, last_copied = keys.here.get, origins.last_run
     known = believed(there, store_id, keys) if there else []
     if there and not vouches:
         return go_on_from(known, writer, store_id, key, keys)
-    rows = writer.query(f"SELECT run_no, run_id, parent_run FROM runs WHERE status NOT IN {ENDED} ORDER BY run_no")
+    rows = writer.query(
+        f"SELECT run_no, run_id, parent_run FROM runs WHERE status NOT IN {ENDED} AND run_no > ? ORDER BY run_no",
+        (last_copied,),
+    )
     replaced = {run_id for record in keys.history().replacements for run_id, _, _ in record.runs}
     needed = {kid_of(writer, run_no) for run_no, run_id, _ in rows if run_id not in replaced}
     if any(kid is not None and key_of(kid) is None for kid in needed):
@@ -57,7 +63,8 @@ def marked(
         return NEVER  # until the key is back, the run is left as it is
     sound = {run_id: verified(evidence, run_id) for _, run_id in with_parents(writer, rows)}
     with writer.transaction() as db:
-        if not vouches and db.execute("SELECT 1 FROM notes WHERE schema = ?", (MARKER,)).fetchone() is not None:
+        found = db.execute("SELECT store_id FROM notes WHERE schema = ?", (MARKER,)).fetchall()
+        if not vouches and any(whose not in origins.ids for (whose,) in found):
             return NEVER  # somebody was faster: what he wrote is read when the store is opened next
         vouched = []
         for run_no, run_id in with_parents(writer, rows):
@@ -74,7 +81,7 @@ def marked(
         (last,) = db.execute("SELECT coalesce(max(run_no), 0) FROM runs").fetchone()
         is_of_before = vouches or keys.here.vouches_once(key)
         signed = 0 if not is_of_before or there else votes.sign_all(db, key, store_id)
-        if last == 0 or is_of_before:
+        if last == last_copied or is_of_before:
             link_keys(db, store_id, key, keys, anew=vouches)
         marker = Marker(keys_linked=True, last_run=last, runs=vouched, ts=clock.timestamp(), votes=signed)
         write(db, store_id, key, marker)

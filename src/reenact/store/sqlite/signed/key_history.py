@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from reenact.contracts.records import ENDED, Seal
 from reenact.store.beside.idempotency import IdempotencyRows
+from reenact.store.copying.origins import Origins
 from reenact.store.keys.here import KeysHere
 from reenact.store.keys.history import SEALED_ERASURES
 from reenact.store.keys.keeper import KeyTable, KeyWriting, sealed_erasures
@@ -25,17 +26,19 @@ LAST_ERASURE = "SELECT id, body FROM erasures ORDER BY id DESC LIMIT 1"
 ON_RECORD = "SELECT kid, public_key FROM keys ORDER BY kid"
 
 
-def key_table(writer: Connection, store_id: str, here: KeysHere, clock: Clock) -> KeyTable:
+def key_table(writer: Connection, store_id: str, here: KeysHere, clock: Clock, origins: Origins) -> KeyTable:
     """The keys of a store file."""
-    return KeyTable(SqliteKeyRecords(writer, clock), store_id, here, clock)
+    return KeyTable(SqliteKeyRecords(writer, clock, store_id, origins), store_id, here, clock)
 
 
 class SqliteKeyRecords:
     """`reenact.store.keys.keeper.KeyRecords` of one file."""
 
-    def __init__(self, writer: Connection, clock: Clock) -> None:
+    def __init__(self, writer: Connection, clock: Clock, store_id: str, origins: Origins) -> None:
         self._writer = writer
         self._clock = clock
+        self._store_id = store_id
+        self._origins = origins
         self.url = f"sqlite:///{writer.path}"
         self.name = writer.path
         self.in_memory = writer.path == ":memory:"
@@ -44,10 +47,11 @@ class SqliteKeyRecords:
         return dict(self._writer.query(ON_RECORD))
 
     def notes(self, schemas: tuple[str, ...]) -> list[Note]:
-        return notes.of_kinds(self._writer, schemas)
+        return [note for note in notes.of_kinds(self._writer, schemas) if note.store_id not in self._origins.ids]
 
     def open_runs(self) -> list[tuple[int, str]]:
-        return self._writer.query(f"SELECT run_no, run_id FROM runs WHERE status NOT IN {ENDED} ORDER BY run_no")
+        sql = f"SELECT run_no, run_id FROM runs WHERE status NOT IN {ENDED} AND run_no > ? ORDER BY run_no"
+        return self._writer.query(sql, (self._origins.last_run,))
 
     def commits(self, run_no: int) -> int | None:
         bounds = (run_no << 24, (run_no + 1) << 24)
@@ -60,19 +64,21 @@ class SqliteKeyRecords:
 
     def transact(self, act: Callable[[KeyWriting], T]) -> T:
         with self._writer.transaction() as db:
-            return act(SqliteKeyWriting(db, self._clock.now_ms()))
+            return act(SqliteKeyWriting(db, self._clock.now_ms(), self._store_id))
 
 
 class SqliteKeyWriting:
     """`reenact.store.keys.keeper.KeyWriting` in the transaction that was begun."""
 
-    def __init__(self, db: sqlite3.Connection, now_ms: int) -> None:
+    def __init__(self, db: sqlite3.Connection, now_ms: int, store_id: str) -> None:
         self._db = db
+        self._store_id = store_id
         self._now_ms = now_ms
         self.idempotency: IdempotencyRows = KeyRows(db.execute)
 
     def has_begun(self) -> bool:
-        return self._db.execute("SELECT 1 FROM notes WHERE schema = 'reenact.signing.v1'").fetchone() is not None
+        sql = "SELECT 1 FROM notes WHERE schema = 'reenact.signing.v1' AND store_id = ?"
+        return self._db.execute(sql, (self._store_id,)).fetchone() is not None
 
     def on_record(self) -> dict[str, str]:
         return dict(self._db.execute(ON_RECORD).fetchall())

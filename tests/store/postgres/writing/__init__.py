@@ -1,0 +1,1 @@
+"""Units on their way into a database."""
