@@ -19,7 +19,8 @@ PAGE = 1000
 LISTED = f"SELECT r.run_no, {RUN_COLUMNS} FROM"
 ALL = f"{LISTED} (SELECT * FROM :schema.runs WHERE run_no < %s ORDER BY run_no DESC LIMIT %s) r ORDER BY r.run_no DESC"
 OF_STATUS = (
-    "(SELECT * FROM :schema.runs s WHERE s.status = %s AND s.run_no < %s ORDER BY s.status DESC, s.run_no DESC LIMIT %s)"
+    "(SELECT * FROM :schema.runs s WHERE s.status = %s AND s.run_no < %s "
+    "ORDER BY s.status DESC, s.run_no DESC LIMIT %s)"
 )
 """Of several statuses each is looked for apart, and by its own name: a few runs among many are found by the index."""
 SEALED = (
