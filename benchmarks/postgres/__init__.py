@@ -1,7 +1,7 @@
 """What a store in PostgreSQL costs, on a server that is started for it: beside others, far away, and grown large.
 
-In: nothing. Out: figures; `python -m benchmarks postgres` prints them. `beside.py` and `far.py` measure; `large.py` is
-a campaign of its own: `python -m benchmarks.postgres.large`.
+In: nothing. Out: figures; `python -m benchmarks postgres` prints them. `beside.py`, `far.py` and `room.py` measure;
+`large.py` is a campaign of its own: `python -m benchmarks.postgres.large`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ SETTINGS = {
 def measure(rounds: int = 5) -> Iterator[Figure]:
     from tests.postgres.server import Server
 
-    from benchmarks.postgres import beside, far
+    from benchmarks.postgres import beside, far, room
 
     with tempfile.TemporaryDirectory() as folder, Server(settings=SETTINGS) as server:
         os.environ["XDG_DATA_HOME"] = folder
         yield from beside.measure(server, rounds)
         yield from far.measure(server)
+        yield from room.measure(server)
