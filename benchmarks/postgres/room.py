@@ -43,11 +43,14 @@ def measure(server: Server) -> Iterator[Figure]:
             yield Figure(name=f"runs sealed in a second, {says}", value=SEALS / took, unit="/s")
 
 
+SIZE = (
+    "SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "WHERE n.nspname = 'reenact' AND c.relkind = 'r'"
+)
+
+
 def bytes_there(server: Server) -> int:
-    ((found,),) = server.execute(
-        "SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c "
-        "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'reenact' AND c.relkind = 'r'", database="room",
-    )  # fmt: skip
+    ((found,),) = server.execute(SIZE, database="room")
     return int(found)
 
 
