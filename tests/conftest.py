@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,9 +25,14 @@ quiet_forks.begin()
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 
+NOT_WRITTEN = sys.dont_write_bytecode
+sys.dont_write_bytecode = False
+"""pytest compiles the package and its tests in a way of its own, and every pytest that a test starts would again."""
+
 
 def pytest_collection_finish() -> None:
     """What is there before the first test stays there: no search for garbage, and no fork, has to look through it."""
+    sys.dont_write_bytecode = NOT_WRITTEN
     gc.collect()
     gc.freeze()
 

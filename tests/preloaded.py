@@ -30,6 +30,8 @@ NAMES = (
     "reenact.store.doctor.examine",
     "reenact.store.keys.trusted",
     "reenact.store.log.past",
+    "reenact.store.postgres.doctor.examination",
+    "reenact.store.postgres.store",
     "reenact.store.sqlite.doctor.examination",
     "reenact.store.sqlite.store",
     "reenact.verify.verifier",

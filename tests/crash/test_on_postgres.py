@@ -14,6 +14,7 @@ import pytest
 
 from reenact.runtime.crash_points import CRASH_POINTS
 from reenact.store.open import open_store
+from tests.cli.harness import Command
 from tests.conftest import ROOT
 from tests.crash.harness import KILLED, Stage, check_survived, in_child, look, recover
 from tests.crash.test_crash_points import IN_RECOVERY, five_runs
@@ -47,17 +48,11 @@ def test_a_run_survives_kill_9_during_its_recovery_twice_in_a_row_at(point: str,
 
 
 def reenact(stage: Stage, *words: str, code: int = 0) -> str:
-    environment = {
-        **os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "NO_COLOR": "1", "REENACT_STORE": stage.url,
-    }  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-m", "reenact", *words], env=environment, capture_output=True, text=True, check=False,
-        cwd=stage.folder, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == code, (words, done.stdout, done.stderr)
+    done = Command(stage.folder)(*words, REENACT_STORE=stage.url)
+    assert done.code == code, (words, done.out, done.err)
     password = stage.url.partition("@")[0].rpartition(":")[2]
-    assert password not in done.stdout + done.stderr
-    return done.stdout
+    assert password not in done.out + done.err
+    return done.out
 
 
 def test_the_command_line_needs_the_url_alone(elsewhere: Stage) -> None:

@@ -27,6 +27,7 @@ from reenact.store.checks.verification import verify_run
 from reenact.store.compression import Codec
 from reenact.store.sqlite.store import SqliteStore
 from reenact.verify import verify_bundle, verify_lines
+from tests.cli.harness import Command
 from tests.record.tga.test_view import FULL, append_all, shared_vectors, wait
 from tests.record.tga.traces import TRACE, linked
 
@@ -254,10 +255,9 @@ def test_commands_show_list_and_leave_it_alone(path: Path) -> None:
     append_all(view, linked(FULL)[:3])
     wait(view.release_trace_lock(TRACE))
     for words in (["ls"], ["ls", "--json"], ["show", TRACE], ["show", TRACE, "--json"], ["recover"], ["doctor"]):
-        command = [sys.executable, "-m", "reenact", *words, "--store", str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert "Traceback" not in done.stderr, (words, done.stderr)
-        assert done.returncode in (0, 4), (words, done.stdout, done.stderr)
+        done = Command(path.parent)(*words, "--store", path)
+        assert "Traceback" not in done.err, (words, done.err)
+        assert done.code in (0, 4), (words, done.out, done.err)
     assert Runtime(str(path)).recover()[0].reason == "the runtime that wrote this trace goes on with it"
     assert len(list(SqliteStore(str(path)).bodies(TRACE))) == 4
 
@@ -265,18 +265,10 @@ def test_commands_show_list_and_leave_it_alone(path: Path) -> None:
 def test_an_ended_trace_is_resumed_and_shown_without_an_accident(path: Path) -> None:
     append_all(TgaStateStore(str(path)), linked(FULL))
     for words in (["resume", TRACE], ["resume", TRACE, "--json"], ["show", TRACE], ["verify", TRACE], ["ls"]):
-        command = [sys.executable, "-m", "reenact", *words, "--store", str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert (done.returncode, "Traceback" in done.stderr) == (0, False), (words, done.stdout, done.stderr)
-    assert (
-        "authenticity  holds   by the store's own key "
-        in subprocess.run(
-            [sys.executable, "-m", "reenact", "verify", TRACE, "--store", str(path)],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-    )
+        done = Command(path.parent)(*words, "--store", path)
+        assert (done.code, "Traceback" in done.err) == (0, False), (words, done.out, done.err)
+    verified = Command(path.parent)("verify", TRACE, "--store", path)
+    assert "authenticity  holds   by the store's own key " in verified.out
 
 
 def test_what_could_never_be_verified_is_not_written(path: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+
+from tests.cli.harness import Command
 
 SKILLS = """
 import pathlib, time
@@ -48,15 +49,10 @@ class Shell:
         return [sys.executable, "-m", "reenact", *words, *self.base, *extra]
 
     def run(self, *words: str, skills: bool = False, crash_at: str | None = None) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, **({"REENACT_CRASH_AT": crash_at} if crash_at else {})}
-        return subprocess.run(
-            self.command(*words, skills=skills),
-            capture_output=True,
-            text=True,
-            env=environment,
-            timeout=120,
-            check=False,
-        )
+        more = {"REENACT_CRASH_AT": crash_at} if crash_at else {}
+        words = tuple(self.command(*words, skills=skills)[3:])
+        done = Command(self.folder)(*words, **more)
+        return subprocess.CompletedProcess(words, done.code, done.out, done.err)
 
     def plan(self, skill: str, *, steps: int = 1, **context: object) -> str:
         path = self.folder / f"{skill}.json"

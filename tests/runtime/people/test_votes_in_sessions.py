@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +12,7 @@ from reenact.errors import UsageError, WaitingForPerson
 from reenact.record.reader import RunReader
 from reenact.runtime.people import decisions as people
 from reenact.store.checks.verification import verify_run
+from tests.cli.harness import Command, Done
 
 ASK = {"supervisor": "ask"}
 
@@ -202,18 +199,17 @@ def test_a_call_in_flight_is_not_driven_a_second_time_by_settling(tmp_path: Path
 
 
 def test_the_command_line_approves_what_a_running_host_waits_for(office: Office) -> None:
-    def command(*words: str) -> subprocess.CompletedProcess[str]:
-        asked = [sys.executable, "-m", "reenact", *words, "--store", office.path]
-        return subprocess.run(asked, capture_output=True, text=True, timeout=120, check=False, env={**os.environ})
+    def command(*words: str) -> Done:
+        return Command(Path(office.path).parent)(*words, "--store", office.path)
 
     with office.runtime.session(context=ASK) as session:
         with pytest.raises(WaitingForPerson):
             session.call("send", {"to": "a"})
-        rows = json.loads(command("ls", "--waiting", "--json").stdout)
+        rows = command("ls", "--waiting", "--json").json
         assert [row["run_id"] for row in rows] == [session.run_id]
         done = command("approve", "last", "--reason", "seen")
-        assert done.returncode == 0, done.stderr
-        assert json.loads(command("ls", "--waiting", "--json").stdout) == []
+        assert done.code == 0, done.err
+        assert command("ls", "--waiting", "--json").json == []
         assert [outcome.output for outcome in session.settle()] == ["sent to a"]
     office.check(session.run_id)
 

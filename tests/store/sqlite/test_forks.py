@@ -10,14 +10,16 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 import pytest
 
 from reenact import Runtime, skill
+from reenact.errors import StoreUnavailable
 from reenact.store.open import open_store
 from reenact.store.sqlite.opened.shared import OpenFile
 from reenact.store.sqlite.store import SqliteStore
@@ -110,6 +112,83 @@ def test_a_fork_waits_for_who_opens_a_store_and_for_a_transaction(tmp_path: Path
     assert isinstance(store, SqliteStore)
     assert left_before_the_fork(store._writer)
     assert left_before_the_fork(store._writer.lock)
+    store.close()
+
+
+def in_a_child(work: Callable[[], object]) -> tuple[int, int]:
+    """Its number, and where it is told to begin."""
+    heard, begin = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.read(heard, 1)
+            work()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return pid, begin
+
+
+def ended_well(pid: int, begin: int) -> bool:
+    os.write(begin, b"x")
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_a_child_that_opens_a_store_of_its_parent_keeps_out_of_what_others_write(tmp_path: Path) -> None:
+    """SQLite took the file for open, with the locks of the parent: two wrote at once."""
+    path = tmp_path / "store.db"
+    assert ends_well(lambda: run(path))
+    of_parent = open_store(path)
+
+    def work() -> None:
+        store = SqliteStore(str(path))
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            store._writer.db.execute("BEGIN IMMEDIATE")
+
+    child = in_a_child(work)
+    of_parent.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as another:
+        another.execute("BEGIN IMMEDIATE")
+        assert ended_well(*child)
+
+
+def test_a_parent_that_closes_its_store_takes_no_log_from_its_child(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    of_parent = open_store(path)
+    opened, told = os.pipe()
+
+    def work() -> None:
+        store = SqliteStore(str(path))
+        os.write(told, b"x")
+        os.read(heard, 1)
+        store._writer.check_files()
+        run(path)
+
+    heard, closed = os.pipe()
+    pid, begin = in_a_child(work)
+    os.write(begin, b"x")
+    os.read(opened, 1)
+    of_parent.close()
+    os.write(closed, b"x")
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_a_store_that_was_in_the_midst_of_its_use_is_not_opened_in_the_child(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    store = open_store(path)
+    assert isinstance(store, SqliteStore)
+
+    def work() -> None:
+        with pytest.raises(StoreUnavailable, match="started anew"):
+            SqliteStore(str(path))
+        run(tmp_path / "another.db")
+
+    with store._writer:
+        child = in_a_child(work)
+    assert ended_well(*child)
     store.close()
 
 

@@ -20,10 +20,10 @@ from reenact.store.signing import SignFirst
 from reenact.store.sqlite import archiving as archiving_rows
 from reenact.store.sqlite import leases, votes
 from reenact.store.sqlite.appending import Appender
+from reenact.store.sqlite.connection import OwnCommits
 from reenact.store.sqlite.erasing import empty_log, erase
 from reenact.store.sqlite.listed import tallies
 from reenact.store.sqlite.log.rows import SqliteLogRows
-from reenact.store.sqlite.opened.own_commits import OwnCommits
 from reenact.store.sqlite.reader import SqliteReader
 from reenact.store.sqlite.trouble.database_errors import DATABASE_ERRORS, translate
 from reenact.values.clock import Clock

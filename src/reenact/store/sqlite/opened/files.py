@@ -22,6 +22,8 @@ CHECKPOINT_PAGES = 500
 write to the disk, of where its new blocks lie."""
 
 WATCHED = ("", "-wal", "-shm")
+LEFT_OPEN: set[tuple[int, int]] = set()
+"""In a forked child: files of the parent that SQLite would take for open here too, without their locks."""
 LOG_BEGINS = b"\x37\x7f\x06"
 
 
@@ -62,6 +64,11 @@ class Files:
         except OSError:
             return True  # that it is gone is told by others
         return first == LOG_BEGINS if first else None
+
+    @property
+    def identity(self) -> tuple[tuple[int, int], ...]:
+        """Of the database; nothing of one in memory."""
+        return tuple(seen for name, seen in self._seen.items() if not name)
 
     def are_those_of(self, other: Files) -> bool:
         return self._seen == other._seen
@@ -106,6 +113,11 @@ def opened(path: str, name: str, prepare: Callable[[sqlite3.Connection, str], No
 
 
 def opened_once(path: str, name: str, prepare: Callable[[sqlite3.Connection, str], None]) -> sqlite3.Connection:
+    if LEFT_OPEN and file_of(path) in LEFT_OPEN:
+        raise StoreUnavailable(
+            f"{path} was in the midst of its use when this process was forked, so that SQLite here takes it for open, "
+            "without its locks: open it in a process that is started anew"
+        )
     try:
         db = sqlite3.connect(
             name, timeout=LOOK_S, isolation_level=None, check_same_thread=False, cached_statements=64,

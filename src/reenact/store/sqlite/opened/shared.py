@@ -18,7 +18,7 @@ from weakref import WeakSet, WeakValueDictionary
 from reenact.errors import StoreUnavailable
 from reenact.store.compression import Codec
 from reenact.store.sqlite.migrations import migrate
-from reenact.store.sqlite.opened.files import Files, file_of, open_database
+from reenact.store.sqlite.opened.files import LEFT_OPEN, Files, file_of, open_database
 from reenact.store.sqlite.opened.turnstile import Turnstile
 from reenact.store.sqlite.trouble.database_errors import DATABASE_ERRORS, translate
 from reenact.store.sqlite.trouble.forks import FORKS
@@ -65,9 +65,17 @@ class OpenFile:
         OPEN.discard(self)
 
     def leave_to_the_parent(self) -> None:
-        """In a forked child."""
-        INHERITED.append(self.db)
+        """In a forked child, which must not go on as if it had the locks of its parent: SQLite believes that it does.
+
+        Closed, unless somebody was in the middle of something, or the files are others by now: then none of them is
+        opened here any more.
+        """
         self.turnstile.close()
+        if FORKS.was_waited_for(self) and not is_in_transaction(self.db) and self.files.gone() is None:
+            self.db.close()
+        else:
+            INHERITED.append(self.db)
+            LEFT_OPEN.update(self.files.identity)
 
 
 class OpenReaders:
@@ -188,6 +196,13 @@ FORGOTTEN = Forgotten()
 OPEN: WeakSet[OpenFile] = WeakSet()
 INHERITED: list[sqlite3.Connection] = []
 """Of the parent of a forked child, never to be closed there: SQLite would act on locks that the child does not have."""
+
+
+def is_in_transaction(db: sqlite3.Connection) -> bool:
+    try:
+        return db.in_transaction
+    except sqlite3.ProgrammingError:  # it was closed
+        return False
 
 
 def leave_all_to_the_parent() -> None:

@@ -47,6 +47,7 @@ class Forks:
         """By thread that forks. One that could not wait any longer for another takes nothing from it."""
         self._foreign: set[int] = set()
         """Threads that Python has not started, by number."""
+        self._had: list[Any] = []
 
     def join(self, user: UsesSqlite) -> None:
         """From here on a fork waits for it too, as long as it is there."""
@@ -97,9 +98,15 @@ class Forks:
 
     def begin_again(self) -> None:
         """After it, in the child, which has no other threads and uses nothing that its parent has open."""
+        had = self._held.get(threading.get_ident(), []).copy()
         self.go_on()
         self.users.clear()
         self._begin_again()
+        self._had = had
+
+    def was_waited_for(self, user: UsesSqlite) -> bool:
+        """In a child: whether no other thread was inside `user` when it was forked."""
+        return any(lock is user.lock for lock in self._had)
 
 
 def take(locks: Iterable[Any], until: float, held: list[Any]) -> None:
