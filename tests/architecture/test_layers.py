@@ -42,8 +42,8 @@ ROOMS: dict[str, set[str]] = {
     "store": {"beside", "checks", "copying", "doctor", "keys", "log",
               "postgres", "postgres/copied", "postgres/doctor", "postgres/evidence", "postgres/log", "postgres/opened",
               "postgres/roles", "postgres/signed", "postgres/writing",
-              "sqlite", "sqlite/copied", "sqlite/doctor", "sqlite/evidence", "sqlite/log", "sqlite/opened",
-              "sqlite/signed", "sqlite/trouble"},
+              "sqlite", "sqlite/copied", "sqlite/doctor", "sqlite/evidence", "sqlite/listed", "sqlite/log",
+              "sqlite/opened", "sqlite/signed", "sqlite/trouble"},
     "verify": {"calls", "files", "log", "signed"},
 }  # fmt: skip
 """Sub-packages. A new one is decided here, and says in its docstring what it is for."""

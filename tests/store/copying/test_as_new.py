@@ -21,6 +21,7 @@ from reenact.store.open import missing, open_evidence, open_source, open_store, 
 from reenact.values.clock import SystemClock
 from reenact.verify.report import Report
 from tests.attacks.cells import COUNT_UP, pay, plan
+from tests.cli.harness import Command, error_line
 from tests.crash.harness import in_child
 from tests.store.copying.test_moving import PLAN, WAYS, Places, bundles, copy, filled, places, quietly
 
@@ -108,7 +109,26 @@ def test_a_run_of_another_store_is_read_and_replayed_and_never_changed(places: P
             store.request_cancel(open_one.run_id, "no")
 
 
-@pytest.mark.parametrize(("one", "other"), WAYS[1:3])
+def test_stores_that_share_a_key_share_no_run(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key vouches for both; each head names its store."""
+    source, target = places.filled("sqlite"), places.new("postgres")
+    before = verdicts(source)
+    monkeypatch.setenv("REENACT_SIGNING_KEY", f"{source.removeprefix('sqlite:///')}.key")
+    copy_as_new(source, target)
+    with places.working(target) as runtime:
+        own = runtime.run(PLAN)
+        assert own.status == "completed"
+        assert runtime.store.log.advance() is not None
+        for row in runtime.store.runs()[1:]:
+            runtime.store.check_recorded(row.run_id)
+            with pytest.raises(KeyUnavailable, match="and goes on there"):
+                runtime.store.acquire(row.run_id, "somebody")
+    assert verdicts(target) == [(0, "holds", "holds", "holds"), *before]
+    notes = [note for run_id in (own.run_id, "last") for note in verify_run(target, run_id).report.notes]
+    assert not [note for note in notes if "was not checked" in note]
+
+
+@pytest.mark.parametrize(("one", "other"), WAYS[1:2])
 def test_a_copy_of_a_copy_knows_both_stores(places: Places, one: str, other: str) -> None:
     source, second, third, moved = places.filled(one), places.new(other), places.new(one), places.new(other)
     before = verdicts(source)
@@ -139,7 +159,7 @@ def test_a_run_that_is_said_to_be_of_another_store_does_not_verify(places: Place
         store.database.call("UPDATE :schema.store SET value = 'x' WHERE key = 'copied_as_new'")  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("steps", [1, 30, 75])
+@pytest.mark.parametrize("steps", [30, 75])
 def test_killed_at_any_point_it_goes_on_as_it_was_begun(
     places: Places, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,3 +195,36 @@ def test_it_is_given_up_and_refused_like_any_copy(places: Places) -> None:
         with pytest.raises(LockAcquireFailed, match="is being worked on"):
             copy_as_new(source, target)
         session.call("rate", {"currency": "EUR"})
+
+
+@pytest.mark.parametrize(("one", "other"), WAYS[1:3])
+def test_the_command_says_what_came_of_it_and_who_goes_on(places: Places, one: str, other: str) -> None:
+    source, target = places.filled(one), places.new(other)
+    reenact, data = Command(places.folder), {"XDG_DATA_HOME": str(places.folder / "data")}
+    done = reenact("db", "copy", source, target, "--as-new", "--json", **data)
+    assert (done.code, done.err) == (0, "")
+    said = json.loads(done.out)
+    assert (said["runs"], said["held"]) == (8, 4)
+    again = reenact("db", "copy", source, target, "--as-new", **data)
+    assert (again.code, "there is a store at" in error_line(again)) == (2, True)
+    listed = json.loads(reenact("ls", "--json", "--store", target, **data).out)
+    runs = {run["run_id"]: run["status"] for run in listed}
+    assert sorted(runs.values()).count("held") == 4
+    for status in ("completed", "held"):
+        run_id = next(each for each in runs if runs[each] == status)
+        verified = reenact("verify", run_id, "--store", target, **data)
+        assert verified.code == (4 if status == "held" else 0), verified.out
+        assert "of which this one is a copy: what is signed of it is signed for that one" in verified.out
+    open_run = next(run_id for run_id, status in runs.items() if status == "held")
+    skills = str(places.folder / "skills.py")
+    for command in (
+        ("resume", open_run, "--skills", skills),
+        ("cancel", open_run, "--reason", "no"),
+        ("erase", open_run, "--reason", "asked for", "--yes"),
+    ):
+        refused = reenact(*command, "--store", target, **data)
+        assert (refused.code, "and goes on there" in error_line(refused)) == (4, True), (command, refused)
+    recovered = reenact("recover", "--skills", skills, "--store", target, **data)
+    assert recovered.code == 4
+    assert reenact("db", "upgrade", "--as-new", **data).code == 2
+    assert reenact("ls", "--store", source, **data).code == 0

@@ -11,7 +11,6 @@ from reenact.skills.services import StoreFiles
 from reenact.store.base import LEASE_MS, KeyKeeper, Lease
 from reenact.store.beside.idempotency import IdempotencyKeys, is_linked
 from reenact.store.compression import Codec, RecentContents
-from reenact.store.copying.origins import COPIED, read_origins
 from reenact.store.deltas import put_together
 from reenact.store.encryption import SUFFIX, KeyFile
 from reenact.store.keys.heads import MARKER, Marker
@@ -47,7 +46,7 @@ class Identity:
             said = open_schema(self.database, self.clock, to_read=to_read)
             refuse_unfinished(said, self.url)
             self.store_id = said["store_id"]
-            self.origins = read_origins(said.get(COPIED))
+            self.origins = key_records.origins_in(said)
             self.key_secret = self._secret()
             beside = keys_beside(self.store_id)
         except BaseException:

@@ -20,26 +20,23 @@ from reenact.store.base import (
     LateEffect,
     OpenRun,
     RunRow,
-    Tally,
     TraceRow,
 )
-from reenact.store.copying.origins import COPIED, read_origins
 from reenact.store.encryption import SUFFIX, KeyFile
 from reenact.store.keys.here import KeysHere
 from reenact.store.location import OwnFiles, sqlite_path
 from reenact.store.signing import SigningKey, check_head, checked_frontier
-from reenact.store.sqlite import leases, money, votes
+from reenact.store.sqlite import leases, money
 from reenact.store.sqlite.connection import Connection, Reads
 from reenact.store.sqlite.evidence.evidence import NAMED, SqliteEvidence, copy_of, open_evidence
 from reenact.store.sqlite.key_values import key_values
 from reenact.store.sqlite.keys import IdempotencyKeys, KeyRows, another_session, is_linked
 from reenact.store.sqlite.listed import runs as listed
-from reenact.store.sqlite.listed import tallies
 from reenact.store.sqlite.listed.runs import RUN_COLUMNS
 from reenact.store.sqlite.pool import Readers
 from reenact.store.sqlite.read_only import open_to_read, unkept_steps
 from reenact.store.sqlite.signed import heads
-from reenact.store.sqlite.signed.key_history import key_table
+from reenact.store.sqlite.signed.key_history import IDENTITY, key_table, origins_in
 from reenact.values.clock import Clock, SystemClock
 
 ARCHIVES = (
@@ -52,10 +49,6 @@ SEALED_WITH_VALUES = (
     "SELECT r.run_id FROM runs r WHERE r.run_id > ? AND EXISTS (SELECT 1 FROM seals s WHERE s.run_no = r.run_no) "
     "AND EXISTS (SELECT 1 FROM payloads p WHERE p.id >= r.run_no << 36 AND p.id < (r.run_no + 1) << 36) "
     "ORDER BY r.run_id LIMIT 1000"
-)
-IDENTITY = (
-    "SELECT (SELECT value FROM store WHERE key = 'store_id') AS store_id, (SELECT secret FROM key_secret) AS secret, "
-    f"(SELECT value FROM store WHERE key = '{COPIED}') AS copied"
 )
 
 
@@ -103,7 +96,7 @@ class SqliteReader:
                     self._make_secret(db)
             rows = self._writer.query(IDENTITY)
         store_id, secret, copied = rows[0]
-        self.origins = read_origins(copied)
+        self.origins = origins_in(copied)
         return str(store_id), secret or b""
 
     def _make_secret(self, db: sqlite3.Connection) -> None:
@@ -230,10 +223,6 @@ class SqliteReader:
         rows = self._reader().query("SELECT cancel FROM runs WHERE run_id = ?", (run_id,))
         return rows[0][0] if rows else None
 
-    def pending_votes(self, run_id: str) -> dict[str, bytes]:
-        """What was cast about calls of a run that has not ended, by trace id."""
-        return votes.of_run(self._reader(), run_id)
-
     def find_run(self, prefix: str) -> RunRow:
         """The run whose id starts with `prefix`, or the session of that id; `last` is the newest one."""
         if prefix == "last":
@@ -288,10 +277,6 @@ class SqliteReader:
     def sealed(self, after: int, limit: int) -> list[tuple[int, RunRow]]:
         """(number of its seal, run), in order, behind a number."""
         return listed.sealed(self._reader(), after, limit)
-
-    def tally(self, name: str) -> Tally | None:
-        """What runs add up to, as somebody left it."""
-        return tallies.tally(self._reader(), name)
 
     def unattended(self) -> frozenset[str]:
         """Ids of runs that count as running, and that nobody works on."""

@@ -225,6 +225,10 @@ class SqliteStore(SqliteReader):
         """
         return votes.put_in(self._writer, run_id, trace_id, body, settles=settles, replaces=replaces)
 
+    def pending_votes(self, run_id: str) -> dict[str, bytes]:
+        """What was cast about calls of a run that has not ended, by trace id."""
+        return votes.of_run(self._reader(), run_id)
+
     # -- beside the journal ----------------------------------------------------------------------------------------
 
     def add_late_effect(self, run_id: str, late: LateEffect) -> None:
@@ -259,6 +263,10 @@ class SqliteStore(SqliteReader):
     def restore(self, run_id: str, envelopes: Iterable[tuple[str, bytes]]) -> int:
         """Put archived values back where they lay, in one transaction; how many."""
         return archiving_rows.restore(self._writer, run_id, envelopes)
+
+    def tally(self, name: str) -> Tally | None:
+        """What runs add up to, as somebody left it."""
+        return tallies.tally(self._reader(), name)
 
     def keep_tally(self, name: str, tally: Tally) -> bool:
         """Leave what runs add up to; False where somebody has counted as far."""

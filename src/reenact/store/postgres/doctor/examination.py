@@ -9,7 +9,6 @@ from typing import Any, Self
 from reenact.contracts.records import ENDED
 from reenact.errors import NotAuthentic, ReenactError
 from reenact.store.base import OpenRun
-from reenact.store.copying.origins import COPIED, Origins, read_origins
 from reenact.store.doctor.examination import LatestTimes
 from reenact.store.doctor.findings import Finding, flat
 from reenact.store.doctor.keys import KeyPlace, look_at_keys
@@ -40,7 +39,7 @@ class PostgresExamination:
         self._opened.callback(leave, self._database)
         self._link: Link | None = None
         self._store_id: str | None = None
-        self._origins = Origins()
+        self._origins = key_records.origins_in({})
 
     def __enter__(self) -> Self:
         return self
@@ -68,7 +67,7 @@ class PostgresExamination:
         refuse_other_version(said, self.name)
         if (says := moved_says(said)) is not None:
             yield Finding("store", "note", flat(says))
-        self._store_id, self._origins = said["store_id"], read_origins(said.get(COPIED))
+        self._store_id, self._origins = said["store_id"], key_records.origins_in(said)
         wrong = list(alterations(link, self._database.place.schema))
         for part in wrong:
             do = "restore a backup" if part.is_of_table else "`reenact verify` the runs that matter, then put it back"

@@ -9,7 +9,7 @@ from typing import TypeVar
 from reenact.contracts.records import ENDED, Seal
 from reenact.store.beside.idempotency import IdempotencyRows
 from reenact.store.compression import Codec
-from reenact.store.copying.origins import Origins
+from reenact.store.copying.origins import COPIED, Origins, read_origins
 from reenact.store.keys.here import KeysHere
 from reenact.store.keys.history import SEALED_ERASURES
 from reenact.store.keys.keeper import KeyTable, KeyWriting, sealed_erasures
@@ -24,6 +24,11 @@ ON_RECORD = "SELECT kid, public_key FROM :schema.keys ORDER BY kid"
 LAST_ERASURE = "SELECT id, body FROM :schema.erasures ORDER BY id DESC LIMIT 1"
 LAST_SEALED = "SELECT record FROM :schema.notes WHERE schema = %s AND record IS NOT NULL ORDER BY id DESC LIMIT 1"
 OPEN = f"status NOT IN {ENDED}"
+
+
+def origins_in(said: dict[str, str]) -> Origins:
+    """The stores that this one was copied from, as the rows of `store` say."""
+    return read_origins(said.get(COPIED))
 
 
 def key_table(database: Database, store_id: str, here: KeysHere, clock: Clock, origins: Origins) -> KeyTable:

@@ -59,9 +59,11 @@ DECLARE
     v_outcome text[]; v_no bigint[]; v_cancel text[]; v_expires bigint[];
 BEGIN
     PERFORM :schema.begin_1();
-    PERFORM 1 FROM :schema.runs r
-    WHERE r.run_id = ANY(ARRAY(SELECT u ->> 'run_id' FROM jsonb_array_elements(p_units) u WHERE NOT u ? 'run'))
-    ORDER BY r.run_no FOR NO KEY UPDATE;
+    IF p_units @? '$ ? (!exists(@.run))' THEN
+        PERFORM 1 FROM :schema.runs r
+        WHERE r.run_id = ANY(ARRAY(SELECT u ->> 'run_id' FROM jsonb_array_elements(p_units) u WHERE NOT u ? 'run'))
+        ORDER BY r.run_no FOR NO KEY UPDATE;
+    END IF;
     IF v_begins THEN
         SELECT s.value::integer > (p_units -> 0 ->> 'client')::integer INTO v_old
         FROM :schema.store s WHERE s.key = 'oldest_client';

@@ -10,7 +10,6 @@ from typing import Any, Self
 from reenact.contracts.records import ENDED
 from reenact.errors import NotAuthentic, ReenactError
 from reenact.store.base import OpenRun
-from reenact.store.copying.origins import read_origins
 from reenact.store.doctor.examination import LatestTimes
 from reenact.store.doctor.findings import Finding, flat
 from reenact.store.evidence import DamagedCells
@@ -24,8 +23,8 @@ from reenact.store.sqlite.leases import OPEN_RUN
 from reenact.store.sqlite.log.rows import SqliteLogRows
 from reenact.store.sqlite.migrations import latest, refuse_ancient, refuse_foreign, version_of
 from reenact.store.sqlite.read_only import open_read_only
-from reenact.store.sqlite.reader import ENCRYPTED_WITH, IDENTITY
-from reenact.store.sqlite.signed.key_history import key_table
+from reenact.store.sqlite.reader import ENCRYPTED_WITH
+from reenact.store.sqlite.signed.key_history import IDENTITY, key_table, origins_in
 from reenact.store.sqlite.trouble.database_errors import DATABASE_ERRORS, translate
 from reenact.values.clock import SystemClock
 
@@ -121,7 +120,7 @@ class SqliteExamination:
 
     def _needed_elsewhere(self, connection: Connection) -> dict[str, list[str]]:
         (store_id, _, copied), clock = connection.query(IDENTITY)[0], SystemClock()
-        table = key_table(connection, store_id, KeysHere(self._file), clock, read_origins(copied))
+        table = key_table(connection, store_id, KeysHere(self._file), clock, origins_in(copied))
         history, needed = table.history(), dict[str, list[str]]()
         if history.current is not None:
             needed[history.current] = []

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from reenact.contracts.records import ENDED, Seal
 from reenact.store.beside.idempotency import IdempotencyRows
-from reenact.store.copying.origins import Origins
+from reenact.store.copying.origins import COPIED, Origins, read_origins
 from reenact.store.keys.here import KeysHere
 from reenact.store.keys.history import SEALED_ERASURES
 from reenact.store.keys.keeper import KeyTable, KeyWriting, sealed_erasures
@@ -21,9 +21,18 @@ from reenact.store.sqlite.signed import notes
 from reenact.values.clock import Clock
 
 T = TypeVar("T")
+IDENTITY = (
+    "SELECT (SELECT value FROM store WHERE key = 'store_id') AS store_id, (SELECT secret FROM key_secret) AS secret, "
+    f"(SELECT value FROM store WHERE key = '{COPIED}') AS copied"
+)
 LAST_SEALED = "SELECT record FROM notes WHERE schema = ? AND record IS NOT NULL ORDER BY id DESC LIMIT 1"
 LAST_ERASURE = "SELECT id, body FROM erasures ORDER BY id DESC LIMIT 1"
 ON_RECORD = "SELECT kid, public_key FROM keys ORDER BY kid"
+
+
+def origins_in(said: object) -> Origins:
+    """The stores that this one was copied from, as its row says."""
+    return read_origins(said)
 
 
 def key_table(writer: Connection, store_id: str, here: KeysHere, clock: Clock, origins: Origins) -> KeyTable:
