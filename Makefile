@@ -67,6 +67,11 @@ torture: setup   ## every campaign in its long form, or SHARE=1/4 of the drawn o
 	SANDBOXES=all $(BIN)/python -m pytest -q -n 0 tests/attacks/sandbox
 	$(BIN)/python -m tests.second_verifier.campaign $(or $(TAMPERINGS),20000) $(TORTURE_SEED)
 	$(BIN)/python -m tests.attacks.cells $(or $(CELLS),0) $(TORTURE_SEED)
+	LOST_STEP=1 $(BIN)/python -m pytest -q -s -n 0 tests/store/postgres/test_lost_replies.py tests/store/postgres/test_lost_replies_once.py
+	HALVES_EVERY=1 HALVES_PROCESSES=8 $(BIN)/python -m pytest -q -s -n 0 tests/store/postgres/halves
+	SILENCE_REAL=1 $(BIN)/python -m pytest -q -n 0 tests/store/postgres/trouble/test_silence.py
+	CROWD_RUNS=$(or $(CROWD_RUNS),60) $(BIN)/python -m pytest -q -s -n 0 tests/crash/test_crowd_on_postgres.py
+	CROWD_POOLED=1 CROWD_RUNS=$(or $(CROWD_RUNS),60) $(BIN)/python -m pytest -q -s -n 0 tests/crash/test_crowd_on_postgres.py
 
 fuzz: setup      ## every parser, pattern and decoder, with 512 MB and 2 s per input; FUZZ_SECONDS per target, FUZZ_SEED, SHARE=1/4
 	$(BIN)/python -m tests.fuzz.campaign
