@@ -7,7 +7,7 @@ WORKERS ?= 2
 # had, its tests are skipped.
 OTHER_WITNESS := aics-witness==0.1.0 aics-tlog==0.2.1
 
-.PHONY: help setup demo test lint bench soak torture fuzz clean
+.PHONY: help setup demo test lint bench bench-postgres soak torture fuzz clean
 help:            ## list the targets
 	@grep -E '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -41,6 +41,11 @@ lint: setup      ## ruff and mypy, strict; reenact lint on our own source
 bench: setup     ## speed and size guards, as ratios within one run
 	$(BIN)/python -m benchmarks
 
+bench-postgres: setup   ## the store in PostgreSQL: beside DBOS, far away, and with ten million runs (15 GB in /tmp)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(BIN)/python -m benchmarks postgres
+	$(BIN)/python -m benchmarks.postgres.large $(RUNS)
+
 soak: setup      ## random plans and sessions under kill -9; SOAK_KILLS, SOAK_SEED
 	$(BIN)/python -m tests.soak
 
@@ -50,7 +55,7 @@ torture: setup   ## every campaign in its long form, or SHARE=1/4 of the drawn o
 	$(BIN)/python -m tests.soak.histories $(or $(HISTORIES),10000) $(TORTURE_SEED)
 	$(BIN)/python -m tests.simulation $(or $(SCHEDULES),100000) $(TORTURE_SEED)
 	$(BIN)/python -m tests.crash.going_on
-	KILL_EVERY=7 $(BIN)/python -m pytest -q -s tests/record/archive -k killed
+	KILL_EVERY=7 $(BIN)/python -m pytest -q -s tests/record/archive tests/store/copying -k killed
 	LOST_REPEATS=25 $(BIN)/python -m pytest -q tests/runtime/call/test_lost_answers.py -k four_processes
 	$(BIN)/python -m tests.soak.signals $(or $(TORTURE_SIGNALS),5000) $(TORTURE_SEED)
 	ulimit -n 256 && $(BIN)/python -m tests.soak.many_sessions $(or $(TORTURE_SESSIONS),10000) $(or $(TORTURE_SESSIONS),10000)
@@ -62,6 +67,11 @@ torture: setup   ## every campaign in its long form, or SHARE=1/4 of the drawn o
 	SANDBOXES=all $(BIN)/python -m pytest -q -n 0 tests/attacks/sandbox
 	$(BIN)/python -m tests.second_verifier.campaign $(or $(TAMPERINGS),20000) $(TORTURE_SEED)
 	$(BIN)/python -m tests.attacks.cells $(or $(CELLS),0) $(TORTURE_SEED)
+	LOST_STEP=1 $(BIN)/python -m pytest -q -s -n 0 tests/store/postgres/test_lost_replies.py tests/store/postgres/test_lost_replies_once.py
+	HALVES_EVERY=1 HALVES_PROCESSES=8 $(BIN)/python -m pytest -q -s -n 0 tests/store/postgres/halves
+	SILENCE_REAL=1 $(BIN)/python -m pytest -q -n 0 tests/store/postgres/trouble/test_silence.py
+	CROWD_RUNS=$(or $(CROWD_RUNS),60) $(BIN)/python -m pytest -q -s -n 0 tests/crash/test_crowd_on_postgres.py
+	CROWD_POOLED=1 CROWD_RUNS=$(or $(CROWD_RUNS),60) $(BIN)/python -m pytest -q -s -n 0 tests/crash/test_crowd_on_postgres.py
 
 fuzz: setup      ## every parser, pattern and decoder, with 512 MB and 2 s per input; FUZZ_SECONDS per target, FUZZ_SEED, SHARE=1/4
 	$(BIN)/python -m tests.fuzz.campaign

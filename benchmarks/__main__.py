@@ -12,7 +12,7 @@ from benchmarks import compare
 from benchmarks.figure import Figure
 
 GUARDED = ("plan", "size", "conversation", "canonical", "help", "in_flight", "answers", "signing")
-NAMES = (*GUARDED, "disks", "recover")
+NAMES = (*GUARDED, "disks", "recover", "postgres")
 
 
 def main(names: list[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -10,7 +11,10 @@ import msgspec
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """A ratio or a size. `least` and `most` are guards; a figure without one is shown and judges nothing."""
+    """A ratio or a size. `least` and `most` are guards; a figure without one is shown and judges nothing.
+
+    NaN is what could not be measured: it holds nothing.
+    """
 
     name: str
     value: float
@@ -31,6 +35,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def verdict(self) -> str:
+        if math.isnan(self.value):
+            return "not measured"
         return ("holds" if self.holds else "FAILS") if self.guard else ""
 
 

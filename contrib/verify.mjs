@@ -86,7 +86,7 @@ function readCanonical(data, what) {
   try {
     text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data);
   } catch {
-    return problem("LINE_NOT_JSON", `${what}: a byte that is not UTF-8`);
+    return problem("LINE_NOT_CANONICAL", `${what}: a byte that is not UTF-8`);
   }
   try {
     const value = JSON.parse(text);
@@ -97,7 +97,7 @@ function readCanonical(data, what) {
   try {
     new StrictJson(text).document();
   } catch (error) {
-    return problem("LINE_NOT_JSON", `${what}: ${error.message}`);
+    return problem("LINE_NOT_CANONICAL", `${what}: ${error.message}`);
   }
   return problem("LINE_NOT_CANONICAL", `${what} is not canonical JSON`);
 }
@@ -499,6 +499,7 @@ for (const [schema, members] of Object.entries(NOTE_RECORDS)) {
   NOTE_RECORDS[schema] = record({ schema: oneOf(schema), ...members });
 }
 
+const MOST_REPLACEMENTS = 1000; // of one run's key: each of its commits and approvals is held against all of them
 const NEWEST = { "reenact.bundle": 2, "reenact.erasure": 2 };
 
 /** What is wrong with the form of a value; a record of ours with another version number was written by a newer Reenact. */
@@ -545,6 +546,7 @@ class Findings {
   total = 0;
   broken = new Set();
   notes = [];
+  said = new Set(); // the same
 
   add(found, where) {
     const breaks = Object.keys(BREAKS).find((aspect) => BREAKS[aspect].includes(found.code)) ?? "integrity";
@@ -567,7 +569,9 @@ class Findings {
   }
 
   note(said) {
-    if (!this.notes.includes(said)) this.notes.push(shown(said));
+    const text = shown(said);
+    if (!this.said.has(text)) this.notes.push(text);
+    this.said.add(text);
   }
 }
 
@@ -1126,9 +1130,13 @@ function readErasures(lines, findings) {
     }
     const found = read.value;
     const recomputed = digest(without(found, "digest"));
-    const broken = erasureProblem(found, recomputed, seen, followed) ?? archiveProblem(found, erased);
+    const again = found.type === "archived" && found.bundle !== null && erased.get(found.commitment)?.bundle === null;
+    const broken = erasureProblem(found, recomputed, seen, followed)
+      ?? (again ? problem("ERASURE_CHAIN", `payload ${found.commitment} was archived after it was erased`) : null);
+    const nowhere = found.type === "archived" && found.bundle === null;
     if (broken) findings.add(broken, where);
     else {
+      if (nowhere) findings.add(problem("ERASURE_CHAIN", `payload ${found.commitment} is said to be archived, and not where`), where);
       const runId = erased.get(found.commitment)?.runId ?? found.run_id;
       erased.set(found.commitment, { runId, bundle: found.type === "archived" ? found.bundle : null });
     }
@@ -1145,13 +1153,6 @@ function erasureProblem(found, recomputed, seen, followed) {
   if (followed.has(found.digest)) return problem("ERASURE_CHAIN", "an erasure record stands after one that follows it");
   if (found.prev === ZERO && seen.size) return problem("ERASURE_CHAIN", "the store's first erasure record is not the first line");
   return null;
-}
-
-/** What was erased is not archived after that, and what was archived lies somewhere. */
-function archiveProblem(found, erased) {
-  if (found.type !== "archived") return null;
-  if (found.bundle !== null && erased.get(found.commitment)?.bundle === null) return problem("ERASURE_CHAIN", `payload ${found.commitment} was archived after it was erased`);
-  return found.bundle === null ? problem("ERASURE_CHAIN", `payload ${found.commitment} is said to be archived, and not where`) : null;
 }
 
 // -- keys and notes: docs/spec/store_sqlite.md, "Notes" ---------------------------------------------------------------
@@ -1291,8 +1292,10 @@ class KeyHistory {
     this.heirs.push([found.old_kid, found.new_kid, isRotation]);
     if (isRotation) return void this.rotations.push(found);
     for (const [runId, commits, head] of found.runs) {
-      const taken = this.successions.get(runId) ?? [];
-      this.successions.set(runId, [...taken, { commits, head, oldKid: found.old_kid, newKid: found.new_kid }]);
+      if (!this.successions.has(runId)) this.successions.set(runId, []);
+      const taken = this.successions.get(runId);
+      if (taken.length === MOST_REPLACEMENTS) return this.broken(note, `the key of run ${runId} was replaced more than ${MOST_REPLACEMENTS} times`);
+      taken.push({ commits, head, oldKid: found.old_kid, newKid: found.new_kid });
     }
     return undefined;
   }
@@ -1396,7 +1399,14 @@ class Signed {
   }
 
   about(digestOf) {
-    return this.notes.filter((note) => note.digest === digestOf);
+    if (this.byDigest === undefined) {
+      this.byDigest = new Map();
+      for (const note of this.notes) {
+        if (!this.byDigest.has(note.digest)) this.byDigest.set(note.digest, []);
+        this.byDigest.get(note.digest).push(note);
+      }
+    }
+    return this.byDigest.get(digestOf) ?? [];
   }
 
   erasures(lines) {
@@ -1812,7 +1822,6 @@ class Trace {
       ["intent", `Run ${meta.skill_id}@${meta.skill_version || "unknown"} for step ${meta.step_id}`, request.intent],
       ["tool_server", projectedPart(server), proposal.tool_server],
       ["tool_name", projectedPart(tool), proposal.tool_name],
-      ["meta.key is there", meta.idempotency_source === "caller", keyed],
       ["meta.idempotency_source", keyed ? "caller" : ownSource, meta.idempotency_source],
       ["meta.turn is not ahead of the turns", true, meta.turn <= scene.turns],
     ]));
@@ -1994,7 +2003,6 @@ function voteProblem(decision, votes) {
   if (vote === undefined) return problem("VOTE_MISMATCH", "the decision names a vote that was not cast before it");
   return firstDifference("VOTE_MISMATCH", [
     ["the vote's trace_id", decision.trace_id, vote.trace_id],
-    ["the vote's action_request_digest", decision.action_request_digest, vote.action_request_digest],
     ["the vote's decision", decision.decision, vote.decision],
   ]);
 }
@@ -2076,7 +2084,7 @@ class ForeignTrace extends Trace {
 // -- the plan: docs/spec/plan.md --------------------------------------------------------------------------------------
 
 const planHashOf = (document) => `sha256:${digest(without(document, "created_at"))}`;
-const planProblem = (document) => (isObject(document) ? formProblem(document, PLAN, "PLAN_MISMATCH") : problem("PLAN_MISMATCH", "the plan's payload is not an object"));
+const planProblem = (document) => formProblem(document, PLAN, "PLAN_MISMATCH");
 const pinnedDigest = (plan, named) => (own(plan.context.pins.skills, named) ? plan.context.pins.skills[named] : null);
 
 /** A UUIDv7 itself, or the one that stands for a text: docs/spec/README.md, "Identifiers". */
@@ -2447,7 +2455,6 @@ class CommitOrder {
   eventTs = "";
   current = null; // the trace whose lines stand together here
   units = new Set();
-  opening = false; // units of new traces have begun
   index = -1;
   checkpointIndex = -1;
 
@@ -2465,13 +2472,12 @@ class CommitOrder {
     return ts < before ? problem("LINE_ORDER", "the events of a commit are not in the order of their times") : null;
   }
 
-  unit(traceId, index, opens) {
+  /** One that begins here has the highest index so far. */
+  unit(traceId, index) {
     if (traceId === this.current) return null;
     this.current = traceId;
     if (this.units.has(traceId)) return problem("LINE_ORDER", "the lines of one trace do not stand together");
     this.units.add(traceId);
-    if (this.opening && !opens) return problem("LINE_ORDER", "a trace that had begun before stands after one that begins here");
-    if (opens && !this.opening) Object.assign(this, { opening: true, index: -1 });
     const before = this.index;
     this.index = index;
     return index <= before ? problem("LINE_ORDER", "traces do not stand in the order of their steps") : null;
@@ -2694,7 +2700,7 @@ class Journal {
     const { entry, artifact: found } = value;
     const trace = this.traceOf(entry.trace_id);
     const opens = entry.sequence_number === 1;
-    this.report(this.order.unit(trace.traceId, trace.index, opens), trace);
+    this.report(this.order.unit(trace.traceId, trace.index), trace);
     if (this.run === null) { // already told; without it nothing but the chain can be checked
       this.report(trace.chain.append(entry), trace);
       trace.damaged = true;
@@ -2742,7 +2748,7 @@ class Journal {
     if (trace === undefined) {
       return this.findings.add(problem("ATTEMPT_CHAIN", "an attempt of a trace that has no entry"), this.where(null, found.trace_id));
     }
-    this.report(this.order.unit(trace.traceId, trace.index, false), trace);
+    this.report(this.order.unit(trace.traceId, trace.index), trace);
     trace.attempt(found, (wrong) => this.report(wrong, trace));
     if (!trace.damaged) this.report(this.rules.attempt(found, trace, this.where(trace)), trace);
     this.payloads.see(found.response, this.where(trace));
@@ -2834,7 +2840,6 @@ class Journal {
   end() {
     if (!this.lines) return this.findings.add(problem("JOURNAL_EMPTY", "the journal has no line"), { file: "journal.jsonl" });
     this.closeCommit();
-    if (this.run === null && this.lines === 1) this.report(problem("RUN_MISPLACED", "the journal has no run record"));
     return this.rules.end(this.run, this.plan, this.findings);
   }
 }
@@ -3790,10 +3795,9 @@ class Bundle {
 
   readManifest() {
     const where = { file: "manifest.json" };
-    const before = this.findings.total;
     const found = this.document("manifest.json", "MANIFEST_MALFORMED");
     if (found === null) {
-      if (this.findings.total === before) this.findings.add(problem("MANIFEST_MISSING", "the bundle has no manifest.json"), where);
+      if (!this.digests.has("manifest.json") && !this.unread.has("manifest.json")) this.findings.add(problem("MANIFEST_MISSING", "the bundle has no manifest.json"), where);
       return;
     }
     const wrong = formProblem(found.value, MANIFEST, "MANIFEST_MALFORMED");
@@ -3893,8 +3897,9 @@ class Bundle {
       if (journal.seal !== null && !this.digests.has("seal.json")) {
         this.findings.add(problem("FILE_MISSING", "the journal is sealed, and seal.json is not there"), { file: "seal.json" });
       }
-    } else if (journal.seal === null) this.findings.add(problem("SEAL_MISSING", "seal.json is there, and the journal has no seal"), where);
-    else if (!same(journal.seal, found.value)) this.findings.add(problem("SEAL_MISSING", "seal.json is not the seal that the journal ends with"), where);
+    } else if (journal.seal === null || !same(journal.seal, found.value)) {
+      this.findings.add(problem("SEAL_MISSING", "seal.json is there, and the journal does not end with that seal"), where);
+    }
   }
 
   planCopy(journal, payloads) {
@@ -3955,13 +3960,9 @@ class Bundle {
       runId = parent.continues;
     }
     for (const [other, name] of named) {
-      const missing = this.folder.parent(other) === null;
-      this.findings.add(
-        missing
-          ? problem("FILE_MISSING", `the folder parents/${other}, of a run before this one, is missing`)
-          : problem("FILE_EXTRA", `run ${other} is none that this one continues, by what is here of those`),
-        { file: name },
-      );
+      if (this.folder.parent(other) === null) continue; // told as missing
+      const extra = problem("FILE_EXTRA", `run ${other} is none that this one continues, by what is here of those`);
+      this.findings.add(extra, { file: name });
     }
     return least;
   }
@@ -4038,7 +4039,6 @@ function* manifestProblems({ schema, payloads, files }) {
   const names = Object.keys(files);
   const valued = names.find((name) => ["plan.json", "REPLAY.jsonl", "RECEIPT.json"].includes(name) || name.startsWith("payloads"));
   if (payloads === "none" && valued !== undefined) yield problem("MANIFEST_MALFORMED", "payloads are said to be left out, and files with values are named", null, valued);
-  if (!own(files, "journal.jsonl")) yield problem("MANIFEST_MALFORMED", "the manifest names no journal");
   const packed = names.filter((name) => name.startsWith("payloads") && name.endsWith(".gz"));
   const others = schema === "reenact.bundle.v1" ? packed : names.filter((name) => name.startsWith("payloads/"));
   if (others.length) yield problem("MANIFEST_MALFORMED", `a bundle of ${schema} keeps its payloads elsewhere`, null, others[0]);
@@ -4064,7 +4064,6 @@ function readPacked(data, name, last, packed) {
     const end = lines.indexOf(10, start) < 0 ? lines.length : lines.indexOf(10, start) + 1;
     if (end > MAX_FILE && number > 1) return damaged(problem("FILE_TOO_LARGE", `the lines of one file have at most ${MAX_FILE} bytes`), number);
     const line = lines.subarray(start, end).toString("latin1");
-    if (line.startsWith('{"commitment":"') && !line.endsWith("\n")) return damaged(problem("EVIDENCE_TORN_TAIL", "the last line does not end with a newline: its end was cut"), number);
     const [, commitment, encoded] = /^\{"commitment":"([0-9a-f]{64})","envelope":"([^"]*)"\}\n$/.exec(line) ?? [];
     const envelope = encoded === undefined ? null : fromBase64(encoded);
     if (envelope === null) return damaged(problem("FILE_MALFORMED", "a line is not a commitment and its envelope in base64"), number);

@@ -112,6 +112,7 @@ class Large:
         for leaf in store.log.leaves(after=size):
             self._db.execute("INSERT INTO log_nodes VALUES (0, %s, %s)", (size, leaf))
             size += 1
+        self._do("ANALYZE log_nodes")
         for level in range(1, size.bit_length()):
             self._do(NODES, level=level, size=size)
         head, key = Head(store.log.origin, size, store.log.root_at(size)), store.signing_key

@@ -358,15 +358,16 @@ def one_batch(folder: Path, batch: list[Planted], work: list[tuple[Planted, str]
         tempfile.tempdir = before
         root.removeHandler(handler)
         runtime.close()
-    looked_for: dict[bytes, tuple[str, str]] = {}
+    looked_for: dict[bytes, list[str]] = {}
+    """Each piece once, with whose it is and how that may be written."""
     for planted in batch:
         for name, piece in pieces(planted):
-            looked_for.setdefault(piece, (planted.name, name))
+            looked_for.setdefault(piece, []).append(f"{planted.name} ({name})")
     counts["bytes searched"] += sum(len(data) for _, data in places)
     counts["pieces looked for"] += len(looked_for)
     unfolded = [(where, FOLDS.sub(b"", data)) for where, data in places]
-    found = ((where, *looked_for[piece]) for where, data in unfolded for piece in looked_for if piece in data)
-    return [f"{who} ({how}) in {where}" for where, who, how in found]
+    found = ((where, whose) for where, data in unfolded for piece, whose in looked_for.items() if piece in data)
+    return [f"{each} in {where}" for where, whose in found for each in whose]
 
 
 def campaign(secrets: int, seed: int, doors_each: int, share: str = "1/1") -> tuple[list[str], Counter[str]]:

@@ -32,5 +32,5 @@ def test_the_campaign_would_find_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planted_secrets, "DOORS", ["output"])
     found, _ = campaign(5, SEED, 1)
     missed = {each.split("(")[1].split(")")[0] for each in found}
-    assert missed >= {"base64, folded", "percent, twice", "HTML, numbers", "octal", "base32", "folded"}
-    assert "a list of bytes with signs" in missed
+    encoded = {"base64, folded", "percent, twice", "HTML, numbers", "octal", "base32", "a list of bytes", "folded"}
+    assert missed >= encoded

@@ -9,22 +9,29 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from reenact.errors import StoreError
 from reenact.store.open import open_store
+from reenact.store.postgres.store import PostgresStore
 from tests.conftest import ROOT
 from tests.crash.harness import Before, Stage, check_survived
 from tests.postgres.fixtures import schema_at
+from tests.postgres.pooler import Pooler
 from tests.postgres.server import Server
 
 WORLD = str(Path(__file__).with_name("world.py"))
 RUNS = int(os.environ.get("CROWD_RUNS", "12"))
 WORKERS = 3
+POOLED = bool(os.environ.get("CROWD_POOLED"))
+"""Everybody goes through a transaction pooler with two backends."""
 SEED = int(os.environ.get("CROWD_SEED", "7"))
-PATIENCE_S = 150 + 5 * RUNS
+SLOW = float(os.environ.get("CROWD_SLOW", "1"))
+"""So many times longer between two blows: for a machine that has other things to do."""
+PATIENCE_S = 150 + 5 * RUNS * SLOW
 WORK = """
 import sys
 from pathlib import Path
@@ -49,14 +56,29 @@ while True:
 @pytest.fixture
 def fragile(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, Server]]:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    with Server() as server, schema_at(server.url()) as url:
+    with ExitStack() as opened:
+        server = opened.enter_context(Server())
+        url = opened.enter_context(schema_at(server.url()))
+        if POOLED:
+            url = opened.enter_context(Pooler(server)).url_of(url)
         yield Stage(stage.folder, url), server
 
 
 def worker(stage: Stage, first: int, count: int) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     command = [sys.executable, "-c", WORK, str(stage.folder), stage.url, str(first), str(count)]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    with said(stage).open("ab") as file:
+        return subprocess.Popen(command, env=environment, stdout=file)
+
+
+def woken(sleeper: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
+    sleeper.send_signal(signal.SIGCONT)
+    return sleeper
+
+
+def said(stage: Stage) -> Path:
+    """What workers were refused."""
+    return stage.folder / "said"
 
 
 def open_runs(stage: Stage) -> int | None:
@@ -81,11 +103,13 @@ def test_every_run_ends_and_nothing_recorded_is_done_again(fragile: tuple[Stage,
     until = time.monotonic() + PATIENCE_S
     asleep: list[tuple[float, subprocess.Popen[bytes]]] = []
     while kills + stops < RUNS and time.monotonic() < until - 100:
-        time.sleep(chance.uniform(0.2, 0.8))
+        time.sleep(chance.uniform(0.2, 0.8) * SLOW)
         number = chance.randrange(WORKERS)
-        if chance.random() < 0.25 and not asleep:
+        if asleep and asleep[0][0] < time.monotonic():
+            workers.append(woken(asleep.pop(0)[1]))
+        if chance.random() < 0.25 and len(asleep) < 2:
             workers[number].send_signal(signal.SIGSTOP)
-            asleep.append((time.monotonic() + 11, workers[number]))
+            asleep.append((time.monotonic() + 11 + 3 * SLOW, workers[number]))
             workers[number] = worker(stage, 0, 0)
             stops += 1
         else:
@@ -96,10 +120,9 @@ def test_every_run_ends_and_nothing_recorded_is_done_again(fragile: tuple[Stage,
         if kills + stops in (RUNS // 3, 2 * RUNS // 3) and crashes < 2:
             server.restart("immediate")
             crashes += 1
-    for woken, process in asleep:
-        time.sleep(max(0.0, woken - time.monotonic()))
-        process.send_signal(signal.SIGCONT)
-        workers.append(process)
+    for due, process in asleep:
+        time.sleep(max(0.0, due - time.monotonic()))
+        workers.append(woken(process))
     for process in workers:
         assert process.wait(timeout=max(1.0, until - time.monotonic())) == 0
     while open_runs(stage) != 0:
@@ -107,5 +130,11 @@ def test_every_run_ends_and_nothing_recorded_is_done_again(fragile: tuple[Stage,
         assert worker(stage, 0, 0).wait(timeout=60) == 0
     check_survived(stage, Before({}, 0))
     store = open_store(stage.url)
-    print(f"{len(store.runs())} runs, {kills} kills, {stops} stops, {crashes} crashes, seed {SEED}")
+    assert isinstance(store, PostgresStore)
+    ((late,),) = store.database.ask("SELECT count(*) FROM :schema.late_effects")
+    refused = said(stage).read_text().count("ConcurrentExecution")
+    print(
+        f"{len(store.runs())} runs, {kills} kills, {stops} stops, {crashes} crashes, {refused} sleepers refused, "
+        f"{late} results left, seed {SEED}{', through a pooler' if POOLED else ''}"
+    )
     store.close()

@@ -17,6 +17,7 @@ ELSEWHERE = {
     "docs/howto/share_a_store.md": "tests/store/postgres/test_page.py",
     "docs/howto/verify_without_reenact.md": "tests/second_verifier/test_page.py",
     "docs/reference/lint.md": "tests/lint",
+    "docs/scale.md": "tests/store/postgres/test_page.py",
     "docs/reference/verify_replay.md": "tests/provenance/verify/test_surfaces.py",
 }
 RUN = [

@@ -1,4 +1,4 @@
-"""A proxy that breaks at a given place: it drops a reply, loses a request, falls silent, or answers late.
+"""A proxy that breaks at a given place: it drops a reply, loses a request, holds one, falls silent, or answers late.
 
 It counts requests: what a client sends up to where the server has to answer (a simple query, or a Sync).
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
@@ -33,7 +34,12 @@ class Request:
     """From 0, over all connections."""
     text: str = ""
     """The beginning of what was asked, for reports."""
+    within: tuple[str, ...] = ()
+    """What was asked before it in the same transaction."""
     is_dropped: bool = False
+
+
+Chosen = Callable[[Request], bool]
 
 
 @dataclass
@@ -43,6 +49,15 @@ class Flow:
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter
     asked: list[Request] = field(default_factory=list)
+    within: tuple[str, ...] = ()
+
+    def take(self, request: Request) -> None:
+        self.asked.append(request)
+        request.within = self.within
+        if request.text.startswith(("COMMIT", "ROLLBACK")):
+            self.within = ()
+        elif self.within or request.text.startswith("BEGIN"):
+            self.within = (*self.within, request.text)
 
 
 class Proxy(Listener):
@@ -59,8 +74,13 @@ class Proxy(Listener):
         """How often a client asked something with nothing else on its way: what it costs where the server is far."""
         self.broke = threading.Event()
         """Set when the request that was to be broken has been."""
-        self._drop: int | None = None
-        self._lose: int | None = None
+        self.held = threading.Event()
+        """Set while a request is held."""
+        self._drop: Chosen = nothing
+        self._lose: Chosen = nothing
+        self._hold: Chosen = nothing
+        self._goes_on = asyncio.Event()
+        self._is_cut = False
         self._open = asyncio.Event()
         self.speak()
 
@@ -75,12 +95,36 @@ class Proxy(Listener):
     def drop_reply(self, ahead: int = 0) -> None:
         """The server does the request after `ahead` more; the client gets no reply to it but the connection's end."""
         self.broke.clear()
-        self._drop = len(self.requests) + ahead
+        self._drop = self._nth(ahead)
 
     def lose_request(self, ahead: int = 0) -> None:
         """The request after `ahead` more never comes to the server; the connection ends."""
         self.broke.clear()
-        self._lose = len(self.requests) + ahead
+        self._lose = self._nth(ahead)
+
+    def drop_replies(self, chosen: Chosen) -> None:
+        """As `drop_reply`, to every request that is chosen."""
+        self._drop = chosen
+
+    def lose_requests(self, chosen: Chosen) -> None:
+        """As `lose_request`, every request that is chosen."""
+        self._lose = chosen
+
+    def hold(self, chosen: int | Chosen = 0) -> None:
+        """One request waits here, and what its connection has locked stays locked, until `let_go`: the first that is
+        chosen, or the one after so many more."""
+        self.held.clear()
+        self._goes_on.clear()
+        self._hold = self._nth(chosen) if isinstance(chosen, int) else chosen
+
+    def let_go(self, *, cut: bool = False) -> None:
+        """What is held goes to the server; with `cut` its connection ends instead, and nothing is held any more."""
+        self._hold, self._is_cut = nothing, cut
+        self.loop.call_soon_threadsafe(self._goes_on.set)
+
+    def _nth(self, ahead: int) -> Chosen:
+        number = len(self.requests) + ahead
+        return lambda request: request.number == number
 
     def silence(self) -> None:
         """From now on nothing passes, either way, and nothing is closed: as a network that lost its cable."""
@@ -94,6 +138,7 @@ class Proxy(Listener):
 
     async def _end(self) -> None:
         self._open.set()  # or a connection would wait for it before it ends
+        self._goes_on.set()
         await super()._end()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -122,10 +167,17 @@ class Proxy(Listener):
             unsent.append(message := await read_message(reader))
             if message.kind in PARTS:
                 continue  # it goes on with its end, so that it can be lost whole
-            if message.asks and self._asked(flow, unsent).number == self._lose:
-                self._lose = None
-                self.broke.set()
-                return
+            if message.asks:
+                request = self._asked(flow, unsent)
+                if self._lose(request):
+                    self.broke.set()
+                    return
+                if self._hold(request):
+                    self._hold = nothing
+                    self.held.set()
+                    await self._goes_on.wait()
+                    if self._is_cut:
+                        return
             await self._open.wait()
             flow.server.write(b"".join(message.packed for message in unsent))
             unsent.clear()
@@ -133,12 +185,13 @@ class Proxy(Listener):
 
     def _asked(self, flow: Flow, messages: list[Message]) -> Request:
         said = next((message.body for message in messages if message.kind in (QUERY, PARSE)), b"")
-        text = said.strip(b"\0").decode(errors="replace")[:TEXT_LENGTH]
-        request = Request(len(self.requests), text, is_dropped=len(self.requests) == self._drop)
+        text = said.strip(b"\0").partition(b"\0")[0].decode(errors="replace")[:TEXT_LENGTH]
+        request = Request(len(self.requests), text)
         if not flow.asked:
             self.turns += 1
+        flow.take(request)
+        request.is_dropped = self._drop(request)
         self.requests.append(request)
-        flow.asked.append(request)
         return request
 
     async def _answers(self, reader: asyncio.StreamReader, flow: Flow) -> None:
@@ -164,7 +217,6 @@ class Proxy(Listener):
             if message.kind == READY and request is not None:
                 flow.asked.pop(0)
                 if request.is_dropped:
-                    self._drop = None
                     self.broke.set()
                     return
 
@@ -177,3 +229,7 @@ class Proxy(Listener):
             flow.client.write(data)
             await flow.client.drain()
             answers.task_done()
+
+
+def nothing(_request: Request) -> bool:
+    return False

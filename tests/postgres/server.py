@@ -184,7 +184,12 @@ class Server:
             cursor = db.execute(query if isinstance(query, sql.Composable) else query.encode(), values or None)
             return cursor.fetchall() if cursor.description else []
 
-    # -- single backends
+    # -- its processes
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "it is stopped"
+        return self._process.pid
 
     def backends(self, *, role: str = OWNER) -> list[int]:
         """The process numbers of those that serve a role, the oldest first."""

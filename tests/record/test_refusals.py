@@ -107,7 +107,11 @@ REFUSED: dict[str, tuple[Tamper, type[ReenactError], str]] = {
         rewrite(lambda body: body.replace(b'"ERR_HTTP_503"', b'"ERR_HTTP_502"'), which="1 + min"),
         DamagedRecord, "step one",
     ),
-    "a line is no JSON": (rewrite(lambda body: body.replace(b'"seal":', b'seal":')), DamagedRecord, "LINE_NOT_JSON"),
+    "a line is no JSON": (
+        rewrite(lambda body: body.replace(b'"seal":', b'seal":')),
+        DamagedRecord,
+        "LINE_NOT_CANONICAL",
+    ),
     "a record is of a newer format": (
         rewrite(lambda body: body.replace(b"reenact.run.v1", b"reenact.run.v9"), which="min"),
         UnknownVersion, "update reenact",

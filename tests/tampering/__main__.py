@@ -1,6 +1,6 @@
 """`python -m tests.tampering`: every kind, then every check taken away; exit code 1 where one is not found as said.
 
-`--codes` and `--sites` only take checks away; `--write DIR` writes each kind as a folder with `expected.json`;
+`--kept` and `--sites` only take checks away; `--write DIR` writes each kind as a folder with `expected.json`;
 `--expect` writes what is found now into tests/tampering/expected.json, to be read before it is kept.
 """
 
@@ -20,7 +20,7 @@ from tests.tampering import switching_off
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.tampering")
     parser.add_argument(
-        "--codes", action="store_true", help="JSON: the kind of passes.json that passes without each code"
+        "--kept", action="store_true", help="JSON: the kind of passes.json that passes without each place"
     )
     parser.add_argument("--sites", action="store_true", help="what passes without each place that tells")
     parser.add_argument("--write", type=Path, metavar="DIR", help="each kind as a folder, with expected.json")
@@ -28,31 +28,29 @@ def main() -> int:
     given = parser.parse_args()
     began = time.monotonic()
     switching_off.install()
-    from tests.tampering.campaign import ALWAYS, checks_as_kept, checks_by_code, checks_by_site, out
+    from tests.tampering.campaign import checks_as_kept, checks_by_code, checks_by_site, never_met, out
 
     if given.write or given.expect:
         return write(given.write)
-    if given.codes:
-        out(msgspec.json.encode(checks_as_kept()).decode())
+    if given.kept:
+        out(msgspec.json.encode([checks_as_kept(), never_met()]).decode())
         return 0
     wrong = [] if given.sites else kinds()
     if not given.sites:
-        found, missing = checks_by_code()
-        out(f"{len(found)} codes without each of which a kind passes; {len(missing)} others")
-        wrong += [f"without {code} nothing passes" for code in missing if code not in ALWAYS]
-    met, needed, others = checks_by_site()
-    out("\n".join(others))
-    out(
-        f"{met} places that tell, {needed} of them without each of which a kind passes; "
-        f"{time.monotonic() - began:.0f} s"
-    )
+        wrong += [f"without {code} nothing passes" for code in checks_by_code()]
+    places, unmet = checks_by_site()
+    idle = [f"without {name} nothing passes" for name, kind in places.items() if kind is None]
+    wrong += unmet + idle
+    needed = len(places) - len(idle)
+    out(f"{len(places)} places that tell, {needed} of them without each of which a kind passes")
+    out(f"{time.monotonic() - began:.0f} s")
     out("\n".join(wrong))
     return 1 if wrong else 0
 
 
 def write(folder: Path | None) -> int:
     from tests.tampering import stores
-    from tests.tampering.campaign import PASSES, Corpus, checks_by_code, out
+    from tests.tampering.campaign import PASSES, Corpus, checks_by_site, out
     from tests.tampering.judging import as_lines, write_expected
 
     corpus = Corpus()
@@ -61,7 +59,7 @@ def write(folder: Path | None) -> int:
     else:
         write_expected(corpus.all_told())
         stores.EXPECTED.write_text(as_lines(store_kinds()), encoding="utf-8")
-        PASSES.write_text(as_lines(checks_by_code()[0]), encoding="utf-8")
+        PASSES.write_text(as_lines(checks_by_site()[0]), encoding="utf-8")
     return 0
 
 
@@ -87,11 +85,11 @@ def kinds() -> list[str]:
     said, must = corpus.all_told() | of_stores(store_kinds()), expected() | of_stores(expected_of_stores())
     out(table(said))
     with TemporaryDirectory() as folder:
-        parted = differences(corpus, Path(folder) / "kinds")
-    out(f"{len(corpus.kinds)} of them in bundles, judged by both verifiers: {len(parted)} differently")
-    return [
-        f"{name}: {said.get(name)}, not {must.get(name)}" for name in must | said if said.get(name) != must.get(name)
-    ]
+        bundles, parted = differences(corpus, Path(folder) / "kinds")
+    out(f"{bundles} of them bundles, judged by both verifiers: {len(parted)} differently")
+    wrong = [f"{name}: {ours}, and the second verifier says {theirs}" for name, (ours, theirs) in parted.items()]
+    names = [name for name in must | said if said.get(name) != must.get(name)]
+    return wrong + [f"{name}: {said.get(name)}, not {must.get(name)}" for name in names]
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -13,24 +13,16 @@ from typing import Any
 from tests.tampering.switching_off import SWITCHES, Site
 
 PASSES = Path(__file__).with_name("passes.json")
-ALWAYS: dict[str, str] = {
-    "FILE_TOO_LARGE": "a limit for the reader's memory: tests/verify/test_hostile_bundles.py holds it",
-    "LINE_TOO_LONG": "a limit for the reader's memory, at which reading ends: what follows is missed by the others",
-    "LINE_NOT_JSON": "what is no JSON says nothing that could pass",
-    "EVIDENCE_VERSION_UNKNOWN": "another word for an unknown form, so that newer evidence is not called damaged",
-    "HEAD_MISMATCH": "only whoever remembers a head asks for it: tests/verify/test_tampering.py does",
-}
-"""Codes without which no kind of tampering with a bundle passes, and why that is so."""
 
 
 class Corpus:
     """All kinds, each made once. Import after `switching_off.install()` where checks are to be taken away."""
 
-    def __init__(self, share: tuple[int, int] = (1, 1)) -> None:
+    def __init__(self, share: tuple[int, int] = (1, 1), *, large: bool = True) -> None:
         from tests.tampering.kinds import all_kinds
 
         part, parts = share
-        kinds = all_kinds()
+        kinds = {name: kind for name, kind in all_kinds().items() if large or not kind.is_large}
         self.kinds = {name: kind for number, (name, kind) in enumerate(kinds.items()) if number % parts == part - 1}
 
     @cached_property
@@ -40,12 +32,11 @@ class Corpus:
         return {name: kind.change(whole(kind.of)) for name, kind in self.kinds.items()}
 
     def told(self, name: str) -> dict[str, Any]:
-        from tests.tampering.evidence import whole
         from tests.tampering.judging import summed
         from tests.tampering.reading import judge
 
         kind = self.kinds[name]
-        return summed(judge(self.made[name], kind.reader, whole(kind.of)), kind)
+        return summed(judge(kind, self.made[name]), kind)
 
     def all_told(self) -> dict[str, dict[str, Any]]:
         return {name: self.told(name) for name in self.kinds}
@@ -55,12 +46,13 @@ class Corpus:
         import msgspec
 
         from tests.tampering.evidence import whole
-        from tests.tampering.reading import arguments
+        from tests.tampering.reading import OF_STORES, arguments
         from tests.verify.changing import write_folder
 
         said = {}
-        for number, name in enumerate(self.kinds, start=1):
-            place, kind = f"{number:04}", self.kinds[name]
+        bundles = {name: kind for name, kind in self.kinds.items() if kind.reader not in OF_STORES}
+        for number, (name, kind) in enumerate(bundles.items(), start=1):
+            place = f"{number:04}"
             (folder / place).mkdir(parents=True)
             write_folder(folder / place, self.made[name])
             given = arguments(kind.reader, whole(kind.of), folder)
@@ -122,59 +114,94 @@ class WithoutChecks(Corpus):
 
 @contextmanager
 def switched_off(code: str | None = None, site: Site | None = None) -> Iterator[None]:
-    from reenact.values.canonical import parse_json
-    from reenact.verify import lines
     from tests.tampering.judging import untouched
 
     untouched.cache_clear()
-    strict = lines.parse_canonical
-    if code == "LINE_NOT_CANONICAL":  # it reads the value, so it is read less strictly instead
-        lines.parse_canonical = lambda data, what="": parse_json(data, what=what)  # type: ignore[assignment]
     SWITCHES.code_off, SWITCHES.off = code, site
     try:
-        yield
+        with read_less_strictly(code or (site.code if site is not None and site.reads else "")):
+            yield
     finally:
         SWITCHES.code_off = SWITCHES.off = None
-        lines.parse_canonical = strict
 
 
-def checks_by_code() -> tuple[dict[str, str], list[str]]:
-    """({code: a kind that passes without it}, codes without which none does)."""
+@contextmanager
+def read_less_strictly(code: str) -> Iterator[None]:
+    """Where a check is what reads, it is off when all is read: any JSON, a line without its newline, any size."""
+    from reenact.values.canonical import parse_json
+    from reenact.verify import folder, journal, lines, verifier
+    from reenact.verify.files import packed
+
+    def whole_line(raw: bytes, entries: Any = None) -> Any:
+        return lines.read_line(raw if raw.endswith(b"\n") else raw + b"\n", entries)
+
+    instead: dict[str, list[tuple[Any, str, object]]] = {
+        "LINE_NOT_CANONICAL": [(lines, "parse_canonical", lambda data, what="": parse_json(data, what=what))],
+        "EVIDENCE_TORN_TAIL": [(journal, "read_line", whole_line)],
+        "LINE_TOO_LONG": [(journal, "MAX_LINE_BYTES", 1 << 40), (verifier, "MAX_LINE_BYTES", 1 << 40)],
+        "FILE_TOO_LARGE": [
+            (folder, "MAX_FILE_BYTES", 1 << 40),
+            (packed, "MAX_LINES_BYTES", 1 << 40),
+            (packed, "MAX_LINE", 1 << 40),
+        ],
+    }
+    before = [(module, name, getattr(module, name)) for module, name, _ in instead.get(code, [])]
+    try:
+        for module, name, other in instead.get(code, []):
+            setattr(module, name, other)
+        yield
+    finally:
+        for module, name, own in before:
+            setattr(module, name, own)
+
+
+def checks_by_code() -> list[str]:
+    """The codes without which no kind passes."""
     from reenact.verify.report import CODES
 
-    corpus, found = WithoutChecks(), {}
-    for code in CODES:
-        name = corpus.without_code(code)
-        if name is not None:
-            found[code] = name
-    return found, [code for code in CODES if code not in found]
+    corpus = WithoutChecks()
+    return [code for code in CODES if corpus.without_code(code) is None]
 
 
-def checks_as_kept() -> dict[str, str | None]:
-    """For each code the kind that `passes.json` names for it, where it does pass without that code."""
-    import msgspec
-
-    kept: dict[str, str] = msgspec.json.decode(PASSES.read_bytes())
-    corpus = WithoutChecks(only=set(kept.values()))
-    found = {}
-    for code, name in kept.items():
-        with switched_off(code=code):
-            found[code] = corpus.passing([name])
+def named(sites: Iterable[Site]) -> dict[Site, str]:
+    """Names that stay when a line moves: the module, the code, and what is compared, or which of several it is."""
+    found: dict[Site, str] = {}
+    several: Counter[str] = Counter()
+    for site in sorted(sites):
+        name = f"{site.module.removeprefix('reenact.verify.')} {site.code} {site.what}".strip()
+        several[name] += 1
+        found[site] = name if several[name] == 1 else f"{name} #{several[name]}"
     return found
 
 
-def checks_by_site() -> tuple[int, int, list[str]]:
-    """(sites that were met, those without which a kind passes, the others in words, and what was never met)."""
+def checks_by_site() -> tuple[dict[str, str | None], list[str]]:
+    """({place that tells: a kind that passes without it}, what no kind met)."""
     corpus = WithoutChecks()
-    met = sorted(SWITCHES.known)
-    others = [
-        f"{site} {'overlaps' if any(site in s for s in corpus.fired.values()) else 'told nothing'}"
-        for site in met
-        if corpus.without_site(site) is None
+    found = {name: corpus.without_site(site) for site, name in named(SWITCHES.known).items()}
+    return found, never_met()
+
+
+def never_met() -> list[str]:
+    met = {(site.module, site.line) for site in SWITCHES.known}
+    return [
+        f"{module.removeprefix('reenact.verify.')}:{line} never met" for module, line in sorted(SWITCHES.places - met)
     ]
-    unmet = SWITCHES.places - {(site.module, site.line) for site in met}
-    never = [f"{module.removeprefix('reenact.verify.')}:{line} never met" for module, line in sorted(unmet)]
-    return len(met), len(met) - len(others), others + never
+
+
+def checks_as_kept() -> dict[str, str | None]:
+    """As `checks_by_site`, with the kind that `passes.json` names for each place, but for those that take long."""
+    import msgspec
+
+    from tests.tampering.kinds import all_kinds
+
+    kept: dict[str, str] = msgspec.json.decode(PASSES.read_bytes())
+    large = {name for name, kind in all_kinds().items() if kind.is_large}
+    corpus, found = WithoutChecks(only=set(kept.values()) - large), dict[str, str | None]()
+    for site, name in named(SWITCHES.known).items():
+        with switched_off(site=site):
+            found[name] = corpus.passing([kept[name]] if name in kept else [])
+    left_out = {name for name, kind in kept.items() if kind in large}
+    return {name: kind for name, kind in found.items() if name not in left_out} | dict.fromkeys(left_out, "left out")
 
 
 def table(all_told: dict[str, dict[str, Any]]) -> str:

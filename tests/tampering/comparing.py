@@ -13,8 +13,8 @@ from tests.tampering.judging import PLACE
 ASPECTS = ("integrity", "completeness", "authenticity", "anchoring")
 
 
-def differences(corpus: Corpus, folder: Path) -> dict[str, Any]:
-    """{kind: (what ours says, what the second one says)} where they part."""
+def differences(corpus: Corpus, folder: Path) -> tuple[int, dict[str, Any]]:
+    """(how many bundles, {kind: (what ours says, what the second one says)} where they part)."""
     folder.mkdir(exist_ok=True)
     groups: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     said = corpus.write(folder)
@@ -28,7 +28,7 @@ def differences(corpus: Corpus, folder: Path) -> dict[str, Any]:
             theirs = summed(report, ours["name"])
             if ours != theirs:
                 found[ours["name"]] = (ours, theirs)
-    return found
+    return len(said), found
 
 
 def summed(report: dict[str, Any], name: str) -> dict[str, Any]:

@@ -350,6 +350,7 @@ SCENARIOS: dict[str, Callable[[], Files]] = {
     "plan": planned,
     "packed": lambda: dressed(three_steps(), packed=True, views=False),
     "refusals": lambda: dressed(refusals()),
+    "refusals without views": lambda: dressed(refusals(), views=False),
     "session": talked,
     "older": lambda: bundle_files(session(named=False)),
     "lost answer": lambda: dressed(lost_answer()),

@@ -202,8 +202,9 @@ class _Journal:
         if self.reaches("record") and self.stale != kind:
             self.digested(artifact, "_digest")
         if self.reaches("entry"):
-            entry["artifact_digest"] = artifact["_digest"]
-            if self.reaches("trace"):
+            if self.stale != "the artifact of an entry":
+                entry["artifact_digest"] = artifact["_digest"]
+            if self.reaches("trace") and self.stale != "the entry before":
                 entry["prev_entry_digest"] = self.heads.get(trace, {}).get("head", ZERO_DIGEST)
             if self.stale != "entry":
                 self.digested(entry, "entry_digest")
@@ -218,6 +219,7 @@ class _Journal:
         claims = msgspec.json.decode(from_base64url(old.split(".")[1]) or b"")
         digested = {**request, "_digest": digest({k: v for k, v in request.items() if k != "_digest"})}
         shapes = (msgspec.convert(self.run, Run), msgspec.convert(digested, ActionRequest))
+        claims["plan_id"] = request["plan_id"]
         arguments = claims["constraints"]["arg_constraints"]
         arguments["$commit"] = request["proposal"]["args"]["$commit"]
         if "$bounds" in arguments:
@@ -229,7 +231,8 @@ class _Journal:
     def record(self, record: Record, own: str, before: bytes, *, is_stale: bool) -> None:
         is_seal = own == "seal_digest"
         if "run_head" in record and not is_stale and self.reaches("seal" if is_seal else "commits"):
-            record["run_head"] = sha256_hex(before)
+            if is_seal or self.stale != "head":
+                record["run_head"] = sha256_hex(before)
             terminal = ("COMPLETED", "FAILED", "DENIED")
             found = [head for head in self.heads.values() if is_seal or head["state"] in terminal]
             if is_seal or self.stale != "fields":

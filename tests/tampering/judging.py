@@ -36,12 +36,12 @@ def verdicts(report: Report) -> tuple[str, ...]:
 
 @cache
 def untouched(of: str, reader: str) -> Report:
-    return judge(whole(of), reader, whole(of))
+    return judge(Kind("", of, dict, reader), whole(of))
 
 
 def told(kind: Kind) -> Told:
     """Verdicts, and code and place of the first break."""
-    return summed(judge(kind.change(whole(kind.of)), kind.reader, whole(kind.of)), kind)
+    return summed(judge(kind, kind.change(whole(kind.of))), kind)
 
 
 def summed(report: Report, kind: Kind) -> Told:

@@ -139,6 +139,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "a capability with a claim less": (claims(nonce=DROP), "CAPABILITY_MISMATCH"),
     "a capability for another audience": (claims(aud="somebody"), "CAPABILITY_MISMATCH"),
     "a capability for another tool": (constraint(tool_name="shell"), "CAPABILITY_MISMATCH"),
+    "a capability for another server": (constraint(tool_server="shell"), "CAPABILITY_MISMATCH"),
     "a capability for other targets": (constraint(target_allowlist=["everything"]), "CAPABILITY_MISMATCH"),
     "a capability for other arguments": (constraint(arg_constraints={}), "CAPABILITY_MISMATCH"),
     "a capability that lets a read write": (constraint(read_only=False), "CAPABILITY_MISMATCH"),

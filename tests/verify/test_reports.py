@@ -73,7 +73,7 @@ def test_exit_codes_follow_the_verdicts_and_never_fold_them() -> None:
 def test_findings_beyond_a_hundred_are_counted_and_not_kept() -> None:
     findings = Findings()
     for _ in range(250):
-        findings.add(Problem("LINE_NOT_JSON", "x"), Where())
+        findings.add(Problem("LINE_NOT_CANONICAL", "x"), Where())
     assert (len(findings.kept), findings.total) == (100, 250)
 
 
@@ -122,6 +122,6 @@ def test_the_steps_in_the_docstring_are_the_steps_in_the_code() -> None:
 
 
 def test_public_types_say_what_they_hold() -> None:
-    finding = Finding(code="LINE_NOT_JSON", breaks="integrity", what="x", expected=None, got=None, where=Where())
+    finding = Finding(code="LINE_NOT_CANONICAL", breaks="integrity", what="x", expected=None, got=None, where=Where())
     assert msgspec.json.decode(msgspec.json.encode(finding), type=Finding) == finding
     assert Counts().payloads == 0

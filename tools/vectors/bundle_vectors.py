@@ -93,7 +93,7 @@ def packed_cases() -> list[Json]:
         packed("bytes after packed payloads", whole + b"x", "FILE_MALFORMED"),
         packed("packed payloads with a time", whole[:4] + b"\x01" + whole[5:], "FILE_MALFORMED"),
         packed("packed payloads with a wrong sum", whole[:-8] + bytes(4) + whole[-4:], "FILE_MALFORMED"),
-        packed("the last packed line cut", stored(lines[:-1]), "EVIDENCE_TORN_TAIL"),
+        packed("the last packed line cut", stored(lines[:-1]), "FILE_MALFORMED"),
         case("packed payloads removed", [{"delete_file": FILE}], "PAYLOAD_LOST", bundle=PACKED, manifest=False),
     ]
 

@@ -266,7 +266,7 @@ def run_chain_vectors() -> Json:
         ("an attempt removed", {"delete_line": 9}, "EFFECT_MISMATCH", 3, 9),
         ("the run record changed", {"replace": [2, '"mode":"live"', '"mode":"dry_run"']}, "CAPABILITY_MISMATCH", 1, 4),
         ("a space added", {"replace": [2, '"kind":"run"', '"kind": "run"']}, "LINE_NOT_CANONICAL", 1, 2),
-        ("a key twice", {"replace": [2, '"kind":"run"', '"kind":"run","kind":"run"']}, "LINE_NOT_JSON", 1, 2),
+        ("a key twice", {"replace": [2, '"kind":"run"', '"kind":"run","kind":"run"']}, "LINE_NOT_CANONICAL", 1, 2),
         ("a key added", {"replace": [1, '"n":1,', '"n":1,"note":"",']}, "LINE_MALFORMED", 1, 1),
         ("another version", {"replace": [2, "reenact.run.v1", "reenact.run.v2"]}, "EVIDENCE_VERSION_UNKNOWN", 1, 2),
         ("the end cut in the middle of a line", {"cut_bytes": 10}, "EVIDENCE_TORN_TAIL", last, None),

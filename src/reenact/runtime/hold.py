@@ -14,6 +14,8 @@ from reenact.store.base import Lease
 from reenact.store.heartbeat import Heartbeat
 
 MOST_NAMES = 50
+NOT_THERE = "STORE_CONNECTION_LOST"
+"""The code of a server that was tried for long enough."""
 
 
 class Hold:
@@ -48,15 +50,17 @@ class Hold:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        run = self.run
+        run, is_there = self.run, True
         try:
             if isinstance(error, ConcurrentExecution):
                 keep_late(run)  # for whoever holds the lease now
+            elif isinstance(error, StoreError) and run.unrecorded.results:
+                is_there = leave(run, error)
         finally:
             self._committer.driven.discard(run.run_id)
             self._heartbeat.drop(run.run_id)
             try:
-                if run.journal.lease is not None:
+                if run.journal.lease is not None and is_there:
                     await self._give_back(run, run.journal.lease)
             finally:
                 self._held.discard(run.run_id)
@@ -72,10 +76,21 @@ class Hold:
             raise StoreGone(f"{gone}. {what_is_lost(run)}") from gone
 
 
+def leave(run: Run, error: StoreError) -> bool:
+    """What could not be recorded is left for whoever goes on with the run, or the error says what was done. Whether
+    there is any use in asking the store for more."""
+    if isinstance(error, StoreGone) or keep_late(run) == len(run.unrecorded.results):
+        return True
+    error.args = (f"{error}. {what_is_lost(run)}",)
+    return error.code != NOT_THERE
+
+
 def what_is_lost(run: Run) -> str:
     """Of a run whose store is gone: what was done, and is not on record."""
     try:
-        steps = run.store.unkept(run.run_id, list(run.unrecorded.results))
+        results = run.unrecorded.results
+        unkept = run.store.unkept(run.run_id, list(results))
+        steps = [results[step][3] if step in results else step for step in unkept]
     except StoreError as error:
         return f"Run {run.run_id}: what is on record of it cannot be told ({error})"
     if not steps:

@@ -50,9 +50,9 @@ class Unrecorded:
     """Whether steps that only read may go on while the journal cannot be written."""
     why: dict[str, str] = field(default_factory=dict)
     """Of steps that went on like that, by step id: why the journal could not be written."""
-    results: dict[str, tuple[int, AttemptResult, tuple[str, ...]]] = field(default_factory=dict)
-    """By trace, results that are not durable yet, with the attempt and the fields that are secret in them: what is
-    left in `late_effects` when the lease is lost."""
+    results: dict[str, tuple[int, AttemptResult, tuple[str, ...], str]] = field(default_factory=dict)
+    """By trace, results that are not durable yet, with the attempt, the fields that are secret in them and the step:
+    what is left in `late_effects` when the lease is lost, or nothing can be appended."""
 
 
 class Run:

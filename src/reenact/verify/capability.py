@@ -145,7 +145,7 @@ class Token:
             read = read_canonical(data, f"the capability's {attribute}")
             record = fit(read.value, kind, "CAPABILITY_MISMATCH") if isinstance(read, Canonical) else read
             if isinstance(record, Problem):
-                self.problem = Problem("CAPABILITY_MISMATCH", f"the capability's {attribute}: {record.what}")
+                self.problem = record.of("CAPABILITY_MISMATCH", f"the capability's {attribute}")
                 return
             setattr(self, attribute, record)
 
@@ -186,7 +186,8 @@ def check_capability(
 ) -> Iterator[Problem]:
     """What is wrong with the capability that a decision minted for `request` and `targets`."""
     if token.header is None or token.claims is None:
-        yield token.problem or Problem("CAPABILITY_MISMATCH", "the capability cannot be read")
+        if token.problem is not None:
+            yield token.problem
         return
     claims = token.claims
     ring.issuers.add(claims.iss)

@@ -26,6 +26,15 @@ _DIRECTORY: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O
 _INNER: Final = _DIRECTORY | getattr(os, "O_NOFOLLOW", 0)
 
 
+def not_plain(name: str) -> Problem:
+    """Of whatever stands where a file must, or cannot be read as one."""
+    return Problem("FILE_KIND", f"{name} is not a plain file that can be read")
+
+
+def too_large(name: str, limit: int) -> Problem:
+    return Problem("FILE_TOO_LARGE", f"{name} has more than {limit} bytes")
+
+
 class Folder:
     """A bundle's folder, held open, so that its name cannot be turned to another place while it is read."""
 
@@ -66,10 +75,10 @@ class Folder:
         except FileNotFoundError:
             return None
         except OSError:
-            return Problem("FILE_KIND", f"{name} is not a plain file that can be read")
+            return not_plain(name)
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
-            return Problem("FILE_KIND", f"{name} is not a plain file")
+            return not_plain(name)
         return os.fdopen(handle, "rb")
 
     def _payload_folder(self) -> int:
@@ -88,19 +97,18 @@ class Folder:
         stream = self.open(name)
         if stream is None or isinstance(stream, Problem):
             return stream
-        too_large = Problem("FILE_TOO_LARGE", f"{name} has more than {limit} bytes")
         size = 0
         with stream:
             try:
                 if os.fstat(stream.fileno()).st_size > limit:
-                    return too_large
+                    return too_large(name, limit)
                 while chunk := stream.read(_CHUNK):
                     size += len(chunk)
                     if size > limit:  # it grew while it was read
-                        return too_large
+                        return too_large(name, limit)
                     take(chunk)
             except OSError:
-                return Problem("FILE_KIND", f"{name} cannot be read")
+                return not_plain(name)
         return True
 
     def beside(self) -> list[str]:

@@ -232,7 +232,7 @@ class JournalCheck:
         if found is None:
             return None
         plan = read_plan(found.value)
-        if isinstance(plan, Problem):
+        if not isinstance(plan, Plan):
             return plan
         self.plan, self.plan_document = plan, found.value
         self.keys.salt = bytes.fromhex(plan.context.pins.salt)
@@ -303,7 +303,7 @@ class JournalCheck:
         assert self._order is not None
         trace = self._trace(line.entry.trace_id)
         opens = line.entry.sequence_number == 1
-        self._report(self._order.unit(trace.trace_id, trace.index, opens=opens), trace)
+        self._report(self._order.unit(trace.trace_id, trace.index), trace)
         if self.run is None:  # already told; without it nothing but the chain can be checked
             self._report(trace.chain.append(value["entry"]), trace)
             trace.damaged = True
@@ -361,7 +361,7 @@ class JournalCheck:
             what = "an attempt of a trace that has no entry"
             self.findings.add(Problem("ATTEMPT_CHAIN", what), self._where(trace_id=record.trace_id))
             return
-        self._report(self._order.unit(trace.trace_id, trace.index, opens=False), trace)
+        self._report(self._order.unit(trace.trace_id, trace.index), trace)
         for problem in trace.attempt(record, value):
             self._report(problem, trace)
         if not trace.damaged:
@@ -493,8 +493,6 @@ class JournalCheck:
             self.findings.add(Problem("JOURNAL_EMPTY", "the journal has no line"), Where(file=self.file))
             return
         self._close_commit()
-        if self.run is None and self.lines == 1:
-            self._report(Problem("RUN_MISPLACED", "the journal has no run record"))
         for problem, where in self._rules.retries(self.run, self.plan):
             self.findings.add(problem, where)
         self._rules.note_times(self.findings)

@@ -114,16 +114,15 @@ def read_canonical(data: bytes, what: str) -> Canonical | Problem:
     try:
         return Canonical(parse_canonical(data, what=what))
     except JsonSyntaxError:
-        pass  # below it is told what is wrong with it
+        return Problem("LINE_NOT_CANONICAL", _not_canonical(data, what))
+
+
+def _not_canonical(data: bytes, what: str) -> str:
     try:
-        value = parse_json(data, what=what)
-        canonical = canonicalize(value)
+        canonical = canonicalize(parse_json(data, what=what))
     except ReenactError as error:
-        return Problem("LINE_NOT_JSON", str(error))
-    if canonical != data:
-        at = same_until(canonical, data)
-        return Problem("LINE_NOT_CANONICAL", f"{what} is not canonical JSON from its byte {at} on")
-    return Canonical(value)
+        return str(error)  # it is no JSON at all
+    return f"{what} is not canonical JSON from its byte {same_until(canonical, data)} on"
 
 
 def fit(value: object, kind: Any, code: str) -> Any:

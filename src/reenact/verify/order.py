@@ -30,7 +30,6 @@ class CommitOrder:
         self._event_ts = ""
         self._unit: str | None = None  # the trace whose lines stand together here
         self._units: set[str] = set()
-        self._opening = False  # units of new traces have begun
         self._index = -1
         self._checkpoint_index = -1
 
@@ -51,18 +50,14 @@ class CommitOrder:
             return Problem("LINE_ORDER", "the events of a commit are not in the order of their times")
         return None
 
-    def unit(self, trace_id: str, index: int, *, opens: bool) -> Problem | None:
-        """Take note of an attempt or entry of a trace; `opens` when it is the trace's request."""
+    def unit(self, trace_id: str, index: int) -> Problem | None:
+        """Take note of an attempt or entry of a trace. One that begins here has the highest index so far."""
         if trace_id == self._unit:
             return None
         self._unit = trace_id
         if trace_id in self._units:
             return Problem("LINE_ORDER", "the lines of one trace do not stand together")
         self._units.add(trace_id)
-        if self._opening and not opens:
-            return Problem("LINE_ORDER", "a trace that had begun before stands after one that begins here")
-        if opens and not self._opening:
-            self._opening, self._index = True, -1
         before, self._index = self._index, index
         if index <= before:
             return Problem("LINE_ORDER", "traces do not stand in the order of their steps")

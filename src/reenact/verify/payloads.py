@@ -69,14 +69,15 @@ class Taken(dict[str, str]):
         bundle = record.bundle if isinstance(record, Removal) and record.type == "archived" else None
         if bundle is not None and record.commitment in self and record.commitment not in self.archived:
             return Problem("ERASURE_CHAIN", f"payload {record.commitment} was archived after it was erased")
+        problem = None
         if isinstance(record, Removal) and record.type == "archived" and bundle is None:
-            return Problem("ERASURE_CHAIN", f"payload {record.commitment} is said to be archived, and not where")
+            problem = Problem("ERASURE_CHAIN", f"payload {record.commitment} is said to be archived, and not where")
         self.setdefault(record.commitment, record.run_id)
         if bundle is not None:
             self.archived[record.commitment] = bundle
         else:
             self.archived.pop(record.commitment, None)
-        return None
+        return problem
 
 
 class PayloadCheck:
@@ -171,7 +172,7 @@ def open_envelope(envelope: bytes, commitment: str) -> Value | Problem:
         return Problem("PAYLOAD_MALFORMED", f"payload {commitment} holds no value after its salt")
     read = read_canonical(envelope[SALT_BYTES:], "the payload")
     if isinstance(read, Problem):
-        return Problem("PAYLOAD_MALFORMED", f"payload {commitment}: {read.what}")
+        return read.of("PAYLOAD_MALFORMED", f"payload {commitment}")
     return Value(read.value)
 
 

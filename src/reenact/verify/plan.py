@@ -36,8 +36,6 @@ def plan_hash(document: Any) -> str:
 
 
 def read_plan(document: Any) -> Plan | Problem:
-    if not isinstance(document, dict):
-        return Problem("PLAN_MISMATCH", "the plan's payload is not an object")
     plan: Plan | Problem = fit(document, Plan, "PLAN_MISMATCH")
     return plan
 

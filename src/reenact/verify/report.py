@@ -28,8 +28,7 @@ CODES: Final[dict[str, tuple[Aspect, str]]] = {
     "FILE_MALFORMED": ("integrity", "a file beside the journal is not what it must be"),
     "JOURNAL_EMPTY": ("integrity", "there is no line to verify"),
     "LINE_TOO_LONG": ("integrity", "a line is longer than the format allows; reading stops there"),
-    "LINE_NOT_JSON": ("integrity", "a line is not JSON"),
-    "LINE_NOT_CANONICAL": ("integrity", "a line's bytes are not the canonical form of its value"),
+    "LINE_NOT_CANONICAL": ("integrity", "a line is not JSON, or its bytes are not the canonical form of its value"),
     "LINE_MALFORMED": ("integrity", "a line is not of the form that its kind has"),
     "LINE_ORDER": ("integrity", "a line stands where its kind may not stand"),
     "EVIDENCE_TORN_TAIL": ("integrity", "the last line was cut: it has no newline"),
@@ -243,6 +242,10 @@ class Problem(msgspec.Struct, frozen=True):
     expected: object = None
     got: object = None
 
+    def of(self, code: str, whose: str = "") -> Problem:
+        """The same, told as what is wrong with the record that it is a part of."""
+        return msgspec.structs.replace(self, code=code, what=f"{whose}: {self.what}" if whose else self.what)
+
 
 class Findings:
     """Collects findings in the order in which they are met; keeps the first hundred and counts the rest."""
@@ -251,7 +254,7 @@ class Findings:
         self.kept: list[Finding] = []
         self.total = 0
         self.broken: set[Aspect] = set()
-        self.notes: list[str] = []
+        self.notes: dict[str, None] = {}  # in order, each once
 
     def add(self, problem: Problem, where: Where) -> None:
         breaks = CODES[problem.code][0]
@@ -280,8 +283,7 @@ class Findings:
 
     def note(self, text: str) -> None:
         """Say something that breaks nothing."""
-        if text not in self.notes:
-            self.notes.append(shown(text))
+        self.notes[shown(text)] = None
 
 
 def first_difference(code: str, pairs: Iterable[tuple[str, object, object]]) -> Problem | None:

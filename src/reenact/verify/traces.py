@@ -26,7 +26,6 @@ from reenact.verify.shapes import (
     EffectError,
     EffectMeta,
     Entry,
-    Hex64,
     Outcome,
     Plan,
     RequestMeta,
@@ -38,6 +37,7 @@ from reenact.verify.shapes import (
 )
 
 PLAIN_PART: Final = re.compile(r"[a-z0-9_-]{1,64}")
+COMMITMENT: Final = re.compile(r"[0-9a-f]{64}")
 STANDS_FOR: Final = re.compile(r"x-[0-9a-f]{32}")
 NO_DISPATCH = ["reenact:no-dispatch"]
 """The allowlist of an approval under which nothing may be sent."""
@@ -176,7 +176,6 @@ class Trace:
                 ("intent", _intent(meta), request.intent),
                 ("tool_server", _projected(server if dot else "local"), request.proposal.tool_server),
                 ("tool_name", _projected(tool if dot else server), request.proposal.tool_name),
-                ("meta.key is there", meta.idempotency_source == "caller", meta.key is not UNSET),
                 ("meta.idempotency_source", own if meta.key is UNSET else "caller", meta.idempotency_source),
                 ("meta.turn is not ahead of the turns", True, meta.turn <= scene.turns),
             ),
@@ -184,7 +183,7 @@ class Trace:
         if difference is not None:
             yield difference
         yield from _check_args(request.proposal.args, scene.payloads, where)
-        args = scene.payloads.value(fit_commitment(request), where)
+        args = scene.payloads.value(fit_commitment(request.proposal.args), where)
         if scene.plan is not None and scene.run.kind == "plan":
             outputs = Outputs(scene.outputs, lambda named: scene.payloads.value(named, where))
             yield from check_step(scene.plan, meta, scene.run.mode, args, outputs)
@@ -308,7 +307,7 @@ class Trace:
         """What is wrong with the outcome that a caller got whose answer was lost."""
         outcome = fit(told.value, Outcome, "PAYLOAD_CONTENT")
         if isinstance(outcome, Problem):
-            return Problem("PAYLOAD_CONTENT", f"the outcome of a lost answer: {outcome.what}")
+            return outcome.of("PAYLOAD_CONTENT", "the outcome of a lost answer")
         return first_difference(
             "PAYLOAD_CONTENT",
             (
@@ -432,15 +431,15 @@ def _class_of(request: ActionRequest, call: ToolCall) -> str:
     return {"READ": "read", "WRITE": "write"}.get(request.risk_level, call.tool_class)
 
 
-def fit_commitment(request: ActionRequest) -> str | None:
+def fit_commitment(args: Mapping[str, Any]) -> str | None:
     """The commitment of the arguments; None where what stands there is none."""
-    named = fit(request.proposal.args.get("$commit"), Hex64, "ARTIFACT_CONTENT")
-    return None if isinstance(named, Problem) else str(named)
+    named = args.get("$commit")
+    return named if isinstance(named, str) and COMMITMENT.fullmatch(named) else None
 
 
 def _check_args(args: Mapping[str, Any], payloads: PayloadCheck, where: Where) -> Iterator[Problem]:
-    named = fit(args.get("$commit"), Hex64, "ARTIFACT_CONTENT")
-    if isinstance(named, Problem):
+    named = fit_commitment(args)
+    if named is None:
         yield Problem("ARTIFACT_CONTENT", "args.$commit is not a commitment")
         return
     payloads.see(named, where)
@@ -461,8 +460,7 @@ def _check_vote(named: str, decision: SupervisorDecision, scene: Scene) -> Itera
     difference = first_difference(
         "VOTE_MISMATCH",
         (
-            ("the vote's trace_id", decision.trace_id, vote.trace_id),
-            ("the vote's action_request_digest", decision.action_request_digest, vote.action_request_digest),
+            ("the vote's trace_id", decision.trace_id, vote.trace_id),  # of which it was held against the request
             ("the vote's decision", decision.decision, vote.decision),
         ),
     )
@@ -473,7 +471,7 @@ def _check_vote(named: str, decision: SupervisorDecision, scene: Scene) -> Itera
 def _check_outcome(told: Value, meta: EffectMeta, request: ActionRequest) -> Iterator[Problem]:
     outcome = fit(told.value, Outcome, "PAYLOAD_CONTENT")
     if isinstance(outcome, Problem):
-        yield Problem("PAYLOAD_CONTENT", f"the outcome: {outcome.what}")
+        yield outcome.of("PAYLOAD_CONTENT", "the outcome")
         return
     effects = [[effect.type, effect.target] for effect in outcome.side_effects]
     took = outcome.latency_ms if meta.latency_ms is UNSET else meta.latency_ms

@@ -163,16 +163,12 @@ class _Bundle:
             least = report if least is None else weaker(least, report)
             run_id = parent.continues
         for run_id, name in named.items():
-            problem = self._unread_parent(run_id)
-            self.findings.add(problem, Where(file=name))
+            folder = self.folder.parent(run_id)
+            if folder is not None:  # else it is told as missing
+                folder.close()
+                what = f"run {run_id} is none that this one continues, by what is here of those"
+                self.findings.add(Problem("FILE_EXTRA", what), Where(file=name))
         return least
-
-    def _unread_parent(self, run_id: str) -> Problem:
-        folder = self.folder.parent(run_id)
-        if folder is None:
-            return Problem("FILE_MISSING", f"the folder {PARENTS}/{run_id}, of a run before this one, is missing")
-        folder.close()
-        return Problem("FILE_EXTRA", f"run {run_id} is none that this one continues, by what is here of those")
 
     def _take(self, parent: _Bundle, report: Report, run_id: str, name: str) -> None:
         """What was found in the bundle of a parent counts as found here."""
@@ -205,18 +201,19 @@ class _Bundle:
         if data is None:
             return None
         read = read_canonical(data.removesuffix(b"\n"), name)
-        if isinstance(read, Problem) or not data.endswith(b"\n") or read.value is None:
-            what = read.what if isinstance(read, Problem) else f"{name} is null, or does not end with a newline"
-            self.findings.add(Problem(code, what), Where(file=name))
+        if isinstance(read, Problem):
+            self.findings.add(read.of(code), Where(file=name))
+            return None
+        if not data.endswith(b"\n") or read.value is None:
+            self.findings.add(Problem(code, f"{name} is null, or does not end with a newline"), Where(file=name))
             return None
         return read.value
 
     def _read_manifest(self) -> None:
-        before = self.findings.total
         value = self._document("manifest.json", "MANIFEST_MALFORMED")
         where = Where(file="manifest.json")
         if value is None:
-            if self.findings.total == before:
+            if "manifest.json" not in self.digests.keys() | self.unread:
                 self.findings.add(Problem("MANIFEST_MISSING", "the bundle has no manifest.json"), where)
             return
         manifest = fit(value, Manifest, "MANIFEST_MALFORMED")
@@ -348,14 +345,9 @@ def _lines(stream: BinaryIO, seen: Callable[[bytes], object]) -> Iterator[bytes]
 
 
 def _compare_seal(kept: bytes, check: JournalCheck, findings: Findings, what: str) -> None:
-    where = Where(file="seal.json", commit=check.commits or None)
-    read = read_canonical(kept, what)
-    if isinstance(read, Problem):
-        findings.add(Problem("FILE_MALFORMED", read.what), where)
-    elif check.seal is None:
-        findings.add(Problem("SEAL_MISSING", f"{what} is there, and the journal has no seal"), where)
-    elif canonicalize(check.seal) != kept:
-        findings.add(Problem("SEAL_MISSING", f"{what} is not the seal that the journal ends with"), where)
+    if check.seal is None or canonicalize(check.seal) != kept:
+        problem = Problem("SEAL_MISSING", f"{what} is there, and the journal does not end with that seal")
+        findings.add(problem, Where(file="seal.json", commit=check.commits or None))
 
 
 def _conclude(check: JournalCheck, findings: Findings, signed: Signed, log: LogSource, believed: Believed) -> Report:

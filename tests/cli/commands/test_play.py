@@ -167,6 +167,16 @@ def test_mistakes_are_one_line(reenact: Command) -> None:
         assert done.err.endswith(says + "\n"), done.err
 
 
+def test_a_pipe_is_refused_and_not_waited_for(reenact: Command) -> None:
+    """A log is read twice."""
+    os.mkfifo(reenact.folder / "pipe.jsonl")
+    done = reenact("play", "pipe.jsonl")
+    assert (done.code, done.err) == (
+        2,
+        "error: pipe.jsonl is no plain file, and a log is read twice: write it to one first [USAGE]\n",
+    )
+
+
 def test_replay_says_that_play_is_meant(reenact: Command) -> None:
     done = reenact("replay", EIGHT_LINES)
     assert done.code == 2

@@ -92,6 +92,14 @@ def test_integers_of_other_producers_are_no_damage(tmp_path: Path) -> None:
     assert examine(path).kind == "whole"
 
 
+def test_lines_that_an_editor_ended_otherwise_are_told(tmp_path: Path) -> None:
+    """Nothing was cut; but `play` and `verify` refuse them."""
+    path = tmp_path / "REPLAY.jsonl"
+    path.write_bytes(LINES[0] + LINES[1].replace(b"\n", b"\r\n"))
+    found = examine(path)
+    assert (found.kind, "and 1 end with CR LF" in found.says) == ("whole", True)
+
+
 def test_packed_payloads_are_cut_to_their_last_whole_line(tmp_path: Path) -> None:
     original = (ROOT / "test_vectors" / "bundles" / "three_steps_packed" / "payloads.jsonl.gz").read_bytes()
     path = tmp_path / "payloads.jsonl.gz"

@@ -1,4 +1,4 @@
-"""docs/howto/share_a_store.md: what it shows is what happens, on a real server."""
+"""docs/howto/share_a_store.md and docs/scale.md: what they show is what happens, on a real server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.running import run_page
+from tests.docs.running import environment, run_page
 from tests.postgres.server import Server
 
 DATABASE = "shared"
@@ -31,3 +31,18 @@ def test_what_the_page_shows_is_what_happens(
         postgres.execute(f"DROP DATABASE {DATABASE} WITH (FORCE)")
         for role in (*ROLES, "reenact_eraser"):
             postgres.execute(f"DROP ROLE IF EXISTS {role}")
+
+
+def test_what_the_page_about_scale_shows_is_what_happens(
+    root: Path, postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, database = root / "docs" / "scale.md", "scale"
+    postgres.add_database(database)
+    url = postgres.url(database=database)
+    monkeypatch.setattr("tests.docs.running.environment", lambda folder: {**environment(folder), "REENACT_STORE": url})
+    monkeypatch.setenv("DATABASE", url)
+    monkeypatch.setenv("PATH", f"{postgres.binaries.folder}{os.pathsep}{os.environ['PATH']}")
+    try:
+        run_page(page, tmp_path, page.name)
+    finally:
+        postgres.execute(f"DROP DATABASE {database} WITH (FORCE)")

@@ -276,7 +276,7 @@ def test_a_large_value_keeps_no_heartbeat_waiting(url: str) -> None:
     store, run, others = opened(url), Run("large"), [Run(f"run-{number}") for number in range(50)]
     lease = store.append(run.unit()[0], None, owner="a").lease
     leases = [store.append(each.unit()[0], None, owner="a").lease for each in others]
-    value = payload(os.urandom(32 << 20))
+    value = payload(os.urandom((64 << 20) - 32))
     unit, _ = run.unit(n=2, new=False, payloads=[value])
     slowest, stop = [0.0], threading.Event()
 

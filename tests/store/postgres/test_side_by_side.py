@@ -40,6 +40,20 @@ def opened(url: str) -> PostgresStore:
     return store
 
 
+def forked(act: Callable[[], object]) -> int:
+    """Its number; what it gives is its exit code."""
+    pid = os.fork()
+    if pid == 0:
+        code = 98
+        try:
+            code = int(act() or 0)  # type: ignore[call-overload]
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return pid
+
+
 def in_processes(count: int, act: Callable[[int], object]) -> list[int]:
     """What each of so many processes did, at the same time; the exit codes."""
     gate_out, gate_in = os.pipe()
@@ -67,7 +81,7 @@ def test_all_of_it_goes_through_a_pooler_with_two_backends(url: str, pooler: Poo
     assert pooler.transactions > 200
     store = opened(url)
     assert store.log.rows.seal_count() == 4
-    assert len(store.erasures()) == 4
+    assert len(store.erasures()) == 4 * 6
     store.close()
 
 
@@ -121,30 +135,67 @@ def test_threads_that_write_large_values_at_once_keep_them_apart(url: str) -> No
     store.close()
 
 
-def test_a_days_limit_holds_among_processes(url: str) -> None:
-    """Each sets 3 apart of 10 as often as it may, spends 1, and sets apart again: never more than 10 in all."""
+LIMIT, PRICE, PROCESSES, SLEEPERS = 10, 3, 8, 2
+BOTH = (
+    "SELECT coalesce(sum(exact), 0) FROM (SELECT exact FROM :schema.spending UNION ALL "
+    "SELECT exact FROM :schema.earmarks) both_of_them"
+)
 
-    def spend(number: int) -> int:
-        store, spent = opened(url), 0
-        run = Run(f"run-{number}")
-        lease = store.append(run.unit()[0], None, owner=f"{number}").lease
-        n = 2
-        for turn in range(20):
-            unit, _ = run.unit(n=n, new=False)
-            unit.earmarks = [Earmark(f"{number}-{turn}", DAY, "a", "m", 3, 10, None)]
-            try:
-                store.append(unit, lease)
-            except FundsTaken:
-                continue
-            n, spent = n + 2, spent + 1
-            unit, _ = run.unit(n=n - 1, new=False)
-            unit.ended, unit.spent = [f"{number}-{turn}"], [(DAY, "a", "m", 1)]
+
+def spend(url: str, number: int) -> int:
+    """Set so much apart as often as it may, spend 1 of it, and set apart again; how much it spent. A sleeper sleeps
+    when he has set some apart, and is told when he wakes that the run is somebody else's."""
+    store, spent, run = opened(url), 0, Run(f"run-{number}")
+    lease = store.append(run.unit()[0], None, owner=f"elsewhere|{number}|1|x").lease
+    n = 2
+    for turn in range(20):
+        unit, _ = run.unit(n=n, new=False)
+        unit.earmarks = [Earmark(f"{number}-{turn}", DAY, "a", "m", PRICE, LIMIT, None)]
+        try:
             store.append(unit, lease)
-        return spent
+        except FundsTaken:
+            continue
+        if number < SLEEPERS:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        n, spent = n + 2, spent + 1
+        unit, _ = run.unit(n=n - 1, new=False)
+        unit.ended, unit.spent = [f"{number}-{turn}"], [(DAY, "a", "m", 1)]
+        try:
+            store.append(unit, lease)
+        except ConcurrentExecution:
+            return 0 if number < SLEEPERS else 99
+    return spent
 
-    codes = in_processes(6, spend)
+
+def test_a_days_limit_holds_among_processes_some_of_which_sleep(url: str) -> None:
+    """What sleepers have set apart counts, also when their leases are over and others have taken their runs."""
     store = opened(url)
-    assert store.spent(DAY, "a") == {"m": sum(codes)} == {"m": 8}
+    sleepers = [forked(lambda number=number: spend(url, number)) for number in range(SLEEPERS)]
+    for pid in sleepers:
+        os.waitpid(pid, os.WUNTRACED)
+    store.database.call("UPDATE :schema.runs SET expires_ms = 1")  # instead of waiting for their leases to end
+    taken = [store.acquire(f"run-{number}", "elsewhere|9|1|x") for number in range(SLEEPERS)]
+    others = [forked(lambda number=number: spend(url, number)) for number in range(SLEEPERS, PROCESSES)]
+    left, codes, most = set(others), list[int](), 0
+    while left:
+        ((both,),) = store.database.ask(BOTH)
+        most = max(most, int(both))
+        for pid in list(left):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                left.remove(pid)
+                codes.append(os.waitstatus_to_exitcode(status))
+    for pid in sleepers:
+        os.kill(pid, signal.SIGCONT)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert most <= LIMIT
+    assert store.spent(DAY, "a") == {"m": sum(codes)} == {"m": 2}
+    assert store.set_apart(DAY, "a") == {"m": PRICE * SLEEPERS}
+    for number, lease in enumerate(taken):  # whoever has their runs now ends their calls
+        run = Run(f"run-{number}")
+        unit, _ = run.unit(n=3, new=False)
+        unit.ended = [f"{number}-0"]
+        store.append(unit, lease)
     assert store.set_apart(DAY, "a") == {}
     store.close()
 

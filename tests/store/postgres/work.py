@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
 
 import pytest
 
 from reenact.contracts.records import RunStatus
 from reenact.errors import LockAcquireFailed, StoreUnavailable
-from reenact.store.base import Appended, Earmark, Erasing, LateEffect, Lease, NewTrace, Unit
+from reenact.store.base import Appended, Archiving, Earmark, Erasing, LateEffect, Lease, NewTrace, Unit
 from reenact.store.checks.derived import seals
 from reenact.store.checks.rebuild import Rebuilt
 from reenact.store.evidence import find_run
+from reenact.store.log.rows import Peer
 from reenact.store.postgres.store import PostgresStore
 from tests.store.units import Run, completion, payload, reservation
 
 DAY, AGENT = "2026-01-01", "a"
+LOOKS = 50
 
 
 class Work:
@@ -25,6 +28,8 @@ class Work:
         self.store = store
         self.name = name
         self.day = f"{DAY} {name}"
+        self.part = ""
+        """What is under way."""
         self.run, self.other, self.session = Run(f"{name}-run"), Run(f"{name}-other"), Run(f"{name}-session")
 
     def all(self) -> None:
@@ -32,15 +37,21 @@ class Work:
         self.log()
 
     def all_but_looking(self) -> None:
+        self.part = "beginning"
         lease = self.begin(self.run)
-        lease = self.appended(self.run, lease, payloads=[payload(b"x" * 3000)], traces=[NewTrace("t", 0, "s")])
-        self.money(lease)
-        self.keys(lease)
-        self.together(lease)
-        self.beside(lease)
+        self.part = "values"
+        values = [payload(b"x" * 3000), payload(b"y" * 50)]
+        lease = self.appended(self.run, lease, payloads=values, traces=[NewTrace("t", 0, "s")])
+        for part in (self.money, self.keys, self.together, self.beside):
+            self.part = part.__name__
+            part(lease)
+        self.part = "leases"
         lease = self.leases(lease)
+        self.part = "sealed"
         self.sealed(lease)
-        self.erased()
+        for rest in (self.archived, self.erased, self.peers):
+            self.part = rest.__name__
+            rest()
 
     def append(self, run: Run, lease: Lease | None, unit: Unit) -> Appended:
         done = self.store.append(unit, lease, owner=self.name)
@@ -69,8 +80,9 @@ class Work:
         assert (self.store.spent(self.day, AGENT), self.store.set_apart(self.day, AGENT)) == ({"m": 4}, {})
 
     def keys(self, lease: Lease) -> None:
-        key = f"k {self.name}"
-        self.appended(self.run, lease, reservations=[reservation(key, "t")])
+        key, value = f"k {self.name}", payload(b"".join(sha256(bytes([at])).digest() for at in range(80)))
+        self.appended(self.run, lease, payloads=[value], reservations=[reservation(key, "t")])
+        assert self.store.payload(self.run.run_id, value.commitment) == value.envelope
         self.appended(self.run, lease, completions=[completion(key, "t")])
         record = self.store.key_record("local", "mail", key)
         assert record is not None
@@ -121,21 +133,52 @@ class Work:
         assert list(self.store.bodies(self.run.run_id)) == self.run.bodies
         assert self.store.pending_votes(self.run.run_id) == {}
 
+    def archived(self) -> None:
+        """All of it goes to a bundle, and half of it comes back."""
+        values = dict(self.store.payloads(self.run.run_id))
+        moved = Archiving(self.run.run_id, frozenset(values), f"bundle {self.name}", "there", "w", "r")
+        assert self.store.archive(moved) == len(values) == 3
+        assert dict(self.store.payloads(self.run.run_id)) == {}
+        back = dict(list(values.items())[:1])
+        assert self.store.restore(self.run.run_id, back.items()) == 1
+        assert dict(self.store.payloads(self.run.run_id)) == back
+        assert len(self.store.archived_values(self.run.run_id)) == 2
+
+    def peers(self) -> None:
+        """Whom the log is shown to, and what they said."""
+        rows, peer = self.store.log.rows, Peer(f"w {self.name}", "witness", "https://w.invalid")
+        for each in (peer, peer._replace(seen=7)):
+            rows.put_peer(each)
+            assert rows.peer(peer.name) == each
+        for _ in range(2):
+            rows.add_cosignature(1, self.name, self.name.encode())
+            rows.add_timestamp(1, self.name, self.name.encode())
+            rows.add_contradiction(self.name, self.name.encode())
+        assert rows.cosignatures(1).count(self.name.encode()) == 1
+        assert rows.timestamps(1).count((self.name, self.name.encode())) == 1
+        assert rows.contradictions().count((self.name, self.name.encode())) == 1
+        assert rows.drop_peer(peer.name)
+        assert rows.peer(peer.name) is None
+
     def erased(self) -> None:
         gone = frozenset(commitment for commitment, _ in self.store.payloads(self.run.run_id))
-        assert self.store.erase(Erasing(self.run.run_id, gone, frozenset({"t"}), True, "w", "r")) == 1
-        assert sum(self.run.run_id.encode() in record for record in self.store.erasures()) == 1
+        gone |= frozenset(self.store.archived_values(self.run.run_id))
+        assert self.store.erase(Erasing(self.run.run_id, gone, frozenset({"t"}), True, "w", "r")) == 3
+        assert sum(self.run.run_id.encode() in record for record in self.store.erasures()) == 6
         assert self.store.late_effects(self.run.run_id, "t") == []
 
     def log(self) -> None:
+        self.part = "log"
         rows = self.store.log.rows
         seals_before = rows.seal_count()
         self.store.log.advance()
         assert rows.size() >= seals_before
-        try:
-            self.look()
-        except StoreUnavailable:  # a snapshot goes with its connection: whoever looks does so again
-            self.look()
+        for _ in range(LOOKS):
+            try:
+                return self.look()
+            except StoreUnavailable:  # a snapshot goes with its connection: whoever looks does so again
+                continue
+        raise AssertionError
 
     def look(self) -> None:
         """The seals are in one chain."""

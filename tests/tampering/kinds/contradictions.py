@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tools.vectors.pieces import DROP, at, key_of, kid_of, mint, uid
-from tools.vectors.scenarios import CHANGES, FETCH, SEND, SUM_UP, session
+from tools.vectors.scenarios import CHANGES, FETCH, SEND, SUM_UP, plan, session
 from tools.vectors.trace import Trace
 from tools.vectors.writer import Run, bundle_files
 
-from tests.tampering.kinds.kind import Kind
+from tests.tampering.forging import remade
+from tests.tampering.kinds.kind import Change, Kind, drop
 from tests.verify import test_contradictions as cases
 from tests.verify import test_keys as keys
 from tests.verify.test_contradictions import finish, new_run, one_step
@@ -18,14 +19,14 @@ from tests.verify.test_contradictions import finish, new_run, one_step
 ONE = "one step"
 
 
-def made(name: str, make: Callable[[], Run], of: str = ONE) -> Kind:
+def made(name: str, make: Callable[[], Run], of: str = ONE, then: Change = lambda files: files) -> Kind:
     def bundle(_: dict[str, bytes]) -> dict[str, bytes]:
         run = make()
         if run.lines:
             run.commit()
         journal = b"".join(run.bodies)
         run.payloads = {name: data for name, data in run.payloads.items() if name.encode() in journal}
-        return bundle_files(run)
+        return remade(then(bundle_files(run)))
 
     return Kind(name, of, bundle)
 
@@ -178,9 +179,101 @@ def answered(end: Callable[[Trace], object], step: dict[str, Any] = SEND, **deci
     return lambda: keys.answered(end, step, **decision)
 
 
+def refused_with_permission() -> Run:
+    run = new_run()
+    trace = run.step(0).request(risk="READ", public=["method"])
+    token = mint(run.key, trace.claims(read_only=True, by="key"))
+    trace.deny("permission", "ERR_PERMISSION_DENIED", change={"minted_capability": token})
+    run.seal("failed")
+    return run
+
+
+def approved_without_permission() -> Run:
+    run = new_run()
+    run.step(0).request(risk="READ", public=["method"]).approve(change={"minted_capability": DROP})
+    run.commit()
+    run.event("cancel")
+    run.seal("cancelled")
+    return run
+
+
+def answered_with_a_vote() -> Run:
+    """A person said yes, and its key answered the call."""
+    run = keys.new_run(SEND)
+    trace = run.step(0).request()
+    run.commit()
+    vote = run.vote(trace, "APPROVE", "kim")
+    run.commit()
+    allowed = trace.claims(read_only=False, by="key", vote=vote)["constraints"]
+    allowed["target_allowlist"] = ["reenact:no-dispatch"]
+    keys.served(trace.answer_by_key(vote=vote, claims={"constraints": allowed}).call())
+    run.seal()
+    return run
+
+
+def voted_on_the_other() -> Run:
+    """Two calls wait for a person, who speaks of the first, and the second is made."""
+    document = plan("placeholder", [{**SEND, "step_id": name, "parameters": {"to": name}} for name in ("c1", "c2")])
+    run = Run(0x3, document, kind="session")
+    document["plan_id"] = run.run_id
+    first, second = run.step(0).request(), run.step(1).request()
+    run.commit()
+    vote = run.vote(first, "APPROVE", "kim")
+    run.commit()
+    first.deny("permission", "ERR_PERMISSION_DENIED")
+    second.approve(by="person", vote=vote).call()
+    run.commit()
+    second.attempt("OK", response={"queued": True}).effect("OK", output={"queued": True})
+    run.commit()
+    run.finish()
+    run.seal()
+    return run
+
+
+def step_beyond_the_plan() -> Run:
+    run = new_run()
+    finish(run, run.step(0).request(risk="READ", public=["method"]).approve().call())
+    run.commit()
+    more = run.step(1, step={**FETCH, "step_id": "more"}).request(risk="READ", public=["method"])
+    more.deny("permission", "ERR_PERMISSION_DENIED")
+    run.seal("failed")
+    return run
+
+
+def nothing_done(**change: Any) -> Callable[[], Run]:
+    """A run that was cancelled before its first call."""
+
+    def make() -> Run:
+        run = new_run(change=change)
+        run.event("cancel")
+        run.seal("cancelled")
+        return run
+
+    return make
+
+
+def never_begun() -> Run:
+    """Somebody asked for it to stop, and no record says what it is."""
+    run = new_run()
+    run.lines = run.lines[:1]
+    run.event("cancel")
+    run.commit()
+    return run
+
+
 def runs() -> dict[str, Callable[[], Run]]:
     went_on = {"lane": "main", "why": "cancelled", "waited_ms": 1, "open_ms": 2}
+    read_only = cases.constraint(read_only=False)
     return {
+        "a refusal with a permission": refused_with_permission,
+        "an approval without a permission, never used": approved_without_permission,
+        "a key's answer with a vote that was cast": answered_with_a_vote,
+        "a vote on another call that waits": voted_on_the_other,
+        "a step more than the plan has": step_beyond_the_plan,
+        "a run record of another run, which did nothing": nothing_done(run_id=uid(0x66), key_run=uid(0x66)),
+        "a read that is a write, and was permitted as one": lambda: one_step(
+            **read_only, call={"change": {"tool_class": "write"}}
+        ),
         "a lost answer without facts": lost(facts=None),
         "a lost answer that cost something": lost(cost_exact="1"),
         "a lost answer with another code": lost(code="ERR_TIMEOUT"),
@@ -338,3 +431,10 @@ def kinds() -> Iterator[Kind]:
         yield made(f"{name}, and signed", lambda changes=changes: one_step(**changes))
     for name, make in (runs() | attempts()).items():
         yield made(name, make)
+    yield made("an open run that nothing says the beginning of", never_begun, "open", drop("plan.json"))
+    yield made(
+        "a run of a plan that neither it nor the bundle has",
+        lambda: one_step(run=new_run(change={"plan": None})),
+        ONE,
+        drop("plan.json"),
+    )

@@ -12,7 +12,7 @@ from tools.vectors.scenarios import session
 from tools.vectors.writer import note
 
 from reenact.values.canonical import canonicalize
-from tests.tampering.evidence import FIRST_KEY, STORE, STRANGER, beginning, note_lines, replacement, rotation
+from tests.tampering.evidence import FIRST_KEY, STORE, STRANGER, about, beginning, note_lines, replacement, rotation
 from tests.tampering.forging import jsonl, lines_of, remade
 from tests.tampering.kinds.kind import Change, Files, Kind, both, drop
 
@@ -67,6 +67,14 @@ def restored(number: int) -> Change:
     return changed
 
 
+def _counted_others(files: Files) -> Files:
+    """When the run was sealed there was one, which is another now."""
+    notes = lines_of(files["notes.jsonl"])
+    at = next(number for number, each in enumerate(notes) if "erasures.v1" in each["schema"])
+    notes[at] = about({**notes[at]["record"], "erasures": {"count": 1, "head": "b" * 64}}, STORE)
+    return remade({**files, "notes.jsonl": note_lines(notes)})
+
+
 def kinds() -> Iterator[Kind]:
     of = "session"
     yield Kind("an erasure record taken out", of, records(lambda found: found[1:]))
@@ -97,10 +105,30 @@ def kinds() -> Iterator[Kind]:
         records(lambda found: [found[0], found[1], digested(found[0], prev="0" * 64, reason="again")]),
     )
     yield Kind(
-        "archived, and not where", of, both(records(lambda found: rechained(found, 1, bundle=None)), noted_by(STORE, 1))
+        "archived, and not where",
+        "session without views",
+        both(records(lambda found: rechained(found, 1, bundle=None)), noted_by(STORE, 1)),
     )
     yield Kind("archived after it was erased", of, both(records(_archived_again), noted_by(STORE, 2)))
     yield Kind("an erasure record that is no JSON", of, lambda files: remade({**files, NAME: b"{\n" + files[NAME]}))
+    yield Kind(
+        "a first erasure after another, signed",
+        of,
+        both(records(lambda found: [found[1], digested(found[0], reason="again")]), noted_by(STORE, 1)),
+    )
+    yield Kind(
+        "an erasure record of a store after another one than it names, signed",
+        of,
+        both(records(lambda found: [found[0], digested(found[1], prev="a" * 64)]), noted_by(STORE, 1)),
+        "store",
+    )
+    yield Kind("other erasures than were counted", of, _counted_others, "store")
+    yield Kind("the digest of an erasure record", of, records(lambda found: found[-1].update(digest="a" * 64)))
+    yield Kind(
+        "an erasure record with a key more, signed",
+        of,
+        both(records(lambda found: rechained(found, 1, more=1)), noted_by(STORE, 1)),
+    )
     yield Kind("an erasure record with a key more", of, records(lambda found: found[0].update(more=1)))
     yield Kind(
         "an erasure record of a version to come",

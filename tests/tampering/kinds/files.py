@@ -5,9 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tools.vectors.scenarios import FETCH
+from tools.vectors.writer import Run
+
+from reenact.values.envelope import LARGEST_ENVELOPE
+from reenact.verify.files.packed import MAX_LINES_BYTES
+from reenact.verify.lines import MAX_LINE_BYTES
 from tests.tampering.evidence import PROOF, whole
-from tests.tampering.forging import remade
+from tests.tampering.forging import Forgery, remade
+from tests.tampering.kinds.contradictions import made
 from tests.tampering.kinds.kind import Change, Files, Kind, both, drop, edit, put
+from tests.tampering.kinds.signed import signed
+from tests.verify.test_contradictions import new_run, one_step
 
 OF = {
     "journal.jsonl": "plan",
@@ -58,6 +67,10 @@ def kinds() -> Iterator[Kind]:
                 yield Kind(f"{name} {how}", of, both(edit(name, change), remade))
         if name not in ("erasures.jsonl", "payloads.jsonl.gz", "keys.json"):
             yield Kind(f"{name} of another run", of, both(of_another_run(name, of), remade))
+    yield Kind("a file beyond the limit, signed", "plan without views", signed(too_large), in_folder=True)
+    yield made("lines beyond the limit, signed", too_long)
+    yield Kind("packed payloads beyond the limit, signed", "packed", signed(two_large), is_large=True)
+    yield Kind("a packed payload beyond the limit, signed", "packed", signed(too_large), is_large=True)
     yield Kind("a file that nobody names", "plan", put("letter.txt", b"hello"))
     yield Kind("a file that nobody may name, and the manifest does", "plan", both(put("letter.txt", b"x"), remade))
     yield Kind("a folder that nobody names", "plan", put("more/letter.txt", b"hello"))
@@ -65,6 +78,25 @@ def kinds() -> Iterator[Kind]:
     yield Kind("every file taken away", "plan", lambda files: {})
     yield Kind("every file but the journal taken away", "plan", lambda files: _only(files, "journal.jsonl"))
     yield Kind("every copy taken away", "plan", both(drop(*OF_COPIES), remade))
+
+
+def too_large(forgery: Forgery) -> None:
+    """What the last call returned; its bytes are that many, and an envelope has a salt and quotes more."""
+    output = forgery.records("tool_effect")[-1]["document_hashes"][0]["hash"]
+    forgery.change_value(output, "x" * LARGEST_ENVELOPE)
+
+
+def two_large(forgery: Forgery) -> None:
+    """Two values, each small enough, that come to more than a file of packed payloads may hold."""
+    for number in (0, -1):
+        output = forgery.records("tool_effect")[number]["document_hashes"][0]["hash"]
+        forgery.change_value(output, {**forgery.value(output), "more": "x" * (MAX_LINES_BYTES * 3 // 8)})
+
+
+def too_long() -> Run:
+    """A request and a call with an argument that all may read, and that is large."""
+    step = {**FETCH, "parameters": {"method": "GET", "url": "x" * MAX_LINE_BYTES}}
+    return one_step(run=new_run(step), request={"public": ["method", "url"]})
 
 
 OF_COPIES = ("plan.json", "seal.json", "seal.note", "REPLAY.jsonl", "RECEIPT.json")

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
-from tools.vectors.pieces import b64, kid_of, public_bytes
+from tools.vectors.pieces import b64, kid_of, public_bytes, uid
+from tools.vectors.scenarios import FETCH, plan
+from tools.vectors.writer import Run, bundle_files
 
 from reenact.values.canonical import canonicalize
 from tests.tampering.evidence import (
@@ -15,6 +17,8 @@ from tests.tampering.evidence import (
     STORE,
     STRANGER,
     about,
+    beginning,
+    note_lines,
     replaced_run,
     replacement,
     rotation,
@@ -60,6 +64,10 @@ def kinds() -> Iterator[Kind]:
         "plan",
         keys(lambda k: {kid_of(STRANGER): b64(public_bytes(STRANGER))}),
     )
+    yield Kind("a key more that is none", "plan", keys(lambda k: {**k, "b" * 16: "AAAA"}))
+    yield Kind("an open run that ends before its key was replaced", "open", _before_its_replacement)
+    more = {kid_of(STRANGER): b64(public_bytes(STRANGER))}
+    yield Kind("a key of a store that nobody vouched for", "plan", keys(lambda k: {**k, **more}), "store")
     yield Kind("no key", "plan", keys(lambda k: {}))
     yield Kind("keys that are a list", "plan", lambda files: remade({**files, NAME: b"[]\n"}))
     yield Kind("a key under a name that is none", "plan", keys(lambda k: {**k, "mine": here}))
@@ -75,6 +83,14 @@ def kinds() -> Iterator[Kind]:
         "first key",
     )
     yield Kind("a beginning with a key of another name", "plan", notes(_misnamed))
+    for name, line in (
+        ("of a key that never signed", rotation(STRANGER, LOST_KEY)),
+        ("to a key of another name", recorded(rotation(STORE, LOST_KEY), STORE, new_kid="a" * 16)),
+        ("that the new key signed itself", rotation(STORE, STRANGER, STRANGER)),
+    ):
+        yield Kind(f"a rotation more {name}", "rotated", notes(lambda found, line=line: [*found, line]))
+    often = replacement(LOST_KEY, STORE, [run.run_id, 1, head], *[[uid(0x66), n + 1, "a" * 64] for n in range(1001)])
+    yield Kind("a replacement that a run names more often than anybody looks at", "replaced", second(often))
     yield Kind("a replacement taken out", "replaced", without("replacement"))
     yield Kind("a replacement signed by a stranger", "replaced", one("replacement", by_another))
     yield Kind(
@@ -102,6 +118,17 @@ def kinds() -> Iterator[Kind]:
         "replaced",
         second(replacement(LOST_KEY, STRANGER, [run.run_id, 1, head])),
     )
+
+
+def _before_its_replacement(_: Files) -> Files:
+    """Of whose commits the first two are there; the ninth is said to be the last that the lost key signed."""
+    run = Run(0x9, plan("lost-key", [FETCH]), change={"capability_key": kid_of(LOST_KEY)})
+    run.key = LOST_KEY
+    run.step(0).request(risk="READ", public=["method"]).approve().call()
+    run.commit()
+    signed = [beginning(LOST_KEY), replacement(LOST_KEY, STORE, [run.run_id, 9, "a" * 64])]
+    public = {kid_of(key): b64(public_bytes(key)) for key in (LOST_KEY, STORE)}
+    return remade({**bundle_files(run), "notes.jsonl": note_lines(signed), NAME: canonicalize(public) + b"\n"})
 
 
 def _misnamed(found: Notes) -> None:

@@ -15,7 +15,14 @@ class Kind(NamedTuple):
     """One of `evidence.SCENARIOS`."""
     change: Change
     reader: str = "alone"
-    """What he brings: nothing, `keys` that he trusts, with them a `checkpoint` of the log, or a `witness` policy."""
+    """What he brings: nothing, `keys` that he trusts, with them a `checkpoint` of the log, or a `witness` policy.
+
+    Or he remembers the `head` of the journal, or is the `store` itself.
+    """
+    in_folder: bool = False
+    """Read from a disk, since it is about how that is done."""
+    is_large: bool = False
+    """It takes seconds, and is left to the long form."""
 
 
 def put(name: str, data: bytes) -> Change:

@@ -126,7 +126,24 @@ def kinds() -> Iterator[Kind]:
     }
     for name, text in texts.items():
         yield Kind(name, "plan", both(edit(JOURNAL, text), remade))
+    yield Kind("two commits in one row of a store", "open", lambda files: rows(files, merged), "store")
+    yield Kind("the last commit in two rows of a store", "open", lambda files: rows(files, parted), "store")
     yield Kind("an unknown version of a record", "plan", at_line("run", 0, _newer))
+
+
+def rows(files: dict[str, bytes], change: Callable[[Lines], Lines]) -> dict[str, bytes]:
+    """What stands in each row of a store's table of commits."""
+    found = change(split_bodies(files[JOURNAL]))
+    return {**files, **{f"row {number:02}": data for number, data in enumerate(found)}}
+
+
+def merged(found: Lines) -> Lines:
+    return [found[0] + found[1], *found[2:]]
+
+
+def parted(found: Lines) -> Lines:
+    first, second, *others = found[-1].splitlines(keepends=True)
+    return [*found[:-1], first + second, b"".join(others)]
 
 
 def _newer(lines: Lines, at: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tools.vectors.pieces import public_bytes
@@ -28,7 +29,7 @@ from tests.tampering.evidence import (
     whole,
 )
 from tests.tampering.forging import remade
-from tests.tampering.kinds.kind import Change, Kind, both, drop, edit
+from tests.tampering.kinds.kind import Change, Kind, both, drop, edit, put
 
 
 def proof(make: Callable[[bytes], bytes]) -> Change:
@@ -74,7 +75,20 @@ def elsewhere(leaf: bytes) -> bytes:
     return write_proof(PLACE + 1, path_of(tree, PLACE), signed_head(head_text(tree), STORE))
 
 
+def cut(files: Files) -> Files:
+    """The last seals of the log are gone."""
+    return {**files, PROOF: proof_of(leaves(seal_of(files), 3))}
+
+
+def held_elsewhere(files: Files) -> Files:
+    return {**files, "held by a witness": signed_head(head_text([b"x"] * 4), STORE)}
+
+
 def kinds() -> Iterator[Kind]:
+    stamp = Path(__file__).parents[1].joinpath("of_another_head.tsr").read_bytes()
+    yield Kind("a time stamp of another head", "plan", both(put("seal.tsr", stamp), remade))
+    yield Kind("the log of a store cut: of which somebody kept a head", "plan without views", cut, "store")
+    yield Kind("the log of a store, of which a witness saw another", "plan without views", held_elsewhere, "store")
     of = "plan"
     for reader in ("alone", "checkpoint", "witness"):
         told = {"alone": "", "checkpoint": ": who kept a checkpoint", "witness": ": who knows a witness"}[reader]

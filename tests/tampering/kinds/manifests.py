@@ -9,6 +9,7 @@ import msgspec
 from tools.vectors.pieces import uid
 from tools.vectors.writer import manifest_bytes
 
+from tests.tampering.forging import remade
 from tests.tampering.kinds.kind import Change, Files, Kind, both, drop, edit, swap
 
 NAME = "manifest.json"
@@ -63,6 +64,7 @@ def kinds() -> Iterator[Kind]:
     yield Kind("payloads that are said to be left out", "plan", said(lambda m: m.update(payloads="none")))
     yield Kind("payloads that are said to be there", "withheld", said(lambda m: m.update(payloads="full")))
     yield Kind("a manifest that names no journal", "plan", unnamed("journal.jsonl"))
+    yield Kind("an open run of which nothing is there but a manifest", "open", lambda f: remade({NAME: f[NAME]}))
     yield Kind("a file that the manifest no longer names", "plan", unnamed("seal.note"))
     yield Kind("a payload that the manifest no longer names", "plan", said(_forget_a_payload))
     yield Kind("a name that leads out of the bundle", "plan", renamed("plan.json", "../plan.json"))

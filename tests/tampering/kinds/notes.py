@@ -8,7 +8,7 @@ from typing import Any
 from tools.vectors.pieces import b64, kid_of
 from tools.vectors.writer import note, signed_note
 
-from tests.tampering.evidence import STORE, STRANGER, beginning, note_lines
+from tests.tampering.evidence import STORE, STRANGER, about, beginning, note_lines, whole
 from tests.tampering.forging import lines_of, remade
 from tests.tampering.kinds.kind import Change, Files, Kind, both, drop, edit
 
@@ -91,6 +91,14 @@ def kinds() -> Iterator[Kind]:
     yield Kind("notes of which the first is of another store", "plan", notes(_first_of_another_store))
     yield Kind("notes that are all of another store", "plan", copy_gone(notes(_all_of_another_store)))
     yield Kind("notes in another order", "rotated", notes(lambda found: found[::-1]))
+    yield Kind("a record of a note with a key more, signed", "session", notes(_lease({"more": 1})))
+    yield Kind("a record of a note that signs another one", "session", notes(_lease({}, digest="a" * 64)))
+    yield Kind("a broken lease of another store", "session", one("lease_broken", for_another_store))
+    yield Kind("an open run with the note about a seal", "open", _with_notes(lambda: _of_seal(whole("plan"))))
+    yield Kind(
+        "an open run with a seal", "open", lambda files: remade({**files, "seal.json": whole("plan")["seal.json"]})
+    )
+    yield Kind("an open run with the notes of another store", "open", _with_notes(_of_another_store))
     yield Kind("a note that is no JSON", "plan", both(edit(NAME, lambda data: b"{\n" + data), remade))
     yield Kind(
         "the copy of the note with another text", "plan", copy(lambda data: data.replace(b"seal.v1", b"seal.v2"))
@@ -126,6 +134,33 @@ def _first_of_another_store(found: Notes) -> None:
 def _all_of_another_store(found: Notes) -> None:
     for each in found:
         for_another_store(each)
+
+
+def _lease(more: dict[str, Any], **fields: Any) -> Callable[[Notes], Notes]:
+    """The note that somebody broke a lease, which nothing else rests on."""
+
+    def changed(found: Notes) -> Notes:
+        at = next(number for number, each in enumerate(found) if "lease_broken" in each["schema"])
+        record = {**found[at]["record"], **more}
+        made = about(record, STORE)
+        signed = {**note(STORE, made["schema"], fields["digest"]), "record": record} if fields else made
+        return [*found[:at], signed, *found[at + 1 :]]
+
+    return changed
+
+
+def _with_notes(make: Callable[[], Notes]) -> Change:
+    return lambda files: remade({**files, NAME: note_lines(make())})
+
+
+def _of_seal(files: Files) -> Notes:
+    return [each for each in lines_of(files[NAME]) if each["schema"] == "reenact.seal.v1"]
+
+
+def _of_another_store() -> Notes:
+    found = [beginning(STORE)]
+    _all_of_another_store(found)
+    return found
 
 
 def _line_of_stranger(data: bytes) -> bytes:

@@ -11,6 +11,7 @@ from reenact.values.digest import sha256_hex
 from tests.tampering.evidence import whole
 from tests.tampering.forging import PACKED, Forgery, envelopes, forged, remade, with_envelopes
 from tests.tampering.kinds.kind import Change, Files, Kind, both, drop, put
+from tests.tampering.kinds.manifests import SECOND, said
 
 Payloads = dict[str, bytes]
 
@@ -103,6 +104,19 @@ def bytes_of(change: Callable[[bytes], bytes]) -> Change:
     return lambda files: remade({**files, PACKED: change(stored(packed_lines(envelopes(files))))})
 
 
+def _beside(files: Files) -> Files:
+    """Under the name of one that is packed, with that name as its digest in the manifest."""
+    name = next(iter(envelopes(files)))
+    made = remade({**files, f"payloads/{name}": b"garbage"})
+    return said(lambda manifest: manifest["files"].update({f"payloads/{name}": name}))(made)
+
+
+def _packed_beside(files: Files) -> Files:
+    name, digest = "reenact.bundle.v1", sha256_hex(b"garbage")
+    change = said(lambda manifest: manifest.update(schema=name, files={**manifest["files"], PACKED: digest}))
+    return put(PACKED, b"garbage")(change(files))
+
+
 def kinds() -> Iterator[Kind]:
     for what in ("arguments", "output", "outcome", "plan", "response"):
         for how, change in HOW.items():
@@ -142,6 +156,22 @@ def kinds() -> Iterator[Kind]:
     }
     for how, each in packed.items():
         yield Kind(f"packed payloads {how}", "packed", each)
+    sums = stored(b"")
+    second = {
+        "that is garbage": b"garbage",
+        "with another sum": sums[:-8] + b"\x01" + sums[-7:],
+        "that cannot be unpacked": sums[:10] + b"\xff" * 5 + sums[-8:],
+    }
+    for how, data in second.items():
+        empty_one = both(put(SECOND, sums), remade)
+        yield Kind(f"a second file of packed payloads {how}", "packed", both(empty_one, put(SECOND, data)))
+    no_line = both(put(SECOND, stored(b"{}\n")), remade)
+    yield Kind("a second file of packed payloads of a line that is none", "packed", no_line)
+    yield Kind("a value beside packed ones, which nobody reads", "packed", _beside)
+    yield Kind("packed payloads beside others, which nobody reads", "plan", _packed_beside)
+    yield Kind(
+        "a view in a bundle that says values are left out", "withheld", both(put("REPLAY.jsonl", b"garbage"), remade)
+    )
     yield Kind(
         "a value of a withheld bundle put beside it",
         "withheld",

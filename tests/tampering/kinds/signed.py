@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
@@ -69,8 +69,59 @@ def inner(**changes: Any) -> Field:
     return lambda forgery: forgery.records("checkpoint")[0]["checkpoint_state"].update(changes)
 
 
-def uncommitted(forgery: Forgery) -> None:
-    forgery.records("action_request")[0]["proposal"]["args"]["$commit"] = "x"
+def uncommitted(forgery: Forgery, number: int = 0) -> None:
+    forgery.records("action_request")[number]["proposal"]["args"]["$commit"] = "x"
+
+
+def last_entry(forgery: Forgery) -> int:
+    return max(number for number, line in enumerate(forgery.lines) if line["kind"] == "entry")
+
+
+def called_twice(forgery: Forgery) -> None:
+    """Where its effect must stand, the last call stands once more; its entry says that it is the effect."""
+    line, call = forgery.lines[last_entry(forgery)], deepcopy(forgery.records("tool_call")[-1])
+    for document in line["artifact"].get("document_hashes", [])[1:]:
+        del forgery.payloads[document["hash"]]
+    line["artifact"] = {**call, "ts": line["entry"]["ts"]}
+    line["entry"]["artifact_id"] = call["tool_call_id"]
+
+
+def another_attempt(make: Callable[[], Record] | None = None, **changes: Any) -> Field:
+    """After the last entry; as it stands there it belongs to the call that just ended."""
+
+    def changed(forgery: Forgery) -> None:
+        made = {"kind": "attempt", "attempt": forgery.records("attempt")[3]} if make is None else make()
+        made = deepcopy(made)
+        made["attempt"].update(changes)
+        forgery.lines.insert(last_entry(forgery) + 1, made)
+
+    return changed
+
+
+def another_checkpoint(forgery: Forgery) -> None:
+    at = next(number for number, line in enumerate(forgery.lines) if line["kind"] == "checkpoint")
+    other = deepcopy(forgery.lines[at])
+    other["checkpoint"]["trace_id"] = uid(0x66)
+    forgery.lines.insert(at + 1, other)
+
+
+def of_all(name: str) -> Field:
+    """The run record says another one, and whatever else says it says the same."""
+
+    def changed(forgery: Forgery) -> None:
+        old = forgery.records("run")[0][name]
+        for line in forgery.lines:
+            for part in (line.get("run", {}), line.get("artifact", {})):
+                if part.get(name) == old:
+                    part[name] = uid(0x66)
+
+    return changed
+
+
+def _attempt() -> Record:
+    from tools.vectors.scenarios import three_steps
+
+    return {"kind": "attempt", "attempt": dict(three_steps().attempts[0], trace_id=uid(0x1000))}
 
 
 def side_effect(forgery: Forgery) -> None:
@@ -136,10 +187,45 @@ STALE: dict[str, tuple[str, Field, str]] = {
     ),
     "an attempt": ("plan", field("attempt", 1, request_id="r-8"), "attempt"),
     "a vote": ("session", field("vote", reason=None, ts="2026-01-01T00:00:00.001Z"), "vote"),
-    "a checkpoint": ("session", inner(plan_id=uid(0x66)), "checkpoint"),
+    "a checkpoint": ("session", field("checkpoint", checkpoint_digest="a" * 64), "checkpoint"),
     "the seal": ("plan", field("seal", prev_store_seal="a" * 64), "seal"),
 }
+UNLINKED: dict[str, tuple[str, Field, str]] = {
+    "an entry after another one than it names": (
+        "plan",
+        lambda f: f.entry("tool_effect").update(prev_entry_digest="a" * 64),
+        "the entry before",
+    ),
+    "of another runtime: an entry that names another artifact": (
+        "foreign",
+        lambda f: f.entry("tool_effect").update(artifact_digest="a" * 64),
+        "the artifact of an entry",
+    ),
+    "a run checkpoint after other lines": ("plan", field("run_checkpoint", run_head="a" * 64), "head"),
+}
 FIELDS: dict[str, tuple[str, Field]] = {
+    "an effect of another plan": ("plan without views", field("tool_effect", plan_id=uid(0x66))),
+    "an effect of another call, its entry of the right one": ("plan", field("tool_effect", tool_call_id=uid(0x66))),
+    "an effect after another attempt": ("plan", meta("tool_effect", attempts_head="a" * 64)),
+    "the number of an attempt that changed nothing": ("plan without views", field("attempt", 3, attempt=7)),
+    "the time that a call took, in its effect alone": ("plan", meta("tool_effect", latency_ms=41)),
+    "a call in the place of its effect": ("plan without views", called_twice),
+    "an attempt of a call that nobody made": ("plan without views", another_attempt(trace_id=uid(0x66))),
+    "an attempt after its call's end": ("plan without views", another_attempt()),
+    "a checkpoint of a call that nobody made": ("session without views", another_checkpoint),
+    "a run of another agent, which asked for every call": ("plan", of_all("agent_id")),
+    "a run under another plan's name, as all of its records": ("plan", of_all("plan_id")),
+    "a run of a plan with another hash, as its seal": (
+        "plan",
+        lambda f: [field(kind, plan_hash="sha256:" + "a" * 64)(f) for kind in ("run", "seal")],
+    ),
+    "a run of more steps than its plan, as its seal": (
+        "refusals without views",
+        lambda f: [field(kind, steps_planned=9)(f) for kind in ("run", "seal")],
+    ),
+    "a call at another place of a session": ("session without views", meta("action_request", step_index=7)),
+    "an attempt of a version to come": ("plan without views", field("attempt", 3, schema="reenact.attempt.v7")),
+    "an attempt with a key more": ("plan without views", field("attempt", 3, more=1)),
     "an effect of another trace": ("plan without views", field("tool_effect", -1, trace_id=uid(0x66))),
     "a key of a source that the run has not": ("plan", meta("action_request", 0, idempotency_source="trace")),
     "arguments that are not committed to": ("plan without views", uncommitted),
@@ -147,7 +233,10 @@ FIELDS: dict[str, tuple[str, Field]] = {
         "plan without views",
         lambda f: f.change_value(f.records("action_request")[-1]["meta"]["key"], 7),
     ),
-    "a plan that is no object": ("plan without views", lambda f: f.change_value(f.records("run")[0]["plan"], [])),
+    "a plan that is no object": (
+        "plan without views",
+        lambda f: (f.files.pop("plan.json"), f.change_value(f.records("run")[0]["plan"], [])),
+    ),
     "an entry's number": ("plan", numbered),
     "an approval given twice": ("plan", twice_decided),
     "an approval given after the call": ("plan", way_back),
@@ -228,7 +317,33 @@ FIELDS: dict[str, tuple[str, Field]] = {
     ),
     "a run of another plan's name": ("plan", field("run", plan_id=uid(0x66))),
 }
+REFUSED: dict[str, Field] = {
+    "of another run": meta("action_request", -1, run_id=uid(0x66)),
+    "of a step that the plan has not": lambda f: (
+        meta("action_request", -1, step_id="x")(f),
+        field("action_request", -1, intent="Run llm_invoke@0.9.0 for step x")(f),
+    ),
+    "of another skill": lambda f: (
+        meta("action_request", -1, skill_id="x")(f),
+        field("action_request", -1, intent="Run x@0.9.0 for step sum-up")(f),
+        f.records("action_request")[-1]["proposal"].update(tool_name="x"),
+    ),
+    "on another server": lambda f: f.records("action_request")[-1]["proposal"].update(tool_server="x"),
+    "whose key has another source": meta("action_request", -1, idempotency_source="trace"),
+    "whose arguments are not committed to": lambda f: (
+        f.payloads.pop(f.records("action_request")[-1]["proposal"]["args"]["$commit"]),
+        uncommitted(f, -1),
+    ),
+}
+"""What nothing but the request says, where nothing followed."""
 FOREIGN: dict[str, Field] = {
+    "an effect of another trace": field("tool_effect", trace_id=uid(0x66)),
+    "a refusal after which the call was made": lambda f: (
+        f.records("supervisor_decision")[0].pop("minted_capability"),
+        field("supervisor_decision", decision="DENY")(f),
+    ),
+    "a call in the place of its effect": called_twice,
+    "an attempt among its entries": another_attempt(_attempt),
     "an entry without its call's id": lambda f: f.entry("tool_call").update(tool_call_id=None),
     "a request of another plan": field("supervisor_decision", plan_id=uid(0x66)),
     "a decision on another request": field("supervisor_decision", action_request_id=uid(0x66)),
@@ -247,14 +362,6 @@ FOREIGN: dict[str, Field] = {
     "a status that its trace does not have": lambda f: f.records("seal")[0].update(status="failed"),
     "an attempt where none is recorded": lambda f: f.lines.insert(-1, _attempt()),
 }
-
-
-def _attempt() -> Record:
-    from tools.vectors.scenarios import three_steps
-
-    run = three_steps()
-    record = dict(run.attempts[0], trace_id=uid(0x1000))
-    return {"kind": "attempt", "attempt": record}
 
 
 def signed(change: Field, stale: str = "", key: Any = STORE) -> Change:
@@ -299,8 +406,12 @@ def kinds() -> Iterator[Kind]:
         ("traces", field("run_checkpoint", root="a" * 64)),
     ):
         yield Kind(f"a run checkpoint over other {name}, made to fit and signed", "plan", signed(change, "fields"))
+    for name, (of, change, stale) in UNLINKED.items():
+        yield Kind(f"{name}, signed", of, signed(change, stale))
     for name, (of, change) in FIELDS.items():
         yield Kind(f"{name}, made to fit and signed", of, signed(change))
+    for name, change in REFUSED.items():
+        yield Kind(f"a refused request {name}, signed", "refusals without views", signed(change))
     for name, change in FOREIGN.items():
         yield Kind(f"of another runtime: {name}, signed", "foreign", signed(change))
     yield Kind(
@@ -315,6 +426,7 @@ def kinds() -> Iterator[Kind]:
     )
     yield Kind("an open run of which the last line is cut", "open", both(edit(JOURNAL, lambda data: data[:-1]), remade))
     yield Kind("an open run of which the last commit is gone", "open", cut_open(5))
+    yield Kind("an open run of which the last commit is gone: who remembers its head", "open", cut_open(5), "head")
     yield Kind("an open run with the first line of another commit", "open", cut_open(2, 6))
     yield Kind("an erased value that is there again, without views", "session without views", _restored)
 

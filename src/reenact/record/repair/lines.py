@@ -104,10 +104,11 @@ def _look(path: Path, file: BinaryIO) -> Examined:
         if head.startswith(magic):
             raise UsageError(f"{path} is {says}")
     in_bundle = (path.parent / "manifest.json").is_file()
-    number = keep = 0
+    number = keep = edited = 0
     try:
         for raw in _lines(_content(file)):
             number += 1
+            edited += raw.endswith(b"\r\n")
             problem = _problem(raw)
             if problem is not None and number == 1:
                 _refuse_document(path, file)
@@ -124,7 +125,8 @@ def _look(path: Path, file: BinaryIO) -> Examined:
         return Examined(kind, number, keep, str(broken), number + 1, keep, in_bundle)
     if number == 0:
         return Examined("damaged", 0, 0, "it is empty: what stood there is lost", None, 0, in_bundle)
-    return Examined("whole", number, keep, "every line is whole", in_bundle=in_bundle)
+    says = f", and {edited} end with CR LF, as an editor leaves them: in a replay log or bundle lines end with LF alone"
+    return Examined("whole", number, keep, "every line is whole" + (says if edited else ""), in_bundle=in_bundle)
 
 
 def _refuse_document(path: Path, file: BinaryIO) -> None:

@@ -129,7 +129,7 @@ def record(call: Call, result: AttemptResult, code: str, number: int, wait: int 
     """Stage the attempt; (commitment, size) of the output. With `ask`, LargeValue before anything is staged."""
     run, hints = call.run, call.step.redact_hints
     book = run.journal.book
-    run.unrecorded.results[call.trace.trace_id] = (number, result, hints)
+    run.unrecorded.results[call.trace.trace_id] = (number, result, hints, call.trace.step_id)
     # What a failed attempt returned is kept as its response. An output is what a step that succeeded gives: only
     # the attempt that ends a step has one.
     value = result.output if code.startswith("OK") else None

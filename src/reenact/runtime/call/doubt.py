@@ -217,7 +217,9 @@ def is_left_by_us(store: Store, run_id: str, kept: LateEffect) -> bool:
 def keep_late(run: Run) -> int:
     """Leave what this executor got but may no longer record, for whoever holds the lease now."""
     kept, redactor = 0, run.journal.book.redactor
-    for trace_id, (number, result, hints) in list(run.unrecorded.results.items()):
+    for trace_id, (number, result, hints, step_id) in list(run.unrecorded.results.items()):
+        if step_id in run.unrecorded.why:
+            continue  # its call is not on record either
         try:
             run.store.add_late_effect(
                 run.run_id, late_effect(run.store, redactor, (run.run_id, trace_id), number, result, hints)

@@ -32,8 +32,9 @@ class Identity:
 
     in_memory = False
     leftovers: str | None = (
-        "the server's write-ahead log, its replicas and its backups may hold the bytes until they are recycled or "
-        "destroyed: that is for whoever runs them"
+        "the free space of the table's pages may hold the bytes until others are written there, the server's "
+        "write-ahead log, its replicas and its backups until they are recycled or destroyed: that is for whoever runs "
+        "them"
     )
 
     def __init__(self, url: str, *, clock: Clock | None = None, to_read: bool = False) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from reenact.verify.files.litter import is_litter
 from reenact.verify.files.packed import MAX_FILES, PackedPayloads, file_name
 from reenact.verify.files.zipped import ZippedFolder
-from reenact.verify.folder import PAYLOADS, Folder, FolderPayloads
+from reenact.verify.folder import PAYLOADS, Folder, FolderPayloads, not_plain
 from reenact.verify.journal import GIVE_UP_AFTER
 from reenact.verify.lines import fit
 from reenact.verify.payloads import PayloadCheck
@@ -46,8 +46,6 @@ def contradictions(manifest: Manifest) -> Iterator[Problem]:
     if manifest.payloads == "none" and valued:
         what = "payloads are said to be left out, and files with values are named"
         yield Problem("MANIFEST_MALFORMED", what, None, valued[0])
-    if "journal.jsonl" not in manifest.files:
-        yield Problem("MANIFEST_MALFORMED", "the manifest names no journal")
     packed = [name for name in manifest.files if name.startswith(PAYLOADS) and name.endswith(".gz")]
     single = [name for name in manifest.files if name.startswith(f"{PAYLOADS}/")]
     others = packed if manifest.schema == "reenact.bundle.v1" else single
@@ -106,7 +104,7 @@ class Listing:
 
     def _problem(self, name: str, *, is_file: bool) -> Problem | None:
         if not is_file:
-            return Problem("FILE_KIND", f"{name} is not a plain file")
+            return not_plain(name)
         if self.named is not None and name not in self.named:
             return Problem("FILE_EXTRA", f"{name} is not part of the evidence: the manifest does not name it")
         folder, _, commitment = name.rpartition("/")

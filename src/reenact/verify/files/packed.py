@@ -140,8 +140,6 @@ class PackedPayloads:
     def _take(self, line: bytes, at: int, *, alone: bool) -> Problem | None:
         if at + len(line) > MAX_LINES_BYTES and not alone:
             return Problem("FILE_TOO_LARGE", f"the lines of one file have at most {MAX_LINES_BYTES} bytes")
-        if line.startswith(_BEGIN) and not line.endswith(b"\n"):
-            return Problem("EVIDENCE_TORN_TAIL", "the last line does not end with a newline: its end was cut")
         name, text = line[len(_BEGIN) : len(_BEGIN) + 64], memoryview(line)[_AT : -len(_END)]
         envelope = _decoded(text)
         has_form = line.startswith(_BEGIN) and line.startswith(_MIDDLE, len(_BEGIN) + 64) and line.endswith(_END)

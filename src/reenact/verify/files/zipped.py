@@ -20,7 +20,7 @@ from typing import BinaryIO, Final, Literal, NamedTuple
 from reenact.errors import UnusableZip
 from reenact.verify.files.inflate import Damaged, Inflated
 from reenact.verify.files.litter import is_litter
-from reenact.verify.folder import MAX_FILE_BYTES, PARENTS, PAYLOADS, Folder
+from reenact.verify.folder import MAX_FILE_BYTES, PARENTS, PAYLOADS, Folder, not_plain, too_large
 from reenact.verify.report import Problem, shown
 
 MAX_ENTRIES: Final = 500_000
@@ -157,7 +157,7 @@ class ZippedFolder:
         entry = self._files.get(self._top + name)
         if entry is None:
             is_folder = f"{self._top}{name}/" in self._folders
-            return Problem("FILE_KIND", f"{name} is not a plain file") if is_folder else None
+            return not_plain(name) if is_folder else None
 
         def complain(what: str) -> UnusableZip:
             return UnusableZip(f"{self._path}: {shown(self._top + name)} {what}; ask for the zip again")
@@ -176,7 +176,7 @@ class ZippedFolder:
         """Give the bytes of a file to `take`, True when all went; None where nothing is."""
         entry = self._files.get(self._top + name)
         if entry is not None and entry.size > limit:
-            return Problem("FILE_TOO_LARGE", f"{name} has more than {limit} bytes")
+            return too_large(name, limit)
         stream = self.open(name)
         if stream is None or isinstance(stream, Problem):
             return stream

@@ -12,8 +12,6 @@ from reenact.verify.report import Findings, Problem, Where
 from reenact.verify.signed.keys import KeyHistory
 from reenact.verify.signed.notes import ERASURE, REMOVAL, Chain, NoteRow, NoteSource, signs
 
-NOBODY = Problem("ERASURE_SIGNATURE", "an erasure that nobody signed, of a store that signs")
-
 
 class SignedErasures:
     """Holds a store's chain of erasures, or a bundle's part of it, against the notes about them."""
@@ -52,7 +50,7 @@ class SignedErasures:
         for record in records[older:]:
             rows = self._rows(record)
             if not rows and is_known and beginning is not None:
-                self._findings.add(NOBODY, record.where)
+                self._nobody_signed(record)
             self.unsigned += not rows
             for row in rows:
                 key = self._history.keys.get(str(row.kid))
@@ -81,8 +79,12 @@ class SignedErasures:
             elif older is None or (record.is_first_version and self.unsigned < older and not is_signed):
                 self.unsigned += 1
             else:
-                self._findings.add(NOBODY, record.where)
+                self._nobody_signed(record)
         self._tell()
+
+    def _nobody_signed(self, record: Seen) -> None:
+        problem = Problem("ERASURE_SIGNATURE", "an erasure that nobody signed, of a store that signs")
+        self._findings.add(problem, record.where)
 
     def _check_part_note(self, row: NoteRow, record: Seen, may: set[str] | None) -> None:
         if may is not None and row.kid not in may:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -22,6 +23,9 @@ from reenact.verify.signed.notes import (
     signs,
 )
 from reenact.verify.signed.trust import TrustedKey
+
+MOST_REPLACEMENTS: Final = 1000
+"""Of one run's key: each of its commits and approvals is held against all of them."""
 
 
 @dataclass(slots=True)
@@ -92,6 +96,9 @@ class KeyHistory:
             return
         for run_id, commits, head in record.runs:
             found = self.successions.setdefault(run_id, [])
+            if len(found) == MOST_REPLACEMENTS:
+                self._broken(row, f"the key of run {run_id} was replaced more than {MOST_REPLACEMENTS} times")
+                return
             found.append(Succession(commits, head, record.old_kid, record.new_kid))
 
     def _add(self, row: NoteRow, kid: str, text: str) -> None:

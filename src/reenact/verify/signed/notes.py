@@ -145,7 +145,7 @@ def records(source: NoteSource, findings: Findings) -> Iterator[tuple[NoteRow, S
         read = read_canonical(row.record, "a note's record")
         shape = fit(read.value, kind, "NOTE_MALFORMED") if isinstance(read, Canonical) else read
         if isinstance(shape, Problem):
-            findings.add(Problem("NOTE_MALFORMED", shape.what), row.where)
+            findings.add(shape.of("NOTE_MALFORMED", "a note's record"), row.where)
         elif sha256(row.record).hexdigest() != row.digest:
             got = sha256(row.record).hexdigest()
             findings.add(Problem("NOTE_MALFORMED", "the digest of a note's record", row.digest, got), row.where)
@@ -158,14 +158,17 @@ class FolderNotes:
 
     def __init__(self, lines: Iterable[bytes], findings: Findings, file: str = "notes.jsonl") -> None:
         self._rows: list[NoteRow] = []
+        self._about: dict[object, list[NoteRow]] = {}
         for number, raw in enumerate(lines, start=1):
             where = Where(file=file, line=number)
             read = read_canonical(raw, "the note")
             line = fit(read.value, NoteLine, "NOTE_MALFORMED") if isinstance(read, Canonical) else read
             if isinstance(line, Problem):
-                findings.add(Problem("NOTE_MALFORMED", line.what), where)
+                findings.add(line.of("NOTE_MALFORMED", "a note"), where)
                 continue
-            self._rows.append(row_of(line, where))
+            row = row_of(line, where)
+            self._rows.append(row)
+            self._about.setdefault(row.digest, []).append(row)
 
     @property
     def has_seal(self) -> bool:
@@ -176,7 +179,7 @@ class FolderNotes:
         return [row for row in self._rows if row.record is not None]
 
     def about(self, digest: str, /) -> list[NoteRow]:
-        return [row for row in self._rows if row.digest == digest]
+        return self._about.get(digest, [])
 
 
 def row_of(line: NoteLine, where: Where) -> NoteRow:

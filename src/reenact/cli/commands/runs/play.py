@@ -78,6 +78,9 @@ def found(log: str, receipt: Path | None, store: str | None) -> Iterator[tuple[P
     from reenact.errors import UsageError
     from reenact.record.bundle import is_bundle
 
+    path = Path(log)
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise UsageError(f"{log} is no plain file, and a log is read twice: write it to one first")
     if log.endswith(".zip"):
         with tempfile.TemporaryDirectory(prefix="reenact-play-") as folder:
             place, beside = of_zip(Path(log), Path(folder))

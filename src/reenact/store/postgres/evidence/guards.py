@@ -6,6 +6,7 @@ replica.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
@@ -17,14 +18,16 @@ from reenact.store.copying.tables import MOVED, MOVING, moved_says
 from reenact.store.postgres.copied.guards import as_catalogued
 from reenact.store.postgres.opened.database import Asks
 
+PARTITION = re.compile(r"(commits|payloads|traces|contents|shared_payloads|run_checkpoints)_[0-9]+")
 Parts = dict[str, str]
 """(kind and name) → how it is made"""
 COLUMNS = (
-    "SELECT c.relname, c.relkind::text, string_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || "
+    "SELECT c.relname, c.relkind::text, c.relispartition, string_agg("
+    "a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || "
     "CASE WHEN a.attnotnull THEN ' not null' ELSE '' END, ', ' ORDER BY a.attnum) FROM pg_catalog.pg_class c "
     "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_catalog.pg_attribute a "
     "ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
-    "WHERE n.nspname = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f') GROUP BY 1, 2"
+    "WHERE n.nspname = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f') GROUP BY 1, 2, 3"
 )
 TRIGGERS = (
     "SELECT c.relname, t.tgname, p.proname, t.tgtype::integer, t.tgenabled::text, encode(t.tgargs, 'escape') "
@@ -65,13 +68,19 @@ def alterations(db: Asks, schema: str) -> Iterator[Alteration]:
     for key, made in wanted.items():
         kind, _, name = key.partition(" ")
         found = there.get(key)
-        if found is None:
+        if found is None and f"partition {name.rpartition(' ')[2]}" in there:
+            continue  # it is told of the partition
+        if found is None and PARTITION.fullmatch(name):
+            yield Alteration("partition", name, f"the partition {name} is not there: what it held is not read here")
+        elif found is None:
             yield Alteration(kind, name, f"the {kind} {name} is not there: somebody took it off")
         elif found != made:
             yield Alteration(kind, name, f"the {kind} {name} is another than reenact made")
     for key in there:
         kind, _, name = key.partition(" ")
-        if key not in wanted:
+        if kind == "partition":
+            yield Alteration(kind, name, f"the partition {name} was detached: what it holds is not read here")
+        elif key not in wanted:
             yield Alteration(f"other {kind}", name, f"the {kind} {name} is none of reenact's")
 
 
@@ -91,9 +100,14 @@ def parts_of(db: Asks, schema: str) -> Parts:
     """As the catalogs tell of them, without the name of the schema."""
     own = f'"{schema}"'
     found: Parts = {}
-    for name, kind, columns in db.ask(COLUMNS, (schema,)):
+    detached = set()
+    for name, kind, is_attached, columns in db.ask(COLUMNS, (schema,)):
         word = "table" if kind in ("r", "p") else "view"
         base, _, number = name.rpartition("_")
+        if kind == "r" and not is_attached and PARTITION.fullmatch(name):
+            found[f"partition {name}"] = "detached"
+            detached.add(name)
+            continue
         if number.isdigit() and int(number) > 1 and base:  # a partition that was added later is made like the first
             if columns != found.get(f"table {base}_0", columns):
                 found[f"table {name}"] = columns
@@ -101,7 +115,7 @@ def parts_of(db: Asks, schema: str) -> Parts:
         found[f"{word} {name}"] = columns or ""
     for table, name, function, kind, enabled, arguments in db.ask(TRIGGERS, (schema,)):
         base, _, number = table.rpartition("_")
-        if not (number.isdigit() and int(number) > 1 and base):
+        if table not in detached and not (number.isdigit() and int(number) > 1 and base):
             place = name if not number.isdigit() else f"{name} of {table}"
             found[f"trigger {place}"] = f"{function} {kind} {enabled} {arguments}"
     for table, name in db.ask(PARTS_OF_TRIGGERS, (schema,)):

@@ -38,9 +38,13 @@ READERS = 2
 BEGIN = (
     "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT pg_catalog.set_config('synchronous_commit', "
     "CASE pg_catalog.current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, "
-    "true), pg_catalog.set_config('lock_timeout', '3s', true)"
+    "true), pg_catalog.set_config('lock_timeout', '3s', true), "
+    "pg_catalog.set_config('idle_in_transaction_session_timeout', '{}s', true)"
 )
-"""Durable whatever the server's defaults are, and waiting for no lock for longer than an answer is waited for."""
+"""Durable whatever the server's defaults are, and waiting for no lock for longer than an answer is waited for. Whoever
+falls silent within it is let go by the server, with all that he has locked."""
+SILENT_S = 4
+"""Others try for longer than that."""
 
 
 class Asks(Protocol):
@@ -223,14 +227,14 @@ class Database:
         whether the last one was committed: so it has to see what it did. Whatever it raises rolls back."""
         self.check_process()
         with self._writer.lock:
-            return repeated(lambda: self._transacted(act), size=size)
+            return repeated(lambda: self._transacted(act, size), size=size)
 
-    def _transacted(self, act: Callable[[Transaction], T]) -> T:
+    def _transacted(self, act: Callable[[Transaction], T], size: int) -> T:
         link = self._writer
         if link.is_in_transaction:  # within another one, whose part it is
             return act(Transaction(link))
         try:
-            link.ask(BEGIN)
+            link.ask(BEGIN.format(SILENT_S + size // BYTES_A_SECOND))
             result = act(Transaction(link))
             link.ask("COMMIT")
         except BaseException:
@@ -269,8 +273,9 @@ def repeated(act: Callable[[], T], *, size: int = 0) -> T:
         while True:
             try:
                 return act()
-            except (Lost, Again):
-                if DEADLINE.until - time.monotonic() < pause + PAUSE_S:
+            except (Lost, Again) as error:
+                takes_s = error.takes_s if isinstance(error, Again) else 0.0
+                if DEADLINE.until - time.monotonic() < pause + PAUSE_S + takes_s:
                     raise
                 time.sleep(pause)
                 pause = min(2 * pause, 1.0)

@@ -15,9 +15,18 @@ class Lost(StoreUnavailable):
 
 
 class Again(StoreBusy):
-    """A serialization failure or a deadlock: nothing was done, and the same may be tried at once."""
+    """A serialization failure, a deadlock, a server that takes nobody in just now: nothing was done, and the same may
+    be tried at once."""
 
     code = "STORE_CONTENDED"
+    takes_s = 0.0
+    """So long another try may have to wait."""
+
+
+class Locked(Again):
+    """Somebody else held what was needed for as long as was waited for it."""
+
+    takes_s = 3.0
 
 
 AGAIN = ("40001", "40P01")
@@ -30,16 +39,20 @@ ADVICE: dict[str, str] = {
     "28P01": "the password is wrong: put the right one into the URL, PGPASSWORD or ~/.pgpass",
     "28000": "the server does not let this user in: see its pg_hba.conf",
     "3D000": "there is no such database: `createdb` makes one",
+    "42501": "`reenact db grants` prints which rights a role needs",
 }
 CONNECTING = (
+    ("No space left on device", "53100"),
     ("password authentication failed", "28P01"),
     ("no password supplied", "28P01"),
     ("no pg_hba.conf entry", "28000"),
+    ("permission denied", "42501"),
     ("role", "28000"),
-    ("database", "3D000"),
+    ("does not exist", "3D000"),
 )
 """While a connection is made the server's code does not reach us; its words do."""
-STARTING = ("the database system is", "too many clients", "remaining connection slots", "too many connections")
+FULL = ("too many clients", "connection slots", "too many connections")
+STARTING = "the database system is"
 
 
 def translate(error: psycopg.Error, place: str) -> StoreError | UsageError:
@@ -52,11 +65,12 @@ def translate(error: psycopg.Error, place: str) -> StoreError | UsageError:
             return Lost(f"{place}: the connection was lost: {said}")
         return data_error(error, place, said)
     if state in ("55P03", "57014"):
-        return StoreBusy(f"{place}: somebody else holds what is needed here: {said}; try again")
+        kind = Locked if state == "55P03" else StoreBusy
+        return kind(f"{place}: somebody else holds what is needed here: {said}; try again")
     if state == "53300":
-        return StoreBusy(f"{place}: {said}; give the server more connections, or put a pooler before it")
+        return full(place, said)
     if state == "42501":
-        return StoreUnavailable(f"{place}: {said}; `reenact doctor` says which rights a role needs")
+        return StoreUnavailable(f"{place}: {said}; {ADVICE[state]}")
     if state in ("42P01", "42883", "3F000", "42703"):
         return StoreVersionError(f"{place}: {said}; this is no store of this version of reenact")
     if state.startswith("22"):
@@ -75,12 +89,19 @@ def data_error(error: psycopg.Error, place: str, said: str) -> StoreError | Usag
 def cannot_connect(error: psycopg.Error, place: str) -> StoreError:
     """An error of connecting."""
     said = first_line(error)
-    if any(word in said for word in STARTING):
-        return StoreBusy(f"{place}: {said}; try again")
+    _, is_the_servers, reason = said.partition("FATAL:")
+    if any(words in said for words in FULL):
+        return full(place, reason.strip() or said)
+    if STARTING in said:
+        return Again(f"{place}: {reason.strip() or said}; try again")
     for words, state in CONNECTING:
-        if words in said and "FATAL" in said:
-            return StoreUnavailable(f"{place}: {ADVICE[state]} ({said.partition('FATAL:')[2].strip()})")
+        if words in said and is_the_servers:
+            return StoreUnavailable(f"{place}: {ADVICE[state]} ({reason.strip()})")
     return Lost(f"{place} cannot be reached: {said}")
+
+
+def full(place: str, said: str) -> Again:
+    return Again(f"{place}: {said}; give the server more connections, or put a pooler before it")
 
 
 def first_line(error: psycopg.Error) -> str:

@@ -38,7 +38,7 @@ def upgrade(database: Database, clock: Clock) -> tuple[int, int]:
 
 
 def bring(database: Database, to: int, script: str) -> None:
-    database.transact(lambda db: apply(db, database.place.schema, to, script))
+    database.transact(lambda db: apply(db, database.place.schema, to, script), size=MINUTES)
 
 
 def version(db: Asks) -> int:

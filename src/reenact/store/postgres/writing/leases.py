@@ -137,23 +137,24 @@ def break_lease(
     database: Database, run_id: str, who: str, reason: str, ts: str, sign: Callable[[bytes], Note]
 ) -> BrokenLease | None:
     """The run is free, and what its holder writes next is refused: on record, signed, in the same transaction."""
-    tried: list[BrokenLease] = []
+    tried: list[tuple[BrokenLease, Note]] = []
 
     def act(db: Asks) -> BrokenLease | None:
         rows = db.ask(HELD, (run_id,))
         if not rows:
             raise RunNotFound(f"no run {run_id} in this store")
         run_no, owner, token, expires, *_ = rows[0]
-        for broken in tried:
-            if token > broken.token:  # it was done
+        for broken, note in tried:
+            if notes.about(db, BROKEN, note.digest):  # it was done
                 return broken
         if owner is None:
             return None
         sql = "UPDATE :schema.runs SET owner = NULL, expires_ms = 0, token = token + 1 WHERE run_no = %s"
         db.ask(sql, (run_no,))
         broken = BrokenLease(run_id, owner, token, expires, who, reason, ts)
-        notes.write(db, sign(canonicalize({"schema": BROKEN, **msgspec.structs.asdict(broken)})))
-        tried.append(broken)
+        note = sign(canonicalize({"schema": BROKEN, **msgspec.structs.asdict(broken)}))
+        notes.write(db, note)
+        tried.append((broken, note))
         return broken
 
     return database.transact(act)
