@@ -55,7 +55,7 @@ torture: setup   ## every campaign in its long form, or SHARE=1/4 of the drawn o
 	$(BIN)/python -m tests.soak.histories $(or $(HISTORIES),10000) $(TORTURE_SEED)
 	$(BIN)/python -m tests.simulation $(or $(SCHEDULES),100000) $(TORTURE_SEED)
 	$(BIN)/python -m tests.crash.going_on
-	KILL_EVERY=7 $(BIN)/python -m pytest -q -s tests/record/archive -k killed
+	KILL_EVERY=7 $(BIN)/python -m pytest -q -s tests/record/archive tests/store/copying -k killed
 	LOST_REPEATS=25 $(BIN)/python -m pytest -q tests/runtime/call/test_lost_answers.py -k four_processes
 	$(BIN)/python -m tests.soak.signals $(or $(TORTURE_SIGNALS),5000) $(TORTURE_SEED)
 	ulimit -n 256 && $(BIN)/python -m tests.soak.many_sessions $(or $(TORTURE_SESSIONS),10000) $(or $(TORTURE_SESSIONS),10000)

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from itertools import count, takewhile
 from pathlib import Path
 
 import msgspec
@@ -35,6 +36,7 @@ from tests.store.units import TS
 BIG = {"operation": "sort", "data": [f"a name that is one of many, number {number}" for number in range(300)]}
 PLAN = plan("another", rate("a"), pay("another"))
 ENGINES = ("sqlite", "postgres")
+EVERY = os.environ.get("KILL_EVERY")
 WAYS = [(one, other) for one in ENGINES for other in ENGINES]
 
 
@@ -189,9 +191,27 @@ def test_while_somebody_works_on_a_run_nothing_is_copied(places: Places, engine:
 def test_killed_at_any_point_it_goes_on(
     places: Places, one: str, other: str, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, target = places.filled(one), places.new(other)
     monkeypatch.setattr(moving, "ROWS", 3)
-    before = bundles(source, places.folder / "before")
+    assert goes_on(places, one, other, steps)
+
+
+@pytest.mark.skipif(EVERY is None, reason="the long form: KILL_EVERY says at how many points of a copy")
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("one", "other"), WAYS)
+def test_killed_at_every_point_it_goes_on(
+    places: Places, one: str, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moving, "ROWS", 3)
+    points = count(1, int(EVERY or 1))
+    killed = sum(1 for _ in takewhile(lambda point: goes_on(places, one, other, point), points))
+    print(f"{one} to {other}: killed at {killed} points")
+    assert killed > 5
+
+
+def goes_on(places: Places, one: str, other: str, steps: int) -> bool:
+    """A copy that is killed after so many steps; False where it has fewer."""
+    source, target = places.filled(one), places.new(other)
+    before = bundles(source, places.folder / f"before {steps}")
     left = [steps]
 
     def die(_what: str, _done: int, _total: int) -> None:
@@ -199,14 +219,18 @@ def test_killed_at_any_point_it_goes_on(
         if left[0] == 0:
             os.kill(os.getpid(), 9)
 
-    assert in_child(lambda: copy(source, target, die)) == 9
+    ended = in_child(lambda: copy(source, target, die))
+    if ended == 0:
+        return False
+    assert ended == 9
     with pytest.raises(StoreError, match="is being copied to"), places.working(source) as runtime:
         runtime.run(PLAN)
     if other == "postgres":
         with pytest.raises(StoreError, match="not whole"):
             open_store(target)
     assert copy(source, target).went_on
-    assert bundles(target, places.folder / "after") == before
+    assert bundles(target, places.folder / f"after {steps}") == before
+    return True
 
 
 @pytest.mark.parametrize(("one", "other"), [("sqlite", "postgres"), ("postgres", "sqlite")])

@@ -15,6 +15,33 @@ BEGIN
     PERFORM set_config('lock_timeout', '3s', true);
 END $$;
 
+-- What an append asks of the large tables is planned each time, for the one partition that has the run: a plan that is
+-- kept is begun in all of them, whatever it then reads, and costs more with every million runs.
+CREATE FUNCTION :schema.last_commit_1(p_run_no bigint) RETURNS integer LANGUAGE plpgsql AS $$
+DECLARE
+    v_n integer;
+BEGIN
+    EXECUTE 'SELECT n FROM :schema.commits WHERE run_no = $1 ORDER BY n DESC LIMIT 1' INTO v_n USING p_run_no;
+    RETURN v_n;
+END $$;
+CREATE FUNCTION :schema.has_commit_1(p_run_no bigint, p_n integer, p_digest bytea) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_has boolean;
+BEGIN
+    EXECUTE 'SELECT EXISTS (SELECT 1 FROM :schema.commits WHERE run_no = $1 AND n = $2 AND digest = $3)'
+    INTO v_has USING p_run_no, p_n, p_digest;
+    RETURN v_has;
+END $$;
+CREATE FUNCTION :schema.has_payload_1(p_run_no bigint, p_n integer, p_k integer, p_commitment bytea) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_has boolean;
+BEGIN
+    EXECUTE 'SELECT EXISTS (SELECT 1 FROM :schema.payloads WHERE run_no = $1 AND n = $2 AND k = $3 AND commitment = $4)'
+    INTO v_has USING p_run_no, p_n, p_k, p_commitment;
+    RETURN v_has;
+END $$;
+
 -- Commits of several runs, one of each. A unit says what is written, and `b` holds the bytes; places in it count from 1.
 -- done: written; again: it was sent before, and is there, byte by byte; fenced: another executor took over, or it is
 -- not the next; exists: there is a run of this id; base: what an envelope builds on was erased; old: this client may
@@ -62,21 +89,19 @@ BEGIN
             WHEN u ? 'run' AND r.run_no = v_drawn[i] THEN 'done'
             WHEN NOT u ? 'run' AND r.token = (u ->> 'token')::bigint AND last.n = (u ->> 'n')::integer - 1 THEN
                 CASE WHEN u ? 'bases' AND EXISTS (
-                    SELECT 1 FROM jsonb_array_elements(u -> 'bases') x WHERE NOT EXISTS (
-                        SELECT 1 FROM :schema.payloads p WHERE p.run_no = r.run_no AND p.n = (x ->> 0)::integer
-                        AND p.k = (x ->> 1)::integer AND p.commitment = b[(x ->> 2)::integer]
+                    SELECT 1 FROM jsonb_array_elements(u -> 'bases') x WHERE NOT :schema.has_payload_1(
+                        r.run_no, (x ->> 0)::integer, (x ->> 1)::integer, b[(x ->> 2)::integer]
                     )
                 ) THEN 'base' ELSE 'done' END
-            WHEN u ? 'again' AND EXISTS (
-                SELECT 1 FROM :schema.commits c WHERE c.run_no = r.run_no AND c.n = (u ->> 'n')::integer
-                AND c.digest = b[(u ->> 'digest')::integer]
+            WHEN u ? 'again' AND :schema.has_commit_1(
+                r.run_no, (u ->> 'n')::integer, b[(u ->> 'digest')::integer]
             ) AND (NOT u ? 'run' OR (r.token = 1 AND r.owner = u -> 'run' ->> 'owner')) THEN 'again'
             WHEN u ? 'run' THEN 'exists'
             ELSE 'fenced' END AS outcome
         FROM jsonb_array_elements(p_units) WITH ORDINALITY t (u, i)
         LEFT JOIN LATERAL (SELECT * FROM :schema.runs r WHERE r.run_id = u ->> 'run_id' OFFSET 0) r ON true
         LEFT JOIN LATERAL (
-            SELECT c.n FROM :schema.commits c WHERE c.run_no = r.run_no AND NOT u ? 'run' ORDER BY c.n DESC LIMIT 1
+            SELECT CASE WHEN NOT u ? 'run' AND r.run_no IS NOT NULL THEN :schema.last_commit_1(r.run_no) END AS n OFFSET 0
         ) last ON true
         ORDER BY i
     ) s;
