@@ -46,7 +46,8 @@ for number in range(first, first + count):
         print(type(error).__name__, error, flush=True)
 while True:
     try:
-        runtime.recover(timeout_s=20)
+        for result in runtime.recover(timeout_s=20):
+            print(type(result.error).__name__, result.error, flush=True)
         break
     except ReenactError as error:
         print(type(error).__name__, error, flush=True)
@@ -92,6 +93,18 @@ def open_runs(stage: Stage) -> int | None:
     return len(found)
 
 
+def holding(stage: Stage, workers: list[subprocess.Popen[bytes]]) -> int | None:
+    """One that works on a run just now."""
+    try:
+        store = open_store(stage.url)
+        held = [store.open_run(row.run_id) for row in store.runs(status=("running",))]
+        store.close()
+    except StoreError:
+        return None
+    pids = {run.owner.split("|")[1] for run in held if run is not None and run.owner is not None}
+    return next((number for number in range(WORKERS) if str(workers[number].pid) in pids), None)
+
+
 @pytest.mark.timeout(PATIENCE_S + 60)
 def test_every_run_ends_and_nothing_recorded_is_done_again(fragile: tuple[Stage, Server]) -> None:
     """The tool honours our key, so what was in doubt may be sent again, and is there once."""
@@ -107,7 +120,9 @@ def test_every_run_ends_and_nothing_recorded_is_done_again(fragile: tuple[Stage,
         number = chance.randrange(WORKERS)
         if asleep and asleep[0][0] < time.monotonic():
             workers.append(woken(asleep.pop(0)[1]))
-        if chance.random() < 0.25 and len(asleep) < 2:
+        holder = holding(stage, workers) if chance.random() < 0.5 and len(asleep) < 2 else None
+        if holder is not None:
+            number = holder
             workers[number].send_signal(signal.SIGSTOP)
             asleep.append((time.monotonic() + 11 + 3 * SLOW, workers[number]))
             workers[number] = worker(stage, 0, 0)
