@@ -7,9 +7,12 @@ WORKERS ?= 2
 # had, its tests are skipped.
 OTHER_WITNESS := aics-witness==0.1.0 aics-tlog==0.2.1
 
-.PHONY: help setup demo test lint bench bench-postgres soak torture fuzz clean
+BOTH_ENGINES := $(wildcard tests/store/test_contract*.py) $(addprefix tests/,runtime replay record crash verify \
+	stateful/test_store_machine_on_postgres.py cli/commands/test_every_engine.py)
+
+.PHONY: help setup demo test test-postgres lint bench bench-postgres soak torture fuzz clean
 help:            ## list the targets
-	@grep -E '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
 $(VENV)/.stamp: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Reenact needs Python 3.11 or newer; set PYTHON=/path/to/python3" >&2; exit 2; }
@@ -27,6 +30,9 @@ demo: setup      ## run, kill -9, recover, replay, export, verify, tamper: no ne
 test: setup      ## all tests
 	@$(BIN)/python -m compileall -q -x tests/lint/samples src tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+test-postgres: setup  ## every test of a suite that runs on both engines, on PostgreSQL; POOLER=1 behind a transaction pooler
+	REENACT_TEST_ENGINES=postgres REENACT_TEST_POOLER=$(POOLER) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(BOTH_ENGINES)
 
 # Ours, on ourselves: what decides may not even be in doubt.
 DECIDES := $(addprefix src/reenact/,contracts journal policy replay/compare)

@@ -11,9 +11,27 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import in_memory, quiet_forks
-from tests.postgres.fixtures import new_schema, pooler, postgres, store_url
+from tests.engines.plugin import (
+    _has_its_store_there,
+    database,
+    engine,
+    pytest_collection_modifyitems,
+    pytest_generate_tests,
+)
+from tests.postgres.fixtures import new_schema, pooler, postgres, server_url, store_url
 
-__all__ = ["new_schema", "pooler", "postgres", "store_url"]
+__all__ = [
+    "_has_its_store_there",
+    "database",
+    "engine",
+    "new_schema",
+    "pooler",
+    "postgres",
+    "pytest_collection_modifyitems",
+    "pytest_generate_tests",
+    "server_url",
+    "store_url",
+]
 
 # How long an example takes says something about the machine, not about the code: no test may fail for it.
 settings.register_profile("reenact", deadline=None, suppress_health_check=[HealthCheck.too_slow])

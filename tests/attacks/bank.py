@@ -14,6 +14,7 @@ from reenact.errors import WaitingForPerson
 from reenact.record.erase import erase
 from reenact.runtime import crash_points
 from reenact.runtime.people import decisions
+from tests.engines.places import store_at
 
 PLAN: dict[str, Any] = {
     "plan_id": "payments",
@@ -56,7 +57,7 @@ class Bank:
         return Registry([pay, rate])
 
     def runtime(self) -> Runtime:
-        return Runtime(str(self.path), skills=self.skills())
+        return Runtime(store_at(self.path), skills=self.skills())
 
     # -- where a payment may stand -------------------------------------------------------------------------------------
 

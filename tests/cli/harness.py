@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import ctrl_c
+from tests.engines.places import store_at
 from tests.fork_server import FORKS
 from tests.store.sqlite.powerless import give_up_powers
 
@@ -99,7 +100,7 @@ class Command:
         return [sys.executable, "-m", "reenact", *(str(argument) for argument in arguments)]
 
     def env(self, **more: str) -> dict[str, str]:
-        own = {"REENACT_STORE": str(self.store), "XDG_CONFIG_HOME": str(self.folder / "config")}
+        own = {"REENACT_STORE": store_at(self.store), "XDG_CONFIG_HOME": str(self.folder / "config")}
         return environment(**{**own, **more})
 
     def plan(self, *steps: dict[str, Any], name: str = "plan.json", **context: Any) -> Path:

@@ -72,7 +72,7 @@ class Scene:
             book.act(ctx)
             return amount
 
-        return Runtime(f"sqlite:///{self.stage.store_path}", skills=[slow, look, pay], supervisor=self.supervise)
+        return Runtime(self.stage.url, skills=[slow, look, pay], supervisor=self.supervise)
 
     def supervise(self, proposal: Any) -> bool | Literal["ask"]:
         return "ask" if self.kind == "asked" and proposal.skill_id == "slow" else True
@@ -137,7 +137,7 @@ class Scene:
         assert effects.count("main:1") <= 1, "a busy machine may not have sent it before its caller gave up"
         if "in_doubt" in KINDS[self.kind]:
             assert [call.step_id for call in self.stage.ledger.calls()].count("main:1") <= 1
-        verified = verify_run(self.stage.store_path, "order-42")
+        verified = verify_run(self.stage.url, "order-42")
         assert verified.exit_code == 0, (verified.report.first_break, verified.differences)
         runtime = self.runtime()
         assert runtime.replay("order-42").verdict == "matched"

@@ -20,6 +20,7 @@ from reenact.store.base import Store
 from reenact.store.checks.verification import verify_run
 from reenact.store.open import open_store
 from tests.crash.world import Arrival, Ledger, act, flaky, note
+from tests.engines.places import store_at
 
 SKILLS = (act, flaky, note)
 ENDED: tuple[RunStatus, ...] = ("completed", "failed", "cancelled")
@@ -37,7 +38,7 @@ class Stage:
 
     @property
     def url(self) -> str:
-        return self.given or f"sqlite:///{self.store_path}"
+        return self.given or store_at(f"sqlite:///{self.store_path}")
 
     @property
     def store_path(self) -> str:

@@ -25,8 +25,8 @@ from reenact.witness.collecting import Collected, collect
 from reenact.witness.cosigner import Answer
 from tests.cli.harness import SKILLS, Command
 from tests.crash.harness import KILLED, in_child
+from tests.engines.places import ask, key_at, opened
 from tests.store.copies import copy_store
-from tests.store.units import open_store
 from tests.witness.stores import a_store, a_witness, answering, ask_at, grow, log_key
 from tests.witness.test_stamping import RSA, Authority
 
@@ -50,15 +50,15 @@ class Taken:
     place: Path | str
 
     def collect(self) -> list[Collected]:
-        with closing(open_store(self.folder)) as store:
+        with closing(opened(self.folder / "store.db", clock=FixedClock())) as store:
             return collect(store, FixedClock())
 
     def grow(self) -> None:
-        with closing(open_store(self.folder)) as store:
+        with closing(opened(self.folder / "store.db", clock=FixedClock())) as store:
             grow(store, 2)
 
     def ask_at(self, peer: Peer) -> None:
-        with closing(open_store(self.folder)) as store:
+        with closing(opened(self.folder / "store.db", clock=FixedClock())) as store:
             store.log.ask(peer)
 
 
@@ -81,17 +81,17 @@ def killed_at(point: str, taken: Taken) -> None:
 
 def check_log(folder: Path) -> None:
     """The chain is whole, every head that was signed is one of it, and there is one for a size."""
-    with closing(open_store(folder)) as store:
+    with closing(opened(folder / "store.db", clock=FixedClock())) as store:
         past = compare(store.log, (), lambda _: None)
         assert past.problem is None
-    with closing(sqlite3.connect(folder / "store.db")) as db:
-        assert db.execute("SELECT count(*) = count(DISTINCT size) FROM log_checkpoints").fetchone() == (1,)
-        assert db.execute("SELECT count(*) FROM log_contradictions").fetchone() == (0,)
+    path = folder / "store.db"
+    assert ask(path, "SELECT count(*) = count(DISTINCT size) FROM log_checkpoints") == [(True,)]
+    assert ask(path, "SELECT count(*) FROM log_contradictions") == [(0,)]
 
 
 def check_file(folder: Path, path: Path) -> None:
     """Each head that was taken there stands there once, in order, and whole."""
-    with closing(open_store(folder)) as store:
+    with closing(opened(folder / "store.db", clock=FixedClock())) as store:
         heads = [each.head for each in read_checkpoints(path.read_bytes())]
         assert [head.size for head in heads] == [3, 5, 7]
         assert compare(store.log, read_checkpoints(path.read_bytes()), lambda _: None).problem is None
@@ -99,7 +99,7 @@ def check_file(folder: Path, path: Path) -> None:
 
 def check_cosigned(folder: Path, key: VerifierKey) -> None:
     """Under the newest head stands the witness's name, once."""
-    with closing(open_store(folder)) as store:
+    with closing(opened(folder / "store.db", clock=FixedClock())) as store:
         newest = store.log.rows.newest()
         assert newest is not None
         assert isinstance(cosigned_by(read_note(store.log.note(newest)), key), Cosigned)
@@ -184,7 +184,7 @@ def test_killed_while_a_time_stamp_is_asked_for(point: str, tmp_path: Path) -> N
         taken = Taken(tmp_path, url)
         taken.ask_at(Peer(f"tsa:{url}", "anchor", f"tsa:{url}"))
         killed_at(point, taken)
-    with closing(open_store(tmp_path)) as store:
+    with closing(opened(tmp_path / "store.db", clock=FixedClock())) as store:
         assert [len(store.log.rows.timestamps(size)) for size in (3, 5, 7)] == [1, 1, 1]
 
 
@@ -200,7 +200,7 @@ def test_killed_before_a_contradiction_is_on_record(tmp_path: Path) -> None:
         assert in_child(taken.collect, crash_at="before_contradiction") == KILLED
         check_log(taken.folder)
         assert [each.state for each in taken.collect()] == ["contradicts"]
-        with closing(open_store(taken.folder)) as back:
+        with closing(opened(taken.folder / "store.db", clock=FixedClock())) as back:
             assert len(back.log.rows.contradictions()) == 1
 
 
@@ -290,7 +290,7 @@ def test_the_command_that_follows_is_killed_and_the_next_one_goes_on(reenact: Co
 def test_the_command_that_follows_outlives_a_key_that_is_away_for_a_while(
     reenact: Command, witness: Witnessing
 ) -> None:
-    place, away = Path(f"{reenact.store}.key"), reenact.folder / "away.key"
+    place, away = key_at(reenact.store), reenact.folder / "away.key"
     reenact("run", reenact.plan({"skill_id": "steady"}), "--skills", SKILLS, REENACT_CRASH_AT="after_seal")
     place.rename(away)
     following = reenact.start("log", "witness", "collect", "--follow", "--every", "0.1")

@@ -18,6 +18,7 @@ from reenact.runtime.effects.coroutines import run_sync
 from reenact.runtime.people import decisions
 from reenact.store.checks.verification import verify_run
 from tests.crash.harness import in_child
+from tests.engines.places import store_at
 
 DEADLY = Path("deadly")
 """While this file is there, in the current folder, a call ends its process."""
@@ -101,7 +102,7 @@ def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def runtime(**given: int) -> Runtime:
-    return Runtime("store.db", skills=SKILLS, **given)
+    return Runtime(store_at("store.db"), skills=SKILLS, **given)
 
 
 def plan(skill_id: str, steps: int = 1) -> dict[str, object]:
@@ -160,7 +161,7 @@ def test_a_person_sends_it_once_more_and_is_asked_again_if_that_dies_too() -> No
     DEADLY.unlink()
     run_sync(decisions.resolve(runtime(), "last", "s0", "redispatch", reason="fixed"))
     assert runtime().resume("last").status == "completed"
-    assert verify_run("store.db", held.run_id).exit_code == 0
+    assert verify_run(store_at("store.db"), held.run_id).exit_code == 0
     assert runtime().replay("last").exit_code == 0
 
 
@@ -227,7 +228,7 @@ def test_a_caller_that_gives_up_again_and_again_has_not_died() -> None:
 
 
 async def give_up_five_times() -> None:
-    async with Runtime("store.db", skills=[slow]).session() as session:
+    async with Runtime(store_at("store.db"), skills=[slow]).session() as session:
         await give_up(session.call("slow", {}))
         for _ in range(4):
             await give_up(session.settle())

@@ -17,10 +17,11 @@ from reenact.record.reader import RunReader
 from reenact.runtime.people import decisions
 from reenact.store.checks.verification import verify_run
 from reenact.store.keys.keeping import list_keys, public_keys, replace_key, rotate_key
-from reenact.store.sqlite.store import SqliteStore
 from reenact.verify import verify_bundle
 from tests.attacks.bank import APPROVED, Bank
 from tests.crash.harness import in_child
+from tests.engines import places
+from tests.engines.places import key_at, opened, store_at
 from tests.store.copies import copy_store
 
 
@@ -30,7 +31,7 @@ def add(value: int) -> int:
 
 
 def runtime_of(path: Path) -> Runtime:
-    return Runtime(str(path), skills=[add])
+    return Runtime(store_at(path), skills=[add])
 
 
 def the_plan(_: Runtime) -> dict[str, object]:
@@ -60,10 +61,18 @@ def stopped(folder: Path) -> Iterator[tuple[int, Path]]:
         yield commit, path
 
 
+def another(path: Path, to: Path, commit: int) -> Path:
+    """The same once more: a copy of the file, or in a database a run that was killed at the same commit."""
+    if places.database is None:
+        return copy_store(path, to)
+    assert killed_at(to, commit)
+    return to
+
+
 @contextmanager
 def without_key(path: Path) -> Iterator[Path]:
     """The key is away, and back afterwards unless another took its place."""
-    key, away = Path(f"{path}.key"), Path(f"{path}.away")
+    key, away = key_at(path), Path(f"{path}.away")
     key.rename(away)
     yield away
     away.rename(key)
@@ -75,12 +84,9 @@ def test_held_with_its_kid_then_on_with_the_key_and_with_another(tmp_path: Path)
         seen += 1
         with without_key(path):
             check_held(path)
-        check_back(copy_store(path, tmp_path / "back.db"))
-        if SqliteStore(str(path)).find_run("last").status != "completed":
-            check_replaced(copy_store(path, tmp_path / "other.db"), commit)
-        for rest in tmp_path.glob("*.db*"):
-            if rest.name.startswith(("back", "other")):
-                rest.unlink()
+        check_back(another(path, tmp_path / f"back-{commit}.db", commit))
+        if opened(path).find_run("last").status != "completed":
+            check_replaced(another(path, tmp_path / f"other-{commit}.db", commit), commit)
     assert seen >= 4, "begin, two commits between, and the seal"
 
 
@@ -100,7 +106,7 @@ def check_held(path: Path) -> None:
             refused()
     assert runtime.store.find_run("last") == row, "nothing was changed in it, and no other run begun"
     runtime.close()
-    assert not Path(f"{path}.key").exists(), "no key was made"
+    assert not key_at(path).exists(), "no key was made"
 
 
 def began_with(runtime: Runtime, run_id: str) -> str:
@@ -111,13 +117,13 @@ def check_back(path: Path) -> None:
     runtime = runtime_of(path)
     runtime.recover()
     run_id = runtime.store.find_run("last").run_id
-    assert verify_run(str(path), run_id).exit_code == 0
+    assert verify_run(store_at(path), run_id).exit_code == 0
     assert runtime.replay(run_id).matches
     runtime.close()
 
 
 def check_replaced(path: Path, commit: int) -> None:
-    Path(f"{path}.key").unlink()
+    key_at(path).unlink()
     runtime = runtime_of(path)
     ((done,), left) = replace_key(runtime.store, who="ops", reason="the disk died")
     assert left == {}
@@ -127,17 +133,17 @@ def check_replaced(path: Path, commit: int) -> None:
     runtime = runtime_of(path)
     (result,) = runtime.recover()
     assert result.status == "completed"
-    verified = verify_run(str(path), run_id)
+    verified = verify_run(store_at(path), run_id)
     assert verified.exit_code == 0
     said = f"key replaced at commit {commit}, not vouched for by the old key"
     assert any(note.startswith(said) for note in verified.report.notes)
     both = public_keys(runtime.store)
     only_old = {kid: key for kid, key in both.items() if kid == done.old_kid}
-    assert verify_run(str(path), run_id, both).report.authenticity == "holds"
-    assert verify_run(str(path), run_id, only_old).report.authenticity != "holds"
+    assert verify_run(store_at(path), run_id, both).report.authenticity == "holds"
+    assert verify_run(store_at(path), run_id, only_old).report.authenticity != "holds"
     assert runtime.replay(run_id).matches
     folder = path.parent / "bundle"
-    export_run(str(path), run_id, folder)
+    export_run(store_at(path), run_id, folder)
     report = verify_bundle(folder)
     assert report.exit_code == 0
     assert any(note.startswith(said) for note in report.notes)
@@ -156,12 +162,12 @@ def test_a_session_is_left_alone_too(tmp_path: Path) -> None:
 
     assert in_child(work, crash_at="after_commit:3") != 0
     with without_key(path):
-        before = SqliteStore(str(path)).find_run("last")
+        before = opened(path).find_run("last")
         with pytest.raises(KeyUnavailable):
             work()
-        assert SqliteStore(str(path)).find_run("last") == before
+        assert opened(path).find_run("last") == before
     work()
-    assert verify_run(str(path), "last").exit_code == 0
+    assert verify_run(store_at(path), "last").exit_code == 0
 
 
 def test_a_run_goes_on_with_the_key_that_it_began_with_after_a_rotation(tmp_path: Path) -> None:
@@ -180,7 +186,7 @@ def test_a_run_goes_on_with_the_key_that_it_began_with_after_a_rotation(tmp_path
     assert began_with(runtime, new) == done.new_kid
     trusted = {first: public_keys(runtime.store)[first]}
     for run_id in (result.run_id, new):
-        verified = verify_run(str(path), run_id, trusted)
+        verified = verify_run(store_at(path), run_id, trusted)
         assert verified.exit_code == 0
         assert verified.report.authenticity == "holds", "the old key vouched for the new one"
     assert {line.kid: line.state for line in list_keys(runtime.store)} == {first: "older", done.new_kid: "signs"}
@@ -201,17 +207,17 @@ def test_without_the_rotated_key_only_its_runs_stand_still(tmp_path: Path) -> No
         assert done.new_kid == runtime.store.signing_key.kid, "the key that signs takes over"
         (recovered,) = runtime.recover()
         assert recovered.status == "completed"
-        assert verify_run(str(path), recovered.run_id).exit_code == 0
+        assert verify_run(store_at(path), recovered.run_id).exit_code == 0
         runtime.close()
 
 
 def test_a_replacement_waits_for_nobody_to_work_on_its_runs(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     assert killed_at(path, 2)
-    store = SqliteStore(str(path))
+    store = opened(path)
     store.acquire(store.find_run("last").run_id, "elsewhere|1|1|x")
     with without_key(path), pytest.raises(LockAcquireFailed):
-        replace_key(SqliteStore(str(path)), who="ops", reason="lost")
+        replace_key(opened(path), who="ops", reason="lost")
 
 
 def test_no_key_is_replaced_that_is_here(tmp_path: Path) -> None:
@@ -226,7 +232,7 @@ def test_a_person_approves_after_the_key_was_replaced(tmp_path: Path) -> None:
     """What waits for a word began with the lost key; the word is signed with the one that took its place."""
     bank = Bank(tmp_path)
     run_id = bank.waiting()
-    Path(f"{bank.path}.key").unlink()
+    key_at(bank.path).unlink()
     runtime = bank.runtime()
     replace_key(runtime.store, who="ops", reason="the disk died")
     runtime.close()
@@ -235,4 +241,4 @@ def test_a_person_approves_after_the_key_was_replaced(tmp_path: Path) -> None:
     assert runtime.resume(run_id).status == "completed"
     runtime.close()
     assert bank.payments() == [APPROVED]
-    assert verify_run(str(bank.path), run_id).exit_code == 0
+    assert verify_run(store_at(bank.path), run_id).exit_code == 0

@@ -9,14 +9,18 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
+import psycopg
 import pytest
 
-from reenact.store.sqlite.store import SqliteStore
+from reenact.store.open import open_store
 from tests.cli.harness import Command
 from tests.conftest import ROOT
 from tests.crash.harness import Before, Stage, check_survived, folded, look
+from tests.engines import places
+from tests.engines.places import ask
 
 KILLS = 20
 PATIENCE_S = 120
@@ -24,7 +28,7 @@ SKILLS = str(Path(__file__).with_name("world.py"))
 
 
 def command(stage: Stage, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "reenact", *arguments, "--store", f"sqlite:///{stage.store_path}"]
+    return [sys.executable, "-m", "reenact", *arguments, "--store", stage.url]
 
 
 def start(stage: Stage, *arguments: str) -> subprocess.Popen[bytes]:
@@ -47,6 +51,10 @@ def ended_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 def writes(stage: Stage) -> int:
     """Moves whenever something is written to the store."""
+    if places.database is not None:
+        with suppress(psycopg.Error):
+            return int(ask(stage.store_path, "SELECT count(*) FROM commits")[0][0])
+        return 0
     try:
         return Path(f"{stage.store_path}-wal").stat().st_mtime_ns
     except OSError:
@@ -75,7 +83,7 @@ def span(stage: Stage, plan: Path) -> float:
 
 def place(stage: Stage, run_id: str) -> str:
     """Where a run stands, for the histogram."""
-    store = SqliteStore(stage.store_path)
+    store = open_store(stage.url)
     fold, _ = folded(run_id, list(store.bodies(run_id)))
     store.close()
     if fold.seal is not None:
@@ -138,5 +146,5 @@ def check_every_run_with_the_command_line(stage: Stage) -> None:
     """None of these is killed: they need no interpreter of their own."""
     reenact = Command(stage.folder)
     for run in sorted(look(stage).runs):
-        done = reenact("verify", run, "--store", f"sqlite:///{stage.store_path}")
+        done = reenact("verify", run, "--store", stage.url)
         assert done.code == 0, done.out + done.err

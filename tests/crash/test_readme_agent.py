@@ -20,11 +20,13 @@ from reenact.runtime.crash_points import CRASH_POINTS
 from reenact.runtime.people.decisions import resolve
 from tests.crash.harness import KILLED, in_child
 from tests.docs.pages import blocks
+from tests.engines.places import store_at
 
 INSIDE = ("before the charge", "after the charge")
 WHILE_OPEN = ("before_dispatch:2", "before the charge", "before_redispatch_record", "after_redispatch_record", *INSIDE)
 """Where the session is killed again and again without coming any further."""
 README = Path(__file__).resolve().parents[2] / "README.md"
+IN_A_FILE = "sqlite:///agents.db"
 KEYED = "if ctx.idempotency_key not in books.read():"
 LOOKED_UP = '''
 def was_it_charged(ctx: SkillContext, order: str, cents: int) -> dict[str, object]:
@@ -37,8 +39,14 @@ def was_it_charged(ctx: SkillContext, order: str, cents: int) -> dict[str, objec
 @skill("charge"'''
 
 
+def store_of(folder: Path) -> str:
+    """A team that outgrows a file changes one URL, and nothing else."""
+    return store_at(f"sqlite:///{folder / 'agents.db'}")
+
+
 def agent() -> str:
     (block,) = [block for block in blocks(README) if block.file == "agent.py"]
+    assert IN_A_FILE in block.body
     return block.body
 
 
@@ -53,6 +61,10 @@ def with_deaths(source: str) -> str:
     """`die` is asked inside the tool, right before and right after the money is taken."""
     before = source.replace("        books.seek(0)\n", '        die("before the charge")\n        books.seek(0)\n')
     return before.replace('    return f"receipt', '    die("after the charge")\n    return f"receipt')
+
+
+def put(folder: Path, source: str) -> None:
+    (folder / "agent.py").write_text(with_deaths(source).replace(IN_A_FILE, store_of(folder)))
 
 
 def start(folder: Path, killed_at: str | None = None) -> int:
@@ -80,7 +92,7 @@ def finish(folder: Path) -> None:
     """Started again until it has ended; what is in doubt is resolved by looking at the provider's books."""
     for _ in range(3):
         assert start(folder) == 0
-        runtime = Runtime(f"sqlite:///{folder / 'agents.db'}")
+        runtime = Runtime(store_of(folder))
         if runtime.store.find_run("order-42").status == "completed":
             assert runtime.recover() == [], "nothing is left to recover"
             return
@@ -92,7 +104,7 @@ def finish(folder: Path) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "agent.py").write_text(with_deaths(agent()))
+    put(tmp_path, agent())
     return tmp_path
 
 
@@ -106,18 +118,19 @@ def test_killed_at_a_point_and_started_again_it_has_charged_once(folder: Path, p
     places = [f"{point}:{n}" for n in (1, 2, 3)] if point in CRASH_POINTS else [point]
     deaths = 0
     for place in places:
-        for name in ("agents.db", "agents.db-wal", "agents.db-shm", "charges.txt"):
-            (folder / name).unlink(missing_ok=True)
-        deaths += start(folder, place) == KILLED
-        assert start(folder) == 0
-        assert len(charges(folder)) == 1
+        inside = folder / str(places.index(place))
+        inside.mkdir()
+        put(inside, agent())
+        deaths += start(inside, place) == KILLED
+        assert start(inside) == 0
+        assert len(charges(inside)) == 1
     rare = ("before_attempt_record", "after_attempt_record", "in_backoff")  # of attempts that failed
     assert deaths or point in rare or "redispatch" in point
 
 
 def killed_often(folder: Path, source: str, places: Iterable[str], *, again: bool = False) -> None:
     """Each start is killed while the charge is open, as long as it gets there; then it is allowed to end."""
-    (folder / "agent.py").write_text(with_deaths(source))
+    put(folder, source)
     deaths = 0
     for place in places:
         deaths += start(folder, place) == KILLED
@@ -131,7 +144,7 @@ def killed_often(folder: Path, source: str, places: Iterable[str], *, again: boo
 
 def send_again(folder: Path) -> None:
     """After three deaths in one call a person is asked: this one has patience."""
-    runtime = Runtime(f"sqlite:///{folder / 'agents.db'}")
+    runtime = Runtime(store_of(folder))
     if runtime.store.find_run("order-42").status == "held":
         asyncio.run(resolve(runtime, "order-42", "main:2", "redispatch", reason="once more", who="kim"))
     runtime.close()
@@ -151,7 +164,7 @@ def test_a_provider_without_keys_is_asked_once_or_in_doubt(folder: Path, declare
 
 
 def test_a_provider_without_keys_that_is_sent_to_again_sees_the_same_key_each_time(folder: Path) -> None:
-    (folder / "agent.py").write_text(with_deaths(without_keys('in_doubt="redispatch"')))
+    put(folder, without_keys('in_doubt="redispatch"'))
     assert start(folder, "after the charge") == KILLED
     assert start(folder) == 0
     assert len(charges(folder)) == 2, "at least once, as the failure model says"

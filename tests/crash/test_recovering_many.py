@@ -20,6 +20,7 @@ from reenact.runtime.listeners import Notice
 from reenact.runtime.recovery import JOBS, SENT_AGAIN, how_it_was_left
 from tests.cli.harness import Command
 from tests.crash.harness import in_child
+from tests.engines.places import store_at
 
 OTHERS = 50
 PLACE_S = 1.0
@@ -122,7 +123,7 @@ def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def runtime(*listeners: Callable[[Notice], None]) -> Runtime:
-    return Runtime("store.db", skills=SKILLS, listeners=listeners)
+    return Runtime(store_at("store.db"), skills=SKILLS, listeners=listeners)
 
 
 def plan(skill_id: str) -> dict[str, object]:
@@ -197,7 +198,7 @@ def test_those_who_died_with_it_are_taken_up_one_at_a_time() -> None:
             at_work.discard(notice.run_id)
 
     def look() -> None:
-        Runtime("store.db", skills=SKILLS, listeners=[listen], max_redispatches=2).recover()
+        Runtime(store_at("store.db"), skills=SKILLS, listeners=[listen], max_redispatches=2).recover()
         assert most == 1
 
     assert in_child(look) == 0
@@ -270,7 +271,7 @@ def test_a_damaged_run_is_one_result_of_the_command_and_keeps_nobody(damage: str
             db.execute(f"DROP TRIGGER {trigger}")
         db.execute(damage.format(no=number))
     db.close()
-    done = Command(tmp_path)("recover", "--store", "store.db", "--skills", __file__, "--json")
+    done = Command(tmp_path)("recover", "--store", store_at("store.db"), "--skills", __file__, "--json")
     found: list[dict[str, Any]] = json.loads(done.out)
     assert [run["status"] for run in found[1:]] == ["completed"] * 4, done.err
     if found[0]["status"] != "completed":
@@ -316,4 +317,4 @@ def copied(name: str, jobs: int) -> list[Any]:
     for file in Path().glob("store.db*"):
         (folder / file.name).write_bytes(file.read_bytes())
         (folder / file.name).chmod(0o600)
-    return Runtime(str(folder / "store.db"), skills=SKILLS).recover(jobs=jobs)
+    return Runtime(store_at(folder / "store.db"), skills=SKILLS).recover(jobs=jobs)

@@ -15,11 +15,11 @@ from reenact import Runtime
 from reenact.record.export import export_run
 from reenact.runtime.crash_points import CRASH_POINTS, LOG_POINTS
 from reenact.runtime.writing.replay_log import ReplayLogs, locked
-from reenact.store.sqlite.store import SqliteStore
 from reenact.trace import ReplayReader
 from tests.cli.harness import SKILLS as COMMAND_SKILLS
 from tests.cli.harness import Command, error_line
 from tests.crash.harness import KILLED, MANY_DEATHS, SKILLS, Stage, in_child
+from tests.engines.places import opened, store_at
 
 SEEN = tuple(point for point in CRASH_POINTS if "redispatch" not in point)
 
@@ -33,9 +33,7 @@ class Logged(Stage):
         return self.folder / "logs"
 
     def runtime(self) -> Runtime:
-        return Runtime(
-            f"sqlite:///{self.store_path}", skills=SKILLS, max_redispatches=MANY_DEATHS, replay_log=self.logs
-        )
+        return Runtime(store_at(self.store_path), skills=SKILLS, max_redispatches=MANY_DEATHS, replay_log=self.logs)
 
     def go_on(self) -> None:
         runtime = self.runtime()
@@ -44,13 +42,13 @@ class Logged(Stage):
 
     def check(self) -> None:
         """Each log is what an export of its run says, byte for byte."""
-        store = SqliteStore(self.store_path)
+        store = opened(self.store_path)
         rows = list(store.runs())
         store.close()
         assert rows
         for row in rows:
             folder = self.folder / "exported" / row.run_id
-            export_run(self.store_path, row.run_id, folder)
+            export_run(store_at(self.store_path), row.run_id, folder)
             log = self.logs / f"{row.run_id}.jsonl"
             assert log.read_bytes() == (folder / "REPLAY.jsonl").read_bytes()
             assert log.stat().st_mode & 0o077 == 0
@@ -88,7 +86,7 @@ def test_a_session_that_is_started_again_goes_on_in_its_file(logged: Logged) -> 
     file = logged.folder / "session.jsonl"
 
     def program() -> None:
-        runtime = Runtime(logged.store_path, skills=SKILLS, replay_log=file, max_redispatches=MANY_DEATHS)
+        runtime = Runtime(store_at(logged.store_path), skills=SKILLS, replay_log=file, max_redispatches=MANY_DEATHS)
         with runtime.session(id="order-7", agent_id="a", scorer=lambda _: 0.25) as session:
             for number in range(4):
                 session.call("act", {"ledger": logged.ledger_path, "value": number})
@@ -100,8 +98,8 @@ def test_a_session_that_is_started_again_goes_on_in_its_file(logged: Logged) -> 
         in_child(program, crash_at=f"in_replay_log:{number}")
     in_child(program, crash_at="before_seal")
     program()
-    [row] = SqliteStore(logged.store_path).runs()
-    export_run(logged.store_path, row.run_id, logged.folder / "bundle")
+    [row] = opened(logged.store_path).runs()
+    export_run(store_at(logged.store_path), row.run_id, logged.folder / "bundle")
     assert file.read_bytes() == (logged.folder / "bundle" / "REPLAY.jsonl").read_bytes()
     assert ReplayReader.from_file(file).average_step_utility() == 0.25
 
@@ -120,10 +118,10 @@ def test_a_run_that_was_sealed_before_its_last_line_is_completed_by_whoever_come
 def test_wherever_it_was_cut_it_is_completed(where: float, finished: tuple[Path, Path, bytes]) -> None:
     store, log, whole = finished
     log.write_bytes(whole[: round(where * len(whole))])
-    opened = SqliteStore(str(store))
-    logs = ReplayLogs(opened, log)
-    logs.committed(next(iter(opened.runs())).run_id)
-    opened.close()
+    kept = opened(store)
+    logs = ReplayLogs(kept, log)
+    logs.committed(next(iter(kept.runs())).run_id)
+    kept.close()
     assert log.read_bytes() == whole
 
 
@@ -131,7 +129,7 @@ def test_wherever_it_was_cut_it_is_completed(where: float, finished: tuple[Path,
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, bytes]:
     folder = tmp_path_factory.mktemp("finished")
     stage, log = Stage(folder), folder / "log.jsonl"
-    runtime = Runtime(stage.store_path, skills=SKILLS, replay_log=log)
+    runtime = Runtime(stage.url, skills=SKILLS, replay_log=log)
     runtime.run(stage.plan())
     runtime.close()
     return Path(stage.store_path), log, log.read_bytes()
@@ -154,7 +152,7 @@ def test_a_file_that_says_something_else_is_left_alone_and_told_of(
         logged.go_on()
     assert log.read_bytes() == b"".join(other)
     assert "is behind" in caplog.text
-    assert SqliteStore(logged.store_path).find_run(log.stem).status == "completed"
+    assert opened(logged.store_path).find_run(log.stem).status == "completed"
 
 
 def test_a_log_that_cannot_be_written_holds_nobody_up_and_is_made_up_for(
@@ -175,7 +173,7 @@ def test_a_log_that_cannot_be_written_holds_nobody_up_and_is_made_up_for(
 
 def test_a_file_that_somebody_holds_is_caught_up_with_later(logged: Logged, caplog: pytest.LogCaptureFixture) -> None:
     log = logged.folder / "held.jsonl"
-    runtime = Runtime(logged.store_path, skills=SKILLS, replay_log=log)
+    runtime = Runtime(store_at(logged.store_path), skills=SKILLS, replay_log=log)
     with caplog.at_level(logging.WARNING, "reenact.replay_log"), locked(log):
         run = runtime.run(logged.plan())
     assert run.status == "completed"
@@ -189,7 +187,7 @@ def test_a_file_that_somebody_holds_is_caught_up_with_later(logged: Logged, capl
 
 def test_a_second_run_does_not_write_into_the_file_of_another(logged: Logged, caplog: pytest.LogCaptureFixture) -> None:
     log = logged.folder / "one.jsonl"
-    runtime = Runtime(logged.store_path, skills=SKILLS, replay_log=log)
+    runtime = Runtime(store_at(logged.store_path), skills=SKILLS, replay_log=log)
     first = runtime.run(logged.plan())
     whole = log.read_bytes()
     with caplog.at_level(logging.WARNING, "reenact.replay_log"):

@@ -14,6 +14,7 @@ from reenact import Runtime, SkillContext, skill
 from reenact.store.checks.verification import verify_run
 from reenact.store.sqlite.store import SqliteStore
 from tests.crash.harness import in_child
+from tests.engines.places import store_at
 from tests.store.copies import back_up
 
 VALUES = [1, 2, 3]
@@ -59,13 +60,13 @@ def restored(tmp_path: Path, work: Callable[[Runtime, str], object]) -> Iterator
 
     def all_of_it() -> None:
         with copied_with_every_commit(tmp_path):
-            work(Runtime(str(tmp_path / "store.db"), skills=[pay]), str(book))
+            work(Runtime(store_at(tmp_path / "store.db"), skills=[pay]), str(book))
 
     assert in_child(all_of_it) == 0
     copies = sorted(tmp_path.glob("copy-*.db"))
     assert len(copies) > len(VALUES)
     for copy in copies:
-        runtime = Runtime(str(copy), skills=[pay])
+        runtime = Runtime(store_at(copy), skills=[pay])
         yield runtime, runtime.store.find_run("last").run_id, book
         runtime.close()
 

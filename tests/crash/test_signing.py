@@ -6,7 +6,6 @@ import os
 import signal
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,17 +15,17 @@ from reenact.runtime.writing import writer
 from reenact.store.checks.verification import verify_run
 from reenact.store.keys.notes import Note
 from reenact.store.sqlite.signed import notes
-from reenact.store.sqlite.store import SqliteStore
 from reenact.verify import verify_bundle
 from tests.crash.harness import KILLED, in_child
 from tests.crash.test_lost_keys import runtime_of, the_plan
+from tests.engines.places import ask, opened, store_at
 from tests.store.keys.test_key_files import signer
 
 SEAL = "reenact.seal.v1"
 
 
 def run_ids(path: Path) -> list[str]:
-    store = SqliteStore(str(path))
+    store = opened(path)
     try:
         return [row.run_id for row in store.runs()]
     finally:
@@ -35,12 +34,11 @@ def run_ids(path: Path) -> list[str]:
 
 def check(path: Path) -> None:
     """Whatever was sealed is signed, and there is one note about each seal."""
-    with closing(sqlite3.connect(path)) as db:
-        sealed = sorted(row[0] for row in db.execute("SELECT seal_digest FROM seals"))
-        signed = sorted(row[0] for row in db.execute("SELECT digest FROM notes WHERE schema = ?", (SEAL,)))
+    sealed = sorted(row[0] for row in ask(path, "SELECT seal_digest FROM seals"))
+    signed = sorted(row[0] for row in ask(path, "SELECT digest FROM notes WHERE schema = ?", SEAL))
     assert sealed == signed
     for run_id in run_ids(path):
-        verified = verify_run(str(path), run_id)
+        verified = verify_run(store_at(path), run_id)
         report = verified.report
         assert verified.exit_code in (0, 4), (report.findings, verified.differences)
         assert (report.completeness == "holds") == (report.signature.covers == "run")
@@ -55,7 +53,7 @@ def recovered(path: Path) -> None:
     runtime.close()
     check(path)
     (run_id,) = run_ids(path)
-    report = verify_run(str(path), run_id).report
+    report = verify_run(store_at(path), run_id).report
     assert (report.exit_code, report.authenticity, report.signature.covers) == (0, "holds", "run"), report.findings
 
 
@@ -131,10 +129,10 @@ def test_a_run_checkpoint_is_signed_and_vouches_for_an_open_run_up_to_it(tmp_pat
     path = tmp_path / "store.db"
     assert in_child(lambda: run_with_checkpoints(path), crash_at="after_commit:3") == KILLED
     (run_id,) = run_ids(path)
-    report = verify_run(str(path), run_id).report
+    report = verify_run(store_at(path), run_id).report
     assert (report.exit_code, report.authenticity, report.signature.covers) == (4, "open", "part")
     assert 0 < report.signature.commits <= report.counts.commits
-    export_run(str(path), run_id, tmp_path / "bundle")
+    export_run(store_at(path), run_id, tmp_path / "bundle")
     told = verify_bundle(tmp_path / "bundle")
     assert (told.authenticity, told.signature.covers) == ("open", "part")
     lines = (tmp_path / "bundle" / "notes.jsonl").read_text().splitlines()

@@ -15,11 +15,15 @@ from uuid import uuid4
 
 import pytest
 
+from tests.engines.places import store_at
+
 if TYPE_CHECKING:  # loaded by the tests that use them
+    from tests.postgres.pgbouncer import PgBouncer
     from tests.postgres.pooler import Pooler
     from tests.postgres.server import Server
 
 GIVEN = "REENACT_TEST_POSTGRES"
+POOLED = "REENACT_TEST_POOLER"
 Schemas = Callable[[], AbstractContextManager[str]]
 
 
@@ -33,31 +37,38 @@ def postgres() -> Iterator[Server]:
 
 
 @pytest.fixture
-def pooler(postgres: Server) -> Iterator[Pooler]:
-    """A transaction pooler with two backends."""
-    from tests.postgres.pooler import Pooler
+def pooler(postgres: Server) -> Iterator[PgBouncer | Pooler]:
+    """A transaction pooler with two backends: the real one where it is on this machine."""
+    from tests.postgres.pgbouncer import pooler_for
 
-    with Pooler(postgres) as between:
+    with pooler_for(postgres) as between:
         yield between
 
 
+@pytest.fixture(scope="session")
+def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Of the server that was named, or else of one of this process; by way of a pooler where that is wanted."""
+    if not os.environ.get(POOLED):
+        yield os.environ.get(GIVEN) or request.getfixturevalue("postgres").url()
+        return
+    from tests.postgres.pgbouncer import pooler_for
+
+    server = request.getfixturevalue("postgres")
+    with pooler_for(server) as between:
+        yield between.url_of(server.url())
+
+
 @pytest.fixture
-def new_schema(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Schemas:
+def new_schema(server_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Schemas:
     """Gives the URL of a store that is not there yet, in a schema of its own. Its keys lie in a folder of the test."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    given = os.environ.get(GIVEN)
-    server = None if given else request.getfixturevalue("postgres")
-    return lambda: schema_at(given or server.url())
+    return lambda: schema_at(server_url)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+@pytest.fixture
+def store_url(engine: str, tmp_path: Path) -> str:
     """Of a store that is not there yet: once for each engine."""
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'store.db'}"
-        return
-    with request.getfixturevalue("new_schema")() as url:
-        yield url
+    return store_at(f"sqlite:///{tmp_path / 'store.db'}")
 
 
 @contextmanager

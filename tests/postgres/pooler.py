@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 import struct
 from collections import deque
@@ -129,7 +130,7 @@ class Pooler(Listener):
 
     def url_of(self, url: str) -> str:
         """The same by way of this pooler."""
-        return url.replace(f"@127.0.0.1:{self._server_behind.port}/", f"@127.0.0.1:{self.port}/")
+        return by_way_of(url, self.port)
 
     async def _end(self) -> None:
         await super()._end()
@@ -208,3 +209,8 @@ def greeting(connection: pq.PGconn, key: tuple[int, int]) -> bytes:
         told.append(Message(b"S", name.encode() + b"\0" + value + b"\0"))
     told += [Message(b"K", struct.pack("!II", *key)), Message(READY, IDLE)]
     return b"".join(message.packed for message in told)
+
+
+def by_way_of(url: str, port: int) -> str:
+    """The same database, reached at another port of this machine."""
+    return re.sub(r"@127\.0\.0\.1:\d+/", f"@127.0.0.1:{port}/", url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from itertools import pairwise
 
 import psycopg
@@ -10,6 +11,12 @@ import pytest
 
 from tests.postgres.pooler import Pooler
 from tests.postgres.server import Server
+
+
+@pytest.fixture
+def pooler(postgres: Server) -> Iterator[Pooler]:
+    with Pooler(postgres) as between:
+        yield between
 
 
 def connect(pooler: Pooler, server: Server, **more: object) -> psycopg.Connection[tuple[object, ...]]:

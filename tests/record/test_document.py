@@ -15,7 +15,7 @@ from reenact.record.document import DocumentReader, read_bundle_document, read_d
 from reenact.record.erase import erase
 from reenact.record.export import export_run
 from reenact.runtime.people import decisions as people
-from reenact.store.sqlite.store import SqliteStore
+from tests.engines.places import store_at
 from tests.runtime.running import plan, step
 
 VALUES = set(shape.StepValues.__annotations__)
@@ -40,7 +40,7 @@ def pay() -> str:
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> Runtime:
-    return Runtime(tmp_path / "store.db", skills=[flaky, broken, pay])
+    return Runtime(store_at(tmp_path / "store.db"), skills=[flaky, broken, pay])
 
 
 def keys(kind: type) -> tuple[set[str], set[str]]:
@@ -91,15 +91,13 @@ def test_a_run_that_people_spoke_about_has_them(runtime: Runtime) -> None:
 
 def test_an_exported_folder_gives_the_same_document(runtime: Runtime, tmp_path: Path) -> None:
     run_id = runtime.run(plan(step(flaky))).run_id
-    assert isinstance(runtime.store, SqliteStore)
-    export_run(runtime.store.path, run_id, tmp_path / "bundle")
+    export_run(runtime.store.url, run_id, tmp_path / "bundle")
 
     assert read_bundle_document(tmp_path / "bundle", values=True) == read_document(runtime.store, run_id, values=True)
 
 
 def test_erased_values_are_absent(runtime: Runtime) -> None:
     run_id = runtime.run(plan(step(flaky))).run_id
-    assert isinstance(runtime.store, SqliteStore)
     erase(runtime.store, run_id, None, who="anna", reason="asked for")
     (one,) = read_document(runtime.store, run_id, values=True)["steps"]
 

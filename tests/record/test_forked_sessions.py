@@ -19,6 +19,7 @@ from reenact.values.canonical import canonicalize
 from reenact.values.digest import digest
 from reenact.verify import verify_bundle
 from tests.cli.harness import Command
+from tests.engines.places import store_at
 from tests.runtime.session.answering.programs import MADE, look, pay, runtime, start, stopped
 
 FORK = {"on_divergence": "fork", "accept": ["main:2", "main:3"]}
@@ -49,13 +50,13 @@ def family(tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def bundle(tmp_path: Path, family: list[str]) -> Path:
-    exported = export_run(str(tmp_path / "store.db"), "order-42", tmp_path / "bundle")
+    exported = export_run(store_at(tmp_path / "store.db"), "order-42", tmp_path / "bundle")
     assert exported.parents == tuple(family[1:])
     return tmp_path / "bundle"
 
 
 def replayed(bundle: Path, program: Callable[[SyncSession], list[object]]) -> list[object]:
-    with Runtime(":memory:", skills=[look, pay]).session(replay=bundle) as session:
+    with Runtime(store_at(":memory:"), skills=[look, pay]).session(replay=bundle) as session:
         return program(session)
 
 
@@ -120,7 +121,7 @@ def test_a_parent_of_another_store_is_not_believed(bundle: Path, family: list[st
     other.mkdir()
     stopped(other, paying(1, 2))
     start(other, paying(1, 2))
-    export_run(str(other / "store.db"), "order-42", tmp_path / "forged")
+    export_run(store_at(other / "store.db"), "order-42", tmp_path / "forged")
     parent = bundle / "parents" / family[1]
     keys = (tmp_path / "forged" / "keys.json").read_bytes()
     assert keys != (parent / "keys.json").read_bytes()

@@ -17,6 +17,7 @@ from reenact.skills.declare import skill
 from reenact.skills.registry import Registry
 from reenact.store.checks.verification import verify_run
 from reenact.verify.verifier import verify_bundle
+from tests.engines.places import store_at
 from tests.store.checks.store_file import PLAN, kill_plan, talk
 
 
@@ -121,23 +122,23 @@ ENDED: list[Story] = [
 @pytest.mark.parametrize("story", ENDED, ids=lambda story: story.__name__)
 def test_every_run_that_ended_verifies_in_its_store_and_as_a_folder(story: Story, tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    runtime = Runtime(str(path), skills=Registry([talk, send]))
+    runtime = Runtime(store_at(path), skills=Registry([talk, send]))
     run_id = story(runtime)
-    verified = verify_run(str(path), run_id)
+    verified = verify_run(store_at(path), run_id)
     assert verified.report.first_break is None
     assert verified.differences == ()
     assert verified.exit_code == 0
     for row in runtime.store.runs():
-        assert verify_run(str(path), row.run_id).exit_code == 0
-    export_run(str(path), run_id, tmp_path / "bundle")
+        assert verify_run(store_at(path), row.run_id).exit_code == 0
+    export_run(store_at(path), run_id, tmp_path / "bundle")
     assert verify_bundle(tmp_path / "bundle").exit_code == 0
     runtime.close()
 
 
 def test_a_session_that_waits_is_open(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    runtime = Runtime(str(path), skills=Registry([talk, send]))
-    verified = verify_run(str(path), a_session_that_waited(runtime))
+    runtime = Runtime(store_at(path), skills=Registry([talk, send]))
+    verified = verify_run(store_at(path), a_session_that_waited(runtime))
     assert (verified.exit_code, verified.report.first_break, verified.differences) == (4, None, ())
     runtime.close()
 
@@ -146,11 +147,11 @@ def test_a_session_that_waits_is_open(tmp_path: Path) -> None:
 def test_a_killed_run_verifies_before_and_after_it_is_recovered(point: str, tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     run_id = kill_plan(path, point)
-    verified = verify_run(str(path), run_id)
+    verified = verify_run(store_at(path), run_id)
     assert (verified.exit_code, verified.report.first_break, verified.differences) == (4, None, ())
-    runtime = Runtime(str(path), skills=Registry([talk, send]))
+    runtime = Runtime(store_at(path), skills=Registry([talk, send]))
     assert runtime.resume(run_id).status == "completed"
-    verified = verify_run(str(path), run_id)
+    verified = verify_run(store_at(path), run_id)
     assert (verified.exit_code, verified.differences) == (0, ())
     runtime.close()
 
@@ -160,19 +161,19 @@ def test_a_call_that_a_person_resolved_verifies(word: str, tmp_path: Path) -> No
     path = tmp_path / "store.db"
     held = plan(SEND, {"skill_id": "talk", "parameters": {"text": "after"}})
     run_id = kill_plan(path, "after_dispatch", plan=held, skills=Registry([talk, send]))
-    runtime = Runtime(str(path), skills=Registry([talk, send]))
+    runtime = Runtime(store_at(path), skills=Registry([talk, send]))
     assert runtime.resume(run_id).status == "held"
     output = {"sent": "it was"} if word == "succeeded" else None
     asyncio.run(resolve(runtime, run_id, "s0", word, reason="looked", who="ann", output=output))  # type: ignore[arg-type]
     runtime.resume(run_id)
-    verified = verify_run(str(path), run_id)
+    verified = verify_run(store_at(path), run_id)
     assert (verified.exit_code, verified.report.first_break, verified.differences) == (0, None, ())
     runtime.close()
 
 
 def test_a_run_of_the_usual_plan_leaves_nothing_to_note(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    runtime = Runtime(str(path), skills=Registry([talk, send]))
-    verified = verify_run(str(path), runtime.run(PLAN).run_id)
+    runtime = Runtime(store_at(path), skills=Registry([talk, send]))
+    verified = verify_run(store_at(path), runtime.run(PLAN).run_id)
     assert (verified.exit_code, verified.report.notes) == (0, ())
     runtime.close()

@@ -18,11 +18,14 @@ from reenact.record.erase import erase
 from reenact.record.export import export_run
 from reenact.replay import Recording, load_recording, replay
 from reenact.replay.runtime import Runtime
-from reenact.store.sqlite.store import SqliteStore
+from reenact.store.base import Store
+from tests.engines.places import store_at
 from tests.replay.compare.forge import Forge
 from tests.replay.recording import memory_runtime, mocked, record
 from tests.replay.skills import registry
+from tests.store.backends import Backend, backend_of
 
+COMMITS = 4
 PLAN: dict[str, Any] = {
     "plan_id": "refused",
     "agent_id": "agent",
@@ -34,77 +37,62 @@ PLAN: dict[str, Any] = {
     ],
 }  # fmt: skip
 
-Tamper = Callable[[SqliteStore, str], None]
+Tamper = Callable[[Backend, Store, str], None]
 
 
-def stored() -> tuple[SqliteStore, str]:
+def stored(folder: Path) -> tuple[Backend, Store, str]:
     runtime = memory_runtime()
     run_id = asyncio.run(record(runtime, PLAN))
-    store = runtime.store
-    assert isinstance(store, SqliteStore)
-    for (name,) in store._writer.db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-        store._writer.db.execute(f"DROP TRIGGER {name}")
-    return store, run_id
+    return backend_of(runtime.store, folder), runtime.store, run_id
 
 
-def last_commit_removed(store: SqliteStore, _: str) -> None:
-    store._writer.db.execute("DELETE FROM commits WHERE id = (SELECT max(id) FROM commits)")
-
-
-def middle_commit_removed(store: SqliteStore, _: str) -> None:
-    store._writer.db.execute("DELETE FROM commits WHERE id = (SELECT min(id) + 1 FROM commits)")
-
-
-def first_commit_removed(store: SqliteStore, _: str) -> None:
-    store._writer.db.execute("DELETE FROM commits WHERE id = (SELECT min(id) FROM commits)")
-
-
-def all_commits_removed(store: SqliteStore, _: str) -> None:
-    store._writer.db.execute("DELETE FROM commits")
-
-
-def rewrite(change: Callable[[bytes], bytes], *, which: str = "max") -> Tamper:
-    def tamper(store: SqliteStore, _: str) -> None:
-        row_id, packed = store._writer.db.execute(
-            f"SELECT id, body FROM commits WHERE id = (SELECT {which}(id) FROM commits)"
-        ).fetchone()
-        body = store._writer.codec.pack_body(change(store._writer.codec.unpack(packed)))
-        store._writer.db.execute("UPDATE commits SET body = ? WHERE id = ?", (body, row_id))
+def without(*commits: int) -> Tamper:
+    def tamper(backend: Backend, store: Store, run_id: str) -> None:
+        for n in commits:
+            backend.remove_commit(store, run_id, n)
 
     return tamper
 
 
-def payload_lost(store: SqliteStore, _: str) -> None:
-    store._writer.db.execute("DELETE FROM payloads WHERE id = (SELECT max(id) FROM payloads)")
+def rewrite(change: Callable[[bytes], bytes], *, n: int = COMMITS) -> Tamper:
+    def tamper(backend: Backend, store: Store, run_id: str) -> None:
+        backend.change_commit(store, run_id, n, change)
+
+    return tamper
 
 
-def payload_edited(store: SqliteStore, _: str) -> None:
-    row_id, packed = store._writer.db.execute("SELECT id, body FROM payloads ORDER BY id DESC LIMIT 1").fetchone()
-    envelope = store._writer.codec.unpack(packed)
-    edited = store._writer.codec.pack_envelope(envelope.replace(b"two", b"too"))
-    store._writer.db.execute("UPDATE payloads SET body = ? WHERE id = ?", (edited, row_id))
+def last_payload(store: Store, run_id: str) -> tuple[str, bytes]:
+    return [*store.payloads(run_id)][-1]
 
 
-def another_runs_journal(store: SqliteStore, run_id: str) -> None:
+def payload_lost(backend: Backend, store: Store, run_id: str) -> None:
+    backend.remove_payload(store, last_payload(store, run_id)[0])
+
+
+def payload_edited(backend: Backend, store: Store, run_id: str) -> None:
+    commitment, envelope = last_payload(store, run_id)
+    backend.change_payload(store, commitment, envelope.replace(b"two", b"too"))
+
+
+def another_runs_journal(backend: Backend, store: Store, run_id: str) -> None:
     """The run's row names the commits of another one."""
     other = Runtime(store, skills=registry())
     other_id = asyncio.run(record(other, {**PLAN, "plan_id": "other"}))
-    db = store._writer.db
-    db.execute("UPDATE runs SET run_id = 'aside' WHERE run_id = ?", (run_id,))
-    db.execute("UPDATE runs SET run_id = ? WHERE run_id = ?", (run_id, other_id))
+    backend.rename_run(store, run_id, "aside")
+    backend.rename_run(store, other_id, run_id)
 
 
 REFUSED: dict[str, tuple[Tamper, type[ReenactError], str]] = {
-    "the last commit is gone": (last_commit_removed, TornTail, "no seal after commit 3: the recording was cut"),
-    "a commit in the middle is gone": (middle_commit_removed, DamagedRecord, "COMMIT_NUMBER"),
-    "the first commit is gone": (first_commit_removed, DamagedRecord, "commit"),
-    "every commit is gone": (all_commits_removed, TornTail, "JOURNAL_EMPTY"),
+    "the last commit is gone": (without(COMMITS), TornTail, "no seal after commit 3: the recording was cut"),
+    "a commit in the middle is gone": (without(2), DamagedRecord, "COMMIT_NUMBER"),
+    "the first commit is gone": (without(1), DamagedRecord, "commit"),
+    "every commit is gone": (without(*range(1, COMMITS + 1)), TornTail, "JOURNAL_EMPTY"),
     "the last line is torn": (rewrite(lambda body: body[:-10]), TornTail, "EVIDENCE_TORN_TAIL"),
     "the seal is gone": (
         rewrite(lambda body: body[: body.rindex(b"\n", 0, -1) + 1]), TornTail, "the recording was cut",
     ),
     "a code is edited": (
-        rewrite(lambda body: body.replace(b'"ERR_HTTP_503"', b'"ERR_HTTP_502"'), which="1 + min"),
+        rewrite(lambda body: body.replace(b'"ERR_HTTP_503"', b'"ERR_HTTP_502"'), n=2),
         DamagedRecord, "step one",
     ),
     "a line is no JSON": (
@@ -113,7 +101,7 @@ REFUSED: dict[str, tuple[Tamper, type[ReenactError], str]] = {
         "LINE_NOT_CANONICAL",
     ),
     "a record is of a newer format": (
-        rewrite(lambda body: body.replace(b"reenact.run.v1", b"reenact.run.v9"), which="min"),
+        rewrite(lambda body: body.replace(b"reenact.run.v1", b"reenact.run.v9"), n=1),
         UnknownVersion, "update reenact",
     ),
     "the seal is of a newer format": (
@@ -126,22 +114,22 @@ REFUSED: dict[str, tuple[Tamper, type[ReenactError], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_store_is_refused_when(case: str) -> None:
+def test_a_store_is_refused_when(case: str, tmp_path: Path) -> None:
     tamper, error, words = REFUSED[case]
-    store, run_id = stored()
+    backend, store, run_id = stored(tmp_path)
     assert mocked(load_recording(store, run_id)).matches
-    tamper(store, run_id)
+    tamper(backend, store, run_id)
 
     with pytest.raises(error) as caught:
-        replay(store, run_id)
+        replay(backend.open() if backend.is_durable else store, run_id)
     message = str(caught.value)
     assert words in message
     assert run_id in message
     assert "\n" not in message
 
 
-def test_a_recording_of_a_newer_release_is_refused_although_its_format_is_known() -> None:
-    store, run_id = stored()
+def test_a_recording_of_a_newer_release_is_refused_although_its_format_is_known(tmp_path: Path) -> None:
+    _, store, run_id = stored(tmp_path)
     forge = Forge(load_recording(store, run_id))
     next(line["run"] for line in forge.lines() if line["kind"] == "run")["reenact_version"] = "99.0.0"
 
@@ -149,18 +137,18 @@ def test_a_recording_of_a_newer_release_is_refused_although_its_format_is_known(
         forge.recording()
 
 
-def test_a_run_that_has_not_ended_is_refused_with_the_way_to_end_it() -> None:
-    store, run_id = stored()
-    last_commit_removed(store, run_id)
-    store._writer.db.execute("UPDATE runs SET status = 'running'")
+def test_a_run_that_has_not_ended_is_refused_with_the_way_to_end_it(tmp_path: Path) -> None:
+    backend, store, run_id = stored(tmp_path)
+    backend.remove_commit(store, run_id, COMMITS)
+    backend.change_status(store, run_id, "running")
 
     with pytest.raises(UnsealedRecording, match=f"reenact resume {run_id}") as caught:
         replay(store, run_id)
     assert caught.value.exit_code == 4
 
 
-def test_erased_values_are_no_damage_and_behaviour_can_still_be_compared() -> None:
-    store, run_id = stored()
+def test_erased_values_are_no_damage_and_behaviour_can_still_be_compared(tmp_path: Path) -> None:
+    _, store, run_id = stored(tmp_path)
     erase(store, run_id, step_id="one", reason="asked for", who="somebody")
 
     result = mocked(load_recording(store, run_id))
@@ -170,8 +158,8 @@ def test_erased_values_are_no_damage_and_behaviour_can_still_be_compared() -> No
     assert result.comparison.steps[1].verdicts["parameters"] == "match"
 
 
-def test_without_its_plan_a_run_cannot_be_replayed() -> None:
-    store, run_id = stored()
+def test_without_its_plan_a_run_cannot_be_replayed(tmp_path: Path) -> None:
+    _, store, run_id = stored(tmp_path)
     erase(store, run_id, step_id=None, reason="asked for", who="somebody")
 
     with pytest.raises(EvidenceError, match=r"the plan of run .* was erased; it cannot be run again"):
@@ -184,13 +172,13 @@ def test_without_its_plan_a_run_cannot_be_replayed() -> None:
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bundles")
-    runtime = Runtime(str(folder / "store.db"), skills=registry())
+    runtime = Runtime(store_at(folder / "store.db"), skills=registry())
     run_id = runtime.run(PLAN).run_id
     other = runtime.run({**PLAN, "plan_id": "other"}).run_id
     runtime.close()
-    export_run(str(folder / "store.db"), run_id, folder / "whole")
-    export_run(str(folder / "store.db"), other, folder / "other")
-    export_run(str(folder / "store.db"), run_id, folder / "bare", payloads="none")
+    export_run(store_at(folder / "store.db"), run_id, folder / "whole")
+    export_run(store_at(folder / "store.db"), other, folder / "other")
+    export_run(store_at(folder / "store.db"), run_id, folder / "bare", payloads="none")
     return folder
 
 
@@ -259,12 +247,12 @@ NEEDED: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("check", NEEDED)
-def test_without_a_check_some_damaged_recording_is_not_refused_as_it_must_be(check: str) -> None:
+def test_without_a_check_some_damaged_recording_is_not_refused_as_it_must_be(check: str, tmp_path: Path) -> None:
     missed = []
     for case in NEEDED[check]:
         tamper, error, _ = REFUSED[case]
-        store, run_id = stored()
-        tamper(store, run_id)
+        backend, store, run_id = stored(tmp_path)
+        tamper(backend, store, run_id)
         with patch(check, lambda *_: None):
             try:
                 mocked(load_recording(store, run_id))
@@ -278,8 +266,8 @@ def test_without_a_check_some_damaged_recording_is_not_refused_as_it_must_be(che
     assert missed
 
 
-def test_without_the_check_of_the_release_a_newer_recording_is_replayed() -> None:
-    store, run_id = stored()
+def test_without_the_check_of_the_release_a_newer_recording_is_replayed(tmp_path: Path) -> None:
+    _, store, run_id = stored(tmp_path)
     forge = Forge(load_recording(store, run_id))
     next(line["run"] for line in forge.lines() if line["kind"] == "run")["reenact_version"] = "99.0.0"
 

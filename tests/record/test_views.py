@@ -18,21 +18,21 @@ from hypothesis import strategies as st
 from reenact import Runtime, SkillContext, skill
 from reenact.record.erase import erase
 from reenact.record.export import export_run
-from reenact.store.sqlite.store import SqliteStore
 from reenact.trace import ReplayReader, SessionReceipt, verify_replay
 from reenact.trace.hashing import canonical_hash
 from reenact.values.canonical import canonicalize
 from reenact.verify import views
 from reenact.verify.verifier import verify_bundle
+from tests.engines.places import opened, store_at
 from tests.record.test_kinds_of_runs import ENDED, Story, a_session_that_waited, send
-from tests.store.checks.store_file import StoreFile, talk
+from tests.store.checks.store_file import StoreFile, run_plan, talk
 
 SKILLS = [talk, send]
 
 
 @pytest.fixture
 def bundle(original: StoreFile, tmp_path: Path) -> Path:
-    export_run(str(original.path), original.first, tmp_path / "bundle")
+    export_run(store_at(original.path), original.first, tmp_path / "bundle")
     return tmp_path / "bundle"
 
 
@@ -69,7 +69,7 @@ def first_code(folder: Path) -> str | None:
 
 
 def test_two_exports_are_the_same_bytes_and_fit_each_other(original: StoreFile, bundle: Path, tmp_path: Path) -> None:
-    export_run(str(original.path), original.first, tmp_path / "again")
+    export_run(store_at(original.path), original.first, tmp_path / "again")
     for path in sorted(bundle.rglob("*")):
         if path.is_file():
             assert (tmp_path / "again" / path.relative_to(bundle)).read_bytes() == path.read_bytes()
@@ -108,11 +108,11 @@ def test_hashes_cover_what_stands_there_and_previews_are_cut(bundle: Path) -> No
 
 @pytest.mark.parametrize("story", [*ENDED, a_session_that_waited], ids=lambda story: story.__name__)
 def test_whatever_a_run_went_through_the_live_log_is_the_exported_one(story: Story, tmp_path: Path) -> None:
-    runtime = Runtime(str(tmp_path / "store.db"), skills=SKILLS, replay_log=tmp_path / "logs")
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=SKILLS, replay_log=tmp_path / "logs")
     run_id = story(runtime)
     for row in runtime.store.runs():
         folder = tmp_path / row.run_id
-        export_run(str(tmp_path / "store.db"), row.run_id, folder)
+        export_run(store_at(tmp_path / "store.db"), row.run_id, folder)
         assert verify_bundle(folder).first_break is None
         log = tmp_path / "logs" / f"{row.run_id}.jsonl"
         assert log.read_bytes() == (folder / "REPLAY.jsonl").read_bytes()
@@ -135,7 +135,7 @@ GARBAGE: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("kind", GARBAGE)
 def test_no_file_of_a_bundle_is_decoration(kind: str, original: StoreFile, tmp_path: Path) -> None:
     """Garbage in the place of any one, its digest in the manifest made right: found, and blamed on that file."""
-    export_run(str(original.path), original.second, tmp_path / "whole")
+    export_run(store_at(original.path), original.second, tmp_path / "whole")
     files = sorted(json.loads((tmp_path / "whole" / "manifest.json").read_text())["files"])
     assert {"REPLAY.jsonl", "RECEIPT.json", "plan.json", "seal.json", "keys.json", "notes.jsonl"} <= set(files)
     for name in files:
@@ -193,18 +193,19 @@ def test_bundles_without_them_are_as_good_as_before(bundle: Path) -> None:
 
 
 def test_where_values_stay_at_home_neither_is_written_nor_believed(original: StoreFile, tmp_path: Path) -> None:
-    export_run(str(original.path), original.first, tmp_path / "bundle", payloads="none")
+    export_run(store_at(original.path), original.first, tmp_path / "bundle", payloads="none")
     assert not (tmp_path / "bundle" / "REPLAY.jsonl").exists()
     rewrite(tmp_path / "bundle", "REPLAY.jsonl", b"{}\n")
     assert first_code(tmp_path / "bundle") == "MANIFEST_MALFORMED"
 
 
-def test_what_was_erased_is_marked_and_no_hash_of_it_is_left(original: StoreFile, tmp_path: Path) -> None:
-    path = original.copy(tmp_path / "copy.db")
-    export_run(str(path), original.last, tmp_path / "before")
-    with closing(SqliteStore(str(path))) as store:
-        erase(store, original.last, "first", reason="asked for", who="ann")
-    export_run(str(path), original.last, tmp_path / "after")
+def test_what_was_erased_is_marked_and_no_hash_of_it_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    run_id = run_plan(path)
+    export_run(store_at(path), run_id, tmp_path / "before")
+    with closing(opened(path)) as store:
+        erase(store, run_id, "first", reason="asked for", who="ann")
+    export_run(store_at(path), run_id, tmp_path / "after")
     assert verify_bundle(tmp_path / "after").exit_code == 0
     call, result = named(tmp_path / "after", "ToolCall")[0], named(tmp_path / "after", "ToolResult")[0]
     assert call["params"] == {"$erased": True}
@@ -224,25 +225,25 @@ def test_more_than_255_attempts_are_capped_and_said_whole_beside_it(tmp_path: Pa
             raise TimeoutError("not yet")
         return ctx.attempt
 
-    runtime = Runtime(str(tmp_path / "store.db"), skills=[stubborn])
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=[stubborn])
     retry = {"max_retries": 300, "backoff_base_ms": 0, "max_backoff_ms": 0}
     steps = [{"step_id": "s", "skill_id": "stubborn", "retry": retry}]
     run = runtime.run({"plan_id": "p", "agent_id": "a", "steps": steps})
-    export_run(str(tmp_path / "store.db"), run.run_id, tmp_path / "bundle")
+    export_run(store_at(tmp_path / "store.db"), run.run_id, tmp_path / "bundle")
     [done] = named(tmp_path / "bundle", "StepComplete")
     assert (done["iterations"], done["iterations_total"], done["status"]) == (255, 300, "Success")
     runtime.close()
 
 
 def test_a_session_tells_its_issue_its_policy_its_checks_and_how_sure_it_is(tmp_path: Path) -> None:
-    runtime = Runtime(str(tmp_path / "store.db"), skills=SKILLS)
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=SKILLS)
     with runtime.session(id="order-42", issue_number=42, policy_version="v1.2.3") as session:
         with session.lane("writer"):
             session.call("talk", {"text": "hello"})
         session.verify(["echo one", "false"])
         session.verify(["echo one", "true"])
         session.finish(confidence=0.92)
-    export_run(str(tmp_path / "store.db"), session.run_id, tmp_path / "bundle")
+    export_run(store_at(tmp_path / "store.db"), session.run_id, tmp_path / "bundle")
     folder = tmp_path / "bundle"
     [start], [end], [plan] = named(folder, "SessionStart"), named(folder, "SessionEnd"), named(folder, "PlanStart")
     assert (start["issue_number"], start["policy_version"], start["session"]) == (42, "v1.2.3", "order-42")

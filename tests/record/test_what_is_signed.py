@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from reenact.store.sqlite.store import SqliteStore
+from reenact.store.base import Store
 from reenact.verify import Report, verify_lines
 from tests.replay.compare.forge import Forge
 from tests.replay.compare.mutating import recording
 
 
 class Envelopes:
-    def __init__(self, store: SqliteStore, run_id: str) -> None:
+    def __init__(self, store: Store, run_id: str) -> None:
         self._kept = dict(store.payloads(run_id))
 
     def get(self, commitment: str, /) -> bytes | None:

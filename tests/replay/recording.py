@@ -13,8 +13,8 @@ from reenact.replay.modes.mock import mock_replay
 from reenact.replay.runtime import Runtime
 from reenact.runtime import crash_points
 from reenact.runtime.gates.supervisor import SupervisorFunction
-from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedClock
+from tests.engines.places import opened
 from tests.replay.skills import registry
 from tests.runtime.running import LOADS_ANY
 
@@ -47,7 +47,7 @@ def armed(name: str, count: int) -> Iterator[None]:
 
 def memory_runtime(skills: Registry | None = None, *, seed: int = 0, host: SupervisorFunction | None = None) -> Runtime:
     clock = FixedClock(seed=seed)
-    store = SqliteStore(":memory:", clock=clock)
+    store = opened(":memory:", clock=clock)
     return Runtime(store, skills=skills or registry(), supervisor=host, policy=LOADS_ANY, clock=clock)
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from reenact import Registry, SkillContext, skill
 from reenact.replay import Runtime, load_recording
-from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedClock
+from tests.engines.places import opened
 from tests.replay.recording import mocked
 
 SECRET = "correct-horse-battery-staple"
@@ -43,7 +43,7 @@ PLAN: dict[str, Any] = {
 def run() -> tuple[Runtime, str]:
     clock = FixedClock()
     runtime = Runtime(
-        SqliteStore(":memory:", clock=clock),
+        opened(":memory:", clock=clock),
         skills=Registry([login, use]),
         secrets={"BANK_PASSWORD": SECRET},
         clock=clock,

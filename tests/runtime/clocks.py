@@ -8,6 +8,8 @@ import time
 from reenact import Runtime
 from reenact.contracts.records import UNFINISHED
 from reenact.values.clock import SystemClock, format_ts
+from tests.engines import places
+from tests.engines.following import run_ahead
 
 
 class LaterClock(SystemClock):
@@ -43,4 +45,6 @@ def watched_for(runtime: Runtime, seconds: float) -> Runtime:
     for row in runtime.store.runs(status=UNFINISHED):
         runtime.store.free_in_s(row.run_id)
     clock.later_ms += int(seconds * 1000)
+    if places.database is not None:  # leases go by its clock there
+        run_ahead(runtime.store.url, clock.later_ms)
     return runtime

@@ -14,8 +14,8 @@ from reenact.skills.skill import Skill
 from reenact.store.base import Store
 from reenact.store.checks.verification import verify_run
 from reenact.store.keys.ballots import CancelRequest, signed
-from reenact.store.sqlite.store import SqliteStore
 from tests.crash.harness import folded
+from tests.engines.places import store_at
 
 Document = dict[str, Any]
 LOADS_ANY: Document = {"supervisors": ["*"]}
@@ -27,13 +27,11 @@ class Bench:
 
     def __init__(self, folder: Path, *skills: Skill, **options: Any) -> None:
         self.path = str(folder / "store.db")
-        self.runtime = Runtime(f"sqlite:///{self.path}", skills=skills, **options)
+        self.runtime = Runtime(store_at(self.path), skills=skills, **options)
 
     @property
-    def store(self) -> SqliteStore:
-        store = self.runtime.store
-        assert isinstance(store, SqliteStore)
-        return store
+    def store(self) -> Store:
+        return self.runtime.store
 
     def run(self, *steps: Mapping[str, object], **context: object) -> RunResult:
         return self.runtime.run(plan(*steps, **context))
@@ -51,7 +49,7 @@ class Bench:
 
     def check(self, run: RunResult | str, *, exit_code: int = 0) -> None:
         """The evidence verifies; 4 for a run that has not ended."""
-        verified = verify_run(self.path, run if isinstance(run, str) else run.run_id)
+        verified = verify_run(store_at(self.path), run if isinstance(run, str) else run.run_id)
         assert verified.exit_code == exit_code, (verified.report.first_break, verified.differences)
 
 

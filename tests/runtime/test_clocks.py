@@ -10,9 +10,10 @@ import pytest
 from reenact import Registry, SkillContext, skill
 from reenact.replay import load_recording
 from reenact.replay.runtime import Runtime
-from reenact.store.sqlite.store import SqliteStore
+from reenact.store.base import Store
 from reenact.values.clock import FixedClock
 from reenact.verify import Report, verify_lines
+from tests.engines.places import opened
 from tests.replay.recording import mocked
 
 LIFETIME_S = 300
@@ -50,7 +51,7 @@ class SetOnce(FixedClock):
         return super().now_ms() + (self._seconds * 1000 if self.looks >= self._at else 0)
 
 
-def judge(store: SqliteStore, run_id: str) -> Report:
+def judge(store: Store, run_id: str) -> Report:
     kept = dict(store.payloads(run_id))
     return verify_lines(store.bodies(run_id), Kept(kept), keys=store.public_keys())
 
@@ -63,13 +64,13 @@ class Kept:
         return self._envelopes.get(commitment)
 
 
-def run_plan(clock: SetOnce) -> tuple[SqliteStore, str]:
-    store = SqliteStore(":memory:", clock=clock)
+def run_plan(clock: SetOnce) -> tuple[Store, str]:
+    store = opened(":memory:", clock=clock)
     return store, Runtime(store, skills=REGISTRY, clock=clock).run(PLAN).run_id
 
 
-def run_session(clock: SetOnce) -> tuple[SqliteStore, str]:
-    store = SqliteStore(":memory:", clock=clock)
+def run_session(clock: SetOnce) -> tuple[Store, str]:
+    store = opened(":memory:", clock=clock)
 
     async def calls() -> str:
         async with Runtime(store, skills=REGISTRY, clock=clock).session(agent_id="agent") as session:
@@ -84,7 +85,7 @@ def run_session(clock: SetOnce) -> tuple[SqliteStore, str]:
 @pytest.mark.parametrize("seconds", [-3600, -1, LIFETIME_S - 1, LIFETIME_S, 86_400])
 @pytest.mark.parametrize("run", [run_plan, run_session])
 def test_a_clock_that_is_set_at_any_moment_leaves_a_run_that_verifies_and_replays(
-    run: Callable[[SetOnce], tuple[SqliteStore, str]], seconds: int
+    run: Callable[[SetOnce], tuple[Store, str]], seconds: int
 ) -> None:
     still = SetOnce(0, 0)
     run(still)

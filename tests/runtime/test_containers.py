@@ -55,14 +55,14 @@ class Hasty(SystemClock):
 
 def test_recover_waits_until_the_lease_of_a_process_that_it_cannot_see_has_ended(stage: Stage) -> None:
     clock = Hasty()
-    (result,) = Runtime(stage.store_path, skills=SKILLS, clock=clock).recover()
+    (result,) = Runtime(stage.url, skills=SKILLS, clock=clock).recover()
     assert (result.status, result.reason) == ("completed", None)
     assert LEASE_MS / 2000 < clock.slept[0] < LEASE_MS / 1000 + 1
 
 
 def test_recover_leaves_a_run_whose_lease_was_renewed_meanwhile(stage: Stage) -> None:
     clock = Hasty(lambda: taken(stage, ELSEWHERE, 2 * LEASE_MS))
-    (result,) = Runtime(stage.store_path, skills=SKILLS, clock=clock).recover()
+    (result,) = Runtime(stage.url, skills=SKILLS, clock=clock).recover()
     assert result.status == "running"
     assert "is being worked on by box/4026532273 process 7" in str(result.reason)
     assert len(clock.slept) == 1
@@ -73,14 +73,14 @@ def test_recover_waits_for_nobody_whom_it_can_see(stage: Stage) -> None:
     assert (is_out_of_sight(here), is_out_of_sight(ELSEWHERE)) == (False, True)
     taken(stage, here, LEASE_MS)
     clock = Hasty()
-    (result,) = Runtime(stage.store_path, skills=SKILLS, clock=clock).recover()
+    (result,) = Runtime(stage.url, skills=SKILLS, clock=clock).recover()
     assert (result.status, clock.slept) == ("running", [])
 
 
 def test_the_command_waits_too(stage: Stage, tmp_path: Path) -> None:
     taken(stage, ELSEWHERE, 4000)  # longer than a busy machine needs to start the command
     world = Path(__file__).parents[1] / "crash" / "world.py"
-    done = Command(tmp_path)("recover", "--store", stage.store_path, "--skills", str(world))
+    done = Command(tmp_path)("recover", "--store", stage.url, "--skills", str(world))
     assert done.code == 0, done.err
     assert "until it is known whether other hosts or containers still work" in done.err
     assert "completed" in done.out

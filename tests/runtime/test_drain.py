@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +11,8 @@ import pytest
 
 from reenact import Runtime, skill
 from reenact.errors import Draining, UsageError
+from reenact.values.clock import SystemClock
+from tests.engines.places import ask, store_at
 from tests.runtime.running import Bench, plan, step
 
 
@@ -62,7 +63,7 @@ def test_a_run_is_given_back_between_two_steps(bench: Bench, gate: Gate) -> None
         bench.runtime.run(steps(4))
     with pytest.raises(Draining):
         bench.runtime.resume(result.run_id)
-    other = Runtime(bench.path, skills=[gate.skill])
+    other = Runtime(store_at(bench.path), skills=[gate.skill])
     assert other.resume(result.run_id).status == "completed"
     assert gate.calls == [1, 2, 3]
     bench.check(result)
@@ -83,7 +84,7 @@ def test_a_call_of_a_session_ends_and_the_next_is_refused(bench: Bench, gate: Ga
         assert isinstance(running.exception(20), Draining)
     with pytest.raises(Draining), bench.runtime.session():
         pass
-    other = Runtime(bench.path, skills=[gate.skill])
+    other = Runtime(store_at(bench.path), skills=[gate.skill])
     with other.session(id="order") as s:
         assert [s.call("t.wait", {"n": n}).output for n in (1, 2)] == [1, 2]
     assert gate.calls == [1, 2]
@@ -119,8 +120,8 @@ def test_nobody_waits_any_longer_for_the_lease_of_another_host(bench: Bench, gat
     gate.may_end.set()
     with pytest.raises(RuntimeError), bench.runtime.session(id="order") as s:
         raise RuntimeError
-    with sqlite3.connect(bench.path) as db:
-        db.execute("UPDATE runs SET owner = 'elsewhere|7|7|n', expires_ms = 1")
+    later = SystemClock().now_ms() + 60_000
+    ask(bench.path, f"UPDATE runs SET owner = 'elsewhere|7|7|n', expires_ms = {later}")
 
     def go_on() -> None:
         if way == "resume":

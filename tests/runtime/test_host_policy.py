@@ -16,6 +16,7 @@ from reenact.record.outcomes import said
 from reenact.record.reader import RunReader
 from reenact.runtime.host_policy import find_policy
 from reenact.runtime.people.decisions import cancel, vote
+from tests.engines.places import store_at
 from tests.runtime.running import Bench, plan, step
 
 
@@ -143,7 +144,7 @@ def test_a_mistake_in_the_file_is_told_with_its_line(tmp_path: Path, text: str, 
 
 def test_a_mistake_in_a_mapping_is_told_too(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match=r"policy: a policy has no key shell.alow; did you mean shell.allow\?"):
-        Runtime(tmp_path / "store.db", policy={"shell": {"alow": True}})
+        Runtime(store_at(tmp_path / "store.db"), policy={"shell": {"alow": True}})
 
 
 def test_folders_are_beneath_the_file_and_secrets_do_not_stand_in_what_is_told(

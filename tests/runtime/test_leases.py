@@ -19,6 +19,7 @@ from reenact.skills.skill import Skill
 from reenact.store import heartbeat
 from tests.crash.harness import KILLED, SKILLS, Stage, check_survived, in_child, look
 from tests.crash.world import Ledger
+from tests.engines.places import ask
 from tests.runtime.clocks import LaterClock, watched_for
 from tests.runtime.running import Bench, step
 
@@ -27,7 +28,7 @@ LEASE_S = 11.0
 
 def later(stage: Stage, *skills: Skill) -> Runtime:
     """Another executor, that has seen no renewal of the first one's lease for longer than it lasts."""
-    return watched_for(Runtime(stage.store_path, skills=skills or SKILLS, clock=LaterClock(LEASE_S)), LEASE_S)
+    return watched_for(Runtime(stage.url, skills=skills or SKILLS, clock=LaterClock(LEASE_S)), LEASE_S)
 
 
 def test_two_executors_race_for_a_crashed_run_and_one_of_them_gets_it(stage: Stage) -> None:
@@ -190,7 +191,7 @@ def test_a_heartbeat_keeps_the_lease_of_a_long_call(stage: Stage, monkeypatch: p
     async def long(ctx: SkillContext) -> None:
         """Waits until the lease has been renewed three times."""
         while len(set(ends)) < 4:
-            ends.append(bench.store._reader().query("SELECT expires_ms FROM runs")[0][0])
+            ends.append(ask(bench.path, "SELECT expires_ms FROM runs")[0][0])
             await asyncio.sleep(0.005)
 
     bench = Bench(stage.folder, long)
@@ -216,7 +217,7 @@ def test_a_lease_is_given_back_when_a_run_ends_waits_or_fails_to_start(stage: St
     waiting = bench.runtime.run({**stage.plan("w"), "context": {"supervisor": "ask"}})
     done = bench.runtime.run(stage.plan("d"))
     assert (waiting.status, done.status) == ("waiting", "completed")
-    owners = bench.store._reader().query("SELECT owner FROM runs")
+    owners = ask(bench.path, "SELECT owner FROM runs")
     assert owners == [(None,), (None,)]
 
 
@@ -230,7 +231,7 @@ def test_of_calls_side_by_side_none_is_sent_once_the_lease_is_lost(stage: Stage)
         return n
 
     async def work() -> list[object]:
-        async with Runtime(stage.store_path, skills=[send]).session() as session:
+        async with Runtime(stage.url, skills=[send]).session() as session:
             later(stage, send).store.acquire(session.run_id, "another")
             calls = (session.call("send", {"n": n}) for n in range(6))
             met: list[object] = list(await asyncio.gather(*calls, return_exceptions=True))

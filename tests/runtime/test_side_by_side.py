@@ -11,7 +11,7 @@ import pytest
 
 from reenact import SkillContext, skill
 from reenact.errors import StoreError
-from reenact.store.sqlite.store import SqliteStore
+from reenact.store.base import Store
 from tests.crash.harness import Stage, in_child
 from tests.runtime.running import Bench, plan, step
 
@@ -96,7 +96,7 @@ def test_a_timeout_around_a_call_is_a_timeout(tmp_path: Path) -> None:
 class Failing:
     """A store whose disk is full for a while."""
 
-    def __init__(self, store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         self.full = False
         append, append_many = store.append, store.append_many
 

@@ -20,6 +20,8 @@ from reenact.store.open import open_store
 from reenact.store.postgres.opened.database import Database
 from reenact.store.postgres.opened.url import place_of
 from reenact.values.clock import Clock, FixedClock
+from tests.engines import places
+from tests.engines.places import store_at
 
 EVIDENCE = ("commits", "erasures", "late_effects", "keys")
 
@@ -76,6 +78,9 @@ class Backend(ABC):
 
     @abstractmethod
     def change_status(self, store: Store, run_id: str, status: str) -> None: ...
+
+    @abstractmethod
+    def rename_run(self, store: Store, run_id: str, name: str) -> None: ...
 
     @abstractmethod
     def take_off_a_guard(self, store: Store) -> str:
@@ -144,6 +149,9 @@ class SqliteFile(Backend):
 
     def change_status(self, store: Store, run_id: str, status: str) -> None:
         self.tamper(store, "UPDATE runs SET status = ? WHERE run_id = ?", status, run_id)
+
+    def rename_run(self, store: Store, run_id: str, name: str) -> None:
+        self.tamper(store, "UPDATE runs SET run_id = ? WHERE run_id = ?", name, run_id)
 
     def take_off_a_guard(self, store: Store) -> str:
         with self.database(store) as db:
@@ -236,6 +244,9 @@ class PostgresSchema(Backend):
     def change_status(self, _store: Store, run_id: str, status: str) -> None:
         self.tamper("UPDATE :schema.runs SET status = %s WHERE run_id = %s", status, run_id)
 
+    def rename_run(self, _store: Store, run_id: str, name: str) -> None:
+        self.tamper("UPDATE :schema.runs SET run_id = %s WHERE run_id = %s", name, run_id)
+
     def take_off_a_guard(self, _store: Store) -> str:
         self.execute("DROP TRIGGER commits_are_not_changed ON :schema.commits")
         return "commits_are_not_changed"
@@ -270,6 +281,17 @@ def made(request: pytest.FixtureRequest, folder: Path) -> Iterator[Backend]:
         return
     with request.getfixturevalue("new_schema")() as url:
         yield PostgresSchema(folder, url)
+
+
+def backend_at(folder: Path) -> Backend:
+    """Of the store that a test of any engine has in this folder."""
+    url = store_at(folder / "store.db")
+    return SqliteFile(folder) if places.database is None else PostgresSchema(folder, url)
+
+
+def backend_of(store: Store, folder: Path) -> Backend:
+    """The same of one that is open, and is in memory where it is not in a database."""
+    return SqliteMemory(folder) if store.in_memory else PostgresSchema(folder, store.url)
 
 
 DURABLE = {name: backend for name, backend in BACKENDS.items() if backend.is_durable}

@@ -17,6 +17,7 @@ from reenact.replay.runtime import Runtime
 from reenact.values.canonical import canonicalize
 from reenact.values.digest import digest
 from reenact.verify import Report, verify_bundle, verify_lines
+from tests.engines.places import store_at
 from tests.store.checks.store_file import PLAN, REGISTRY
 from tests.verify.changing import JOURNAL, read_folder, remade, write_folder
 from tests.verify.test_tampering import Kept
@@ -158,10 +159,10 @@ def a_session(runtime: Runtime) -> str:
 
 @pytest.mark.parametrize("story", [a_completed_run, a_failed_run, a_session], ids=lambda story: story.__name__)
 def test_a_bundle_sealed_anew_with_another_status_is_found(story: Any, tmp_path: Path) -> None:
-    runtime = Runtime(str(tmp_path / "store.db"), skills=REGISTRY)
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=REGISTRY)
     run_id = story(runtime)
     runtime.close()
-    export_run(str(tmp_path / "store.db"), run_id, tmp_path / "bundle")
+    export_run(store_at(tmp_path / "store.db"), run_id, tmp_path / "bundle")
     files = read_folder(tmp_path / "bundle")
     status = json.loads(files["seal.json"])["status"]
     assert verify_bundle(write_folder(tmp_path / "same", sealed_as(files, status))).exit_code == 0

@@ -9,20 +9,21 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from reenact.store.base import Store
 from reenact.store.log.log import leaf_of
 from reenact.store.log.rows import Peer
 from reenact.store.open import open_witnessed
 from reenact.store.signing import SigningKey, key_in_memory
-from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import Clock, FixedClock
 from reenact.values.digest import ZERO_DIGEST
 from reenact.verify.signed.signed_note import COSIGNATURE, VerifierKey
 from reenact.witness.cosigner import Answer, Cosigner
 from reenact.witness.server import WitnessServer
-from tests.store.units import Run, open_store
+from tests.engines.places import opened
+from tests.store.units import Run
 
 
-def grow(store: SqliteStore, count: int = 1, name: str = "run") -> None:
+def grow(store: Store, count: int = 1, name: str = "run") -> None:
     """So many runs more, sealed, and in the log."""
     begin = store.log.rows.seal_count()
     for number in range(begin, begin + count):
@@ -33,8 +34,8 @@ def grow(store: SqliteStore, count: int = 1, name: str = "run") -> None:
 
 
 @contextmanager
-def a_store(folder: Path, count: int = 3, clock: Clock | None = None) -> Iterator[SqliteStore]:
-    store = open_store(folder, clock)
+def a_store(folder: Path, count: int = 3, clock: Clock | None = None) -> Iterator[Store]:
+    store = opened(folder / "store.db", clock=clock or FixedClock())
     grow(store, count)
     try:
         yield store
@@ -42,11 +43,11 @@ def a_store(folder: Path, count: int = 3, clock: Clock | None = None) -> Iterato
         store.close()
 
 
-def log_key(store: SqliteStore) -> VerifierKey:
+def log_key(store: Store) -> VerifierKey:
     return store.log.vkey(store.signing_key.kid)
 
 
-def leaves(store: SqliteStore) -> list[bytes]:
+def leaves(store: Store) -> list[bytes]:
     """What the log says of each run: the canonical bytes of its seal."""
     found, before = [], ZERO_DIGEST
     for number, row in enumerate(store.log.rows.seals(0, 100), 1):
@@ -123,5 +124,5 @@ def answering(answer: Callable[[str, bytes], Answer | bytes]) -> Iterator[str]:
             stop.set()
 
 
-def ask_at(store: SqliteStore, url: str, key: VerifierKey) -> None:
+def ask_at(store: Store, url: str, key: VerifierKey) -> None:
     store.log.ask(Peer(str(key), "witness", url))

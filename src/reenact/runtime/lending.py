@@ -41,7 +41,10 @@ def live_source(engine: Engine, plan: RunPlan) -> LiveSource:
 
 def place_of(store: Store) -> str:
     """What tells a store from every other that this process has open, by whatever path; one in memory is its own."""
-    return f"{store.url} {id(store)}" if store.in_memory else os.path.realpath(store.url.removeprefix("sqlite:///"))
+    if store.in_memory:
+        return f"{store.url} {id(store)}"
+    path = store.url.removeprefix("sqlite:///")
+    return store.url if path == store.url else os.path.realpath(path)
 
 
 def keep_late(store: Store, redactor: Redactor, call: AttemptCall, result: AttemptResult) -> bool:

@@ -10,14 +10,15 @@ import signal
 import sys
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from reenact.record.archive.moving import candidates, move
 from reenact.record.archive.restoring import restore
-from reenact.store.open import open_store
+from tests.engines.places import opened, store_at
 from tests.fork_server import FORKS
 
 ON_THE_WAY = ("record/archive/", "record/export.py", "record/packing.py", "store/private_file.py",
-              "store/sqlite/archiving.py", "store/sqlite/erasing.py", "store/sqlite/connection.py",
+              "store/sqlite/archiving.py", "store/sqlite/erasing.py", "store/sqlite/connection.py", "store/postgres/",
               "verify/verifier.py")  # fmt: skip
 
 
@@ -36,33 +37,38 @@ def kill_at(number: int) -> None:
 
 
 def archive_all(store: str, folder: str, number: int = 0) -> None:
-    opened = open_store(store)
-    runs = [each.run_id for each in candidates(opened, before_ms=1 << 45)]
+    kept = opened(store)
+    runs = [each.run_id for each in candidates(kept, before_ms=1 << 45)]
     if number:
         kill_at(number)
     for run_id in runs:
-        move(opened, run_id, Path(folder), who="ada", reason="old", at_once=3)
+        move(kept, run_id, Path(folder), who="ada", reason="old", at_once=3)
     sys.setprofile(None)
-    opened.close()
+    kept.close()
 
 
 def restore_all(store: str, folder: str, number: int = 0) -> None:
-    opened = open_store(store)
-    runs = [row.run_id for row in opened.runs() if any(each.values for each in opened.archives(row.run_id))]
+    kept = opened(store)
+    runs = [row.run_id for row in kept.runs() if any(each.values for each in kept.archives(row.run_id))]
     if number:
         kill_at(number)
     for run_id in runs:
-        restore(opened, run_id, at_once=3)
+        restore(kept, run_id, at_once=3)
     sys.setprofile(None)
-    opened.close()
+    kept.close()
 
 
 DOES = {"archive": archive_all, "restore": restore_all}
 
 
+def begin(does: str, environment: dict[str, str], *where: Any) -> None:
+    os.environ.update(environment)
+    DOES[does](*where)
+
+
 def killed(does: str, store: Path, folder: Path, number: int) -> bool:
     """Whether it came so far."""
-    process = FORKS.Process(target=DOES[does], args=(str(store), str(folder), number))
+    process = FORKS.Process(target=begin, args=(does, dict(os.environ), store_at(store), str(folder), number))
     process.start()
     process.join()
     assert process.exitcode in (0, -signal.SIGKILL), process.exitcode

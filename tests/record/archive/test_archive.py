@@ -26,6 +26,8 @@ from reenact.store.checks.verification import verify_run
 from reenact.values.clock import FixedClock
 from reenact.verify import verify_bundle
 from tests.cli.harness import SKILLS, Command
+from tests.engines import places
+from tests.engines.places import store_at
 from tests.record.archive.killing import archive_all, killed, restore_all
 from tests.verify.changing import changed_files, read_folder, write_folder
 
@@ -42,7 +44,7 @@ def talk(text: str) -> dict[str, str]:
 
 
 def runtime_at(path: Path) -> Runtime:
-    return Runtime(str(path), skills=Registry([talk]))
+    return Runtime(store_at(path), skills=Registry([talk]))
 
 
 def a_run(runtime: Runtime, *texts: str) -> str:
@@ -71,7 +73,7 @@ def test_values_go_to_a_verified_bundle_and_come_back_as_they_were(tmp_path: Pat
     before = values(runtime, run_id)
     assert moved(runtime, run_id, tmp_path / "archive") == len(before)
     assert values(runtime, run_id) == {}
-    verified = verify_run(str(tmp_path / "s.db"), run_id)
+    verified = verify_run(store_at(tmp_path / "s.db"), run_id)
     assert (verified.report.exit_code, verified.differences) == (0, ())
     assert (verified.report.counts.archived, verified.report.counts.erased) == (len(before), 0)
     digest = json.loads((tmp_path / "archive" / run_id / "manifest.json").read_text())["digest"]
@@ -83,18 +85,18 @@ def test_values_go_to_a_verified_bundle_and_come_back_as_they_were(tmp_path: Pat
 
     assert restore(runtime.store, run_id).values == len(before)
     assert values(runtime, run_id) == before
-    verified = verify_run(str(tmp_path / "s.db"), run_id)
+    verified = verify_run(store_at(tmp_path / "s.db"), run_id)
     assert (verified.report.exit_code, verified.differences, verified.report.counts.archived) == (0, (), 0)
     assert runtime.replay(run_id).matches
     assert moved(runtime, run_id, tmp_path / "archive") == len(before), "and once more, to the same bundle"
-    assert verify_run(str(tmp_path / "s.db"), run_id).report.exit_code == 0
+    assert verify_run(store_at(tmp_path / "s.db"), run_id).report.exit_code == 0
 
 
 def test_what_is_exported_of_an_archived_run_verifies_and_says_so(tmp_path: Path) -> None:
     runtime = runtime_at(tmp_path / "s.db")
     run_id = a_run(runtime, "one")
     count = moved(runtime, run_id, tmp_path / "archive")
-    export_run(str(tmp_path / "s.db"), run_id, tmp_path / "bundle")
+    export_run(store_at(tmp_path / "s.db"), run_id, tmp_path / "bundle")
     report = verify_bundle(tmp_path / "bundle")
     assert (report.exit_code, report.counts.archived, report.authenticity) == (0, count, "holds")
 
@@ -104,12 +106,12 @@ def test_a_bundle_says_where_the_plan_is_that_it_does_not_hold(tmp_path: Path) -
     runtime = runtime_at(tmp_path / "s.db")
     run_id = a_run(runtime, "one")
     moved(runtime, run_id, tmp_path / "archive")
-    export_run(str(tmp_path / "s.db"), run_id, tmp_path / "archived")
+    export_run(store_at(tmp_path / "s.db"), run_id, tmp_path / "archived")
     digest = json.loads((tmp_path / "archive" / run_id / "manifest.json").read_text())["digest"]
     with pytest.raises(EvidenceError, match=f"is archived in the bundle {digest}, and not here"):
         load_bundle(tmp_path / "archived")
     erase(runtime.store, run_id, None, who="ada", reason="request 42")
-    export_run(str(tmp_path / "s.db"), run_id, tmp_path / "erased")
+    export_run(store_at(tmp_path / "s.db"), run_id, tmp_path / "erased")
     with pytest.raises(EvidenceError, match="was erased; it cannot be run again"):
         load_bundle(tmp_path / "erased")
 
@@ -145,14 +147,14 @@ def test_words_that_are_archived_or_left_out_are_not_called_erased(tmp_path: Pat
     def fails() -> None:
         raise ValueError("with these words")
 
-    runtime = Runtime(str(tmp_path / "s.db"), skills=Registry([fails]))
+    runtime = Runtime(store_at(tmp_path / "s.db"), skills=Registry([fails]))
     with runtime.session() as session:
         session.call("fails", {})
         session.verify(["true"])
     run_id = session.run_id
-    export_run(str(tmp_path / "s.db"), run_id, tmp_path / "bare", payloads="none")
+    export_run(store_at(tmp_path / "s.db"), run_id, tmp_path / "bare", payloads="none")
     moved(runtime, run_id, tmp_path / "archive")
-    export_run(str(tmp_path / "s.db"), run_id, tmp_path / "archived")
+    export_run(store_at(tmp_path / "s.db"), run_id, tmp_path / "archived")
     in_store, archived, bare = (
         told(read_document(runtime.store, run_id)),
         told(read_bundle_document(tmp_path / "archived")),
@@ -165,7 +167,7 @@ def test_words_that_are_archived_or_left_out_are_not_called_erased(tmp_path: Pat
     assert bare[0] == "the value was left out of this export; its commitment still stands"
     assert (bare[1].get("withheld"), "erased" in bare[1]) == (True, False)
     erase(runtime.store, run_id, None, who="ada", reason="request 42")
-    export_run(str(tmp_path / "s.db"), run_id, tmp_path / "erased")
+    export_run(store_at(tmp_path / "s.db"), run_id, tmp_path / "erased")
     for message, event in (told(read_document(runtime.store, run_id)), told(read_bundle_document(tmp_path / "erased"))):
         assert (message, event.get("erased")) == ("the value was erased; its commitment still stands", True)
 
@@ -179,7 +181,7 @@ def test_what_is_erased_after_it_was_archived_is_not_restored(tmp_path: Path) ->
     assert records(runtime)[-1]["type"] == "erased"
     back = restore(runtime.store, run_id)
     assert (back.values, back.erased) == (count - gone, gone)
-    report = verify_run(str(tmp_path / "s.db"), run_id).report
+    report = verify_run(store_at(tmp_path / "s.db"), run_id).report
     assert (report.exit_code, report.counts.erased, report.counts.present) == (0, gone, count - gone)
     moved(runtime, run_id, tmp_path / "other")
     erase(runtime.store, run_id, None, who="ada", reason="request 43")
@@ -187,7 +189,7 @@ def test_what_is_erased_after_it_was_archived_is_not_restored(tmp_path: Path) ->
         restore(runtime.store, run_id)
     with pytest.raises(EvidenceError, match="were erased since they were archived: they stay so"):
         restore(runtime.store, str(tmp_path / "archive" / run_id))
-    assert verify_run(str(tmp_path / "s.db"), run_id).report.exit_code == 0
+    assert verify_run(store_at(tmp_path / "s.db"), run_id).report.exit_code == 0
 
 
 def test_a_changed_bundle_restores_nothing(tmp_path: Path) -> None:
@@ -215,7 +217,7 @@ def test_a_key_whose_answer_is_archived_is_answered_and_nothing_is_sent(tmp_path
     with runtime.session(agent_id="a") as again:
         outcome = again.call("talk", {"text": "once"}, idempotency_key="k")
     assert (outcome.ok, outcome.output, len(calls)) == (True, {"$archived": True}, made)
-    assert verify_run(str(tmp_path / "s.db"), again.run_id).report.exit_code == 0
+    assert verify_run(store_at(tmp_path / "s.db"), again.run_id).report.exit_code == 0
 
 
 def test_only_sealed_runs_that_are_old_enough_are_chosen(tmp_path: Path) -> None:
@@ -258,7 +260,7 @@ def held(tmp_path: Path, runs: dict[str, dict[str, bytes]]) -> None:
         here = values(runtime, run_id)
         assert here.items() <= before.items()
         assert {*here, *runtime.store.archived_values(run_id)} == set(before)
-        report = verify_run(str(tmp_path / "s.db"), run_id).report
+        report = verify_run(store_at(tmp_path / "s.db"), run_id).report
         assert report.exit_code == 0, report.first_break
         if here != before:
             bundle = verify_bundle(tmp_path / "archive" / run_id)
@@ -269,9 +271,10 @@ def held(tmp_path: Path, runs: dict[str, dict[str, bytes]]) -> None:
 def test_the_command_says_first_and_does_with_yes(reenact: Command) -> None:
     plan = reenact.plan({"skill_id": "steady", "parameters": {"text": "a private word"}})
     assert reenact("run", plan, "--skills", SKILLS).code == 0
-    said = reenact("archive", "--older-than", "0m")
+    named = () if places.database is None else ("--to", "kept")  # a store in a file has a place beside it
+    said = reenact("archive", "--older-than", "0m", *named)
     assert (said.code, "1 run would go to" in said.out) == (0, True)
-    assert reenact("archive", "--older-than", "90d").out.startswith("0 runs would go to")
+    assert reenact("archive", "--older-than", "90d", *named).out.startswith("0 runs would go to")
     done = reenact("archive", "--older-than", "0m", "--to", "kept", "--yes", "--json")
     assert (done.code, done.json["moved"][0]["values"] > 0) == (0, True)
     run_id = done.json["moved"][0]["run_id"]
@@ -337,7 +340,7 @@ def test_a_latency_that_no_attempt_tells_outlives_its_value(tmp_path: Path) -> N
     retry = {"max_retries": 3, "retryable_codes": ["ERR_TIMEOUT"]}
     step = {"step_id": "s", "skill_id": "slow", "skill_version": "1.0.0", "parameters": {}, "retry": retry}
     plan = {"plan_id": "p", "agent_id": "a", "steps": [step], "context": {"time_limit_ms": 300}}
-    runtime = Runtime(str(tmp_path / "s.db"), skills=Registry([slow]), clock=clock)
+    runtime = Runtime(store_at(tmp_path / "s.db"), skills=Registry([slow]), clock=clock)
     run_id = runtime.run(plan).run_id
     before = lines_of(exported(tmp_path, run_id, "before")["REPLAY.jsonl"])
     moved(runtime, run_id, tmp_path / "archive")
@@ -348,7 +351,7 @@ def test_a_latency_that_no_attempt_tells_outlives_its_value(tmp_path: Path) -> N
 
 
 def exported(tmp_path: Path, run_id: str, name: str) -> dict[str, bytes]:
-    export_run(str(tmp_path / "s.db"), run_id, tmp_path / name)
+    export_run(store_at(tmp_path / "s.db"), run_id, tmp_path / name)
     assert verify_bundle(tmp_path / name).exit_code == 0
     return read_folder(tmp_path / name)
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from reenact import SkillContext, skill
 from reenact.record.erase import erase
-from reenact.store.sqlite.connection import Connection
-from reenact.store.sqlite.store import SqliteStore
+from reenact.store.base import Store
 from reenact.verify.report import Report
 from reenact.verify.verifier import verify_bundle
+from tests.engines.places import ask, opened, raw_of
 from tests.runtime.running import Bench
 
 GOING = "Jane Doe, Elm Street 7"
@@ -35,8 +34,7 @@ def write(text: Any) -> Any:
 @skill("lose_the_lease", version="1.0.0", tool_class="write", honours_key=True)
 def lose_the_lease(ctx: SkillContext, store: str, text: str) -> dict[str, str]:
     """While it works another executor takes the run over."""
-    with closing(sqlite3.connect(store, timeout=30, isolation_level=None)) as db:
-        db.execute("UPDATE runs SET token = token + 1, owner = NULL, expires_ms = 0 WHERE run_id = ?", (ctx.run_id,))
+    ask(store, f"UPDATE runs SET token = token + 1, owner = NULL, expires_ms = 0 WHERE run_id = '{ctx.run_id}'")
     return {"late": text}
 
 
@@ -45,18 +43,18 @@ def erased(bench: Bench, run_id: str, step_id: str | None = None) -> int:
 
 
 def bytes_of(folder: Path) -> bytes:
-    """Everything that lies in the folder: the database, its log, exports."""
-    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+    """Everything that lies in the folder: the database, its log, exports; or in the database that stands for it."""
+    files = (path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+    return b"".join((raw_of(folder / "store.db"), *files))
 
 
 def values_of(path: str) -> bytes:
     """The same with every packed cell unpacked."""
-    with closing(Connection(path)) as connection:
-        packed = connection.query("SELECT body FROM payloads UNION ALL SELECT body FROM commits")
-        plain = connection.query("SELECT body AS b FROM late_effects UNION ALL SELECT coalesce(cancel, '') FROM runs")
-        return b"".join(connection.envelope(body) for (body,) in packed) + b"".join(
-            body if isinstance(body, bytes) else str(body).encode() for (body,) in plain
-        )
+    with closing(opened(path)) as store:
+        found = [body for row in store.runs() for body in store.bodies(row.run_id, unchecked=True)]
+        found += [envelope for row in store.runs() for _, envelope in store.payloads(row.run_id)]
+    plain = [*ask(path, "SELECT body FROM late_effects"), *ask(path, "SELECT cancel FROM runs WHERE cancel <> ''")]
+    return b"".join((*found, *(cell if isinstance(cell, bytes) else str(cell).encode() for (cell,) in plain)))
 
 
 def is_there(bench: Bench, text: str = GOING) -> bool:
@@ -70,5 +68,5 @@ def verified(folder: Path) -> Report:
     return report
 
 
-def records(store: SqliteStore) -> list[dict[str, Any]]:
+def records(store: Store) -> list[dict[str, Any]]:
     return [json.loads(record) for record in store.erasures()]

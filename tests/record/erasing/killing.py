@@ -9,14 +9,14 @@ from pathlib import Path
 from types import FrameType
 
 from reenact.record.erase import erase
-from reenact.store.open import open_store
 from tests.crash.harness import KILLED, in_child
+from tests.engines.places import opened
 
-ON_THE_WAY = ("record/erase.py", "store/erasures.py", "store/keys/notes.py", "store/sqlite/")
+ON_THE_WAY = ("record/erase.py", "store/erasures.py", "store/keys/notes.py", "store/sqlite/", "store/postgres/")
 
 
 def erase_all(path: Path, run_id: str, step_id: str | None) -> int:
-    store = open_store(str(path))
+    store = opened(path)
     try:
         return erase(store, run_id, step_id, who="ada", reason="asked")
     finally:

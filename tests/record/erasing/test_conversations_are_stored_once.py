@@ -12,6 +12,7 @@ from benchmarks import conversation
 from reenact import Runtime
 from reenact.builtin.llm.stub import STUB_SERVICE
 from reenact.store.checks.verification import verify_run
+from tests.engines.places import store_at
 
 TURNS = 200
 BYTES_A_TURN = 2000
@@ -26,7 +27,7 @@ def noise(chance: random.Random, length: int) -> str:
 def test_two_hundred_turns_of_two_kilobytes_take_less_than_three_megabytes(tmp_path: Path) -> None:
     chance = random.Random(4)
     path = tmp_path / "store.db"
-    runtime = Runtime(str(path))
+    runtime = Runtime(store_at(path))
     answers = [noise(chance, BYTES_A_TURN // 2) for _ in range(TURNS)]
     runtime.services[STUB_SERVICE] = lambda _: answers.pop(0)
     messages: list[dict[str, str]] = []
@@ -42,7 +43,7 @@ def test_two_hundred_turns_of_two_kilobytes_take_less_than_three_megabytes(tmp_p
     raw = sum(len(message["content"]) for message in messages)
     assert raw >= TURNS * BYTES_A_TURN
     assert stored < LIMIT, f"{stored:,} bytes for {raw:,} bytes of conversation"
-    assert verify_run(str(path), session.run_id).exit_code == 0
+    assert verify_run(store_at(path), session.run_id).exit_code == 0
 
 
 def test_the_values_of_two_hundred_turns_are_less_than_three_times_the_last_request() -> None:

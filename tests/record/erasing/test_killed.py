@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 
 from reenact.store.checks.verification import verify_run
-from reenact.store.open import open_store
-from reenact.store.sqlite.store import SqliteStore
+from tests.engines.places import opened, store_at
 from tests.record.erasing.erasing import GOING, STAYING, bytes_of, echo, records, values_of
 from tests.record.erasing.killing import erase_all, killed, passed
 from tests.runtime.running import Bench
-from tests.store.copies import copy_store
 
 EVERY = os.environ.get("KILL_EVERY")
 """With 1 it is killed at each call and return on its way; the short form at a dozen."""
@@ -30,15 +28,12 @@ def places(total: int) -> list[int]:
 def test_killed_anywhere_the_values_are_there_or_gone_and_the_next_one_goes_on(
     tmp_path: Path, step_id: str | None
 ) -> None:
-    bench = Bench(tmp_path, echo)
-    with bench.runtime.session() as session:
-        assert all(session.call("echo", {"text": text}).ok for text in (GOING, STAYING))
-        run_id = session.run_id
-    bench.runtime.close()
-    total = passed(copied(bench, tmp_path / "whole"), run_id, step_id)
+    (tmp_path / "whole").mkdir()
+    total = passed(*recorded(tmp_path / "whole"), step_id)
     gone = []
     for number in places(total):
-        path = copied(bench, tmp_path / str(number))
+        (tmp_path / str(number)).mkdir()
+        path, run_id = recorded(tmp_path / str(number))
         assert killed(path, run_id, step_id, number)
         gone.append(is_erased(path, run_id))
         killed(path, run_id, step_id, number)  # and whoever comes next
@@ -50,17 +45,20 @@ def test_killed_anywhere_the_values_are_there_or_gone_and_the_next_one_goes_on(
     assert (gone[0], gone[-1]) == (False, True)
 
 
-def copied(bench: Bench, folder: Path) -> Path:
-    folder.mkdir()
-    return copy_store(Path(bench.path), folder / "s.db")
+def recorded(folder: Path) -> tuple[Path, str]:
+    """A store with a session of two calls."""
+    bench = Bench(folder, echo)
+    with bench.runtime.session() as session:
+        assert all(session.call("echo", {"text": text}).ok for text in (GOING, STAYING))
+    bench.runtime.close()
+    return Path(bench.path), session.run_id
 
 
 def is_erased(path: Path, run_id: str) -> bool:
     """Whether the values are gone. What is gone has its record, the chain is whole, and the log goes on from it."""
-    verified = verify_run(str(path), run_id)
+    verified = verify_run(store_at(path), run_id)
     assert verified.exit_code == 0, (verified.report.first_break, verified.differences)
-    with closing(open_store(str(path))) as store:
-        assert isinstance(store, SqliteStore)
+    with closing(opened(path)) as store:
         assert store.log.advance() is not None
         erased = len(records(store))
     assert verified.report.counts.payloads - verified.report.counts.present == erased

@@ -16,6 +16,7 @@ from reenact.record.export import export_run
 from reenact.replay import replay
 from reenact.store.checks.verification import verify_run
 from reenact.verify.verifier import verify_bundle
+from tests.engines.places import store_at
 
 VECTORS = Path(__file__).parents[3] / "test_vectors" / "bundles"
 
@@ -32,7 +33,7 @@ async def put(who: str) -> str:
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> Runtime:
-    return Runtime(str(tmp_path / "store.db"), skills=[look, put])
+    return Runtime(store_at(tmp_path / "store.db"), skills=[look, put])
 
 
 def talked(runtime: Runtime) -> str:
@@ -67,7 +68,7 @@ def test_a_call_that_was_erased_is_served_and_never_made_again(runtime: Runtime,
     assert erase(runtime.store, run_id, "c2", who="ann", reason="asked for") == 3
     assert erase(runtime.store, run_id, "c4", who="ann", reason="asked for") == 4
     assert not plan_repeats(runtime.store, run_id)
-    assert verify_run(runtime.store.path, run_id).exit_code == 0
+    assert verify_run(runtime.store.url, run_id).exit_code == 0
     assert runtime.replay(run_id).verdict == "matched"
     steps = exported_plan(runtime, run_id, tmp_path / "bundle")
     assert [set(step["parameters"]) for step in steps] == [  # type: ignore[call-overload]

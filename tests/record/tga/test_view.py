@@ -16,10 +16,10 @@ from reenact.contracts.artifacts import ActionRequest, LogEntry, Proposal, Resou
 from reenact.errors import ConcurrentExecution, LockAcquireFailed, StateError, UsageError
 from reenact.journal import chain
 from reenact.record.tga.state_store import TgaStateStore
-from reenact.store.base import LEASE_MS
-from reenact.store.sqlite.store import SqliteStore
+from reenact.store.base import LEASE_MS, Store
 from reenact.values.clock import FixedClock
 from tests.cli.harness import Command
+from tests.engines.places import opened
 from tests.record.tga.traces import ZERO, Linked, linked
 from tests.runtime.running import Bench, step
 from tests.runtime.writing.test_checkpoints import tick
@@ -38,12 +38,12 @@ def clock() -> FixedClock:
 
 
 @pytest.fixture
-def store(tmp_path: Path, clock: FixedClock) -> SqliteStore:
-    return SqliteStore(str(tmp_path / "store.db"), clock=clock)
+def store(tmp_path: Path, clock: FixedClock) -> Store:
+    return opened(tmp_path / "store.db", clock=clock)
 
 
 @pytest.fixture
-def view(store: SqliteStore, clock: FixedClock) -> TgaStateStore:
+def view(store: Store, clock: FixedClock) -> TgaStateStore:
     return TgaStateStore(store, clock=clock)
 
 
@@ -66,7 +66,7 @@ def shared_vectors(shared: Path, name: str) -> Any:
 def test_the_shared_transitions_are_taken_and_refused_as_they_say(shared: Path, tmp_path: Path) -> None:
     vectors = shared_vectors(shared, "locked/state_transition_vectors.json")
     for number, case in enumerate(vectors["valid_transitions"] + vectors["invalid_transitions"]):
-        view = TgaStateStore(SqliteStore(str(tmp_path / f"{number}.db")))
+        view = TgaStateStore(opened(tmp_path / f"{number}.db"))
         expected = case.get("expected_error") or case["entries"][-1]["to_state"]
         assert append_all(view, linked(case["entries"])) == expected, case["description"]
     assert number == 8
@@ -77,15 +77,15 @@ def test_the_shared_recovery_vectors_leave_the_state_that_decides_what_is_done(s
     for number, case in enumerate(shared_vectors(shared, "locked/state_transition_vectors.json")["recovery_vectors"]):
         path = str(tmp_path / f"{number}.db")
         links = linked(case["initial_log"])
-        append_all(TgaStateStore(SqliteStore(path)), links)
-        again = TgaStateStore(SqliteStore(path))
+        append_all(TgaStateStore(opened(path)), links)
+        again = TgaStateStore(opened(path))
         state = wait(again.load_state(links[0].entry.trace_id))
         assert state is not None
         assert state.current_state == dispatches[case["recovery_action"]]
 
 
 def test_the_shared_golden_chain_is_taken_byte_by_byte_and_given_back(
-    shared: Path, view: TgaStateStore, store: SqliteStore
+    shared: Path, view: TgaStateStore, store: Store
 ) -> None:
     golden = shared_vectors(shared, "derived/locked_profile_chain.json")
     locked = shared_vectors(shared, "locked/golden_trace_chain.json")
@@ -179,7 +179,7 @@ def test_a_refused_entry_leaves_no_mark(view: TgaStateStore) -> None:
     assert refused.value.code == "STATE_SEQUENCE_GAP"
 
 
-def test_one_holds_the_lock_and_a_failed_try_leaves_it_to_him(store: SqliteStore, clock: FixedClock) -> None:
+def test_one_holds_the_lock_and_a_failed_try_leaves_it_to_him(store: Store, clock: FixedClock) -> None:
     first, second = TgaStateStore(store, clock=clock), TgaStateStore(store, clock=clock)
     links = linked(FULL)
     trace_id = links[0].entry.trace_id
@@ -221,7 +221,7 @@ def test_checkpoints_are_written_held_against_the_log_and_given_back(view: TgaSt
     assert wait(view.load_latest_checkpoint(trace_id)) == checkpoints[2]
 
 
-def test_foreign_arguments_stand_in_the_chain_as_canonical_json(view: TgaStateStore, store: SqliteStore) -> None:
+def test_foreign_arguments_stand_in_the_chain_as_canonical_json(view: TgaStateStore, store: Store) -> None:
     """Numbers and names of every kind: what is read back has the same digest."""
     args: dict[str, object] = {"𐀀": 1e17, "﨎": [1.0, -0.0, 5e-324], "n": 2**53 - 1}
     made = ActionRequest(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,9 @@ from hypothesis import strategies as st
 from reenact import Runtime, SkillContext, SkillError, skill
 from reenact.errors import UsageError
 from reenact.record.training.dataset import PARTS, DataSet, part_of, write_dataset
-from reenact.store.open import open_store
 from tests.cli.harness import SKILLS, Command, error_line
+from tests.engines.places import opened, store_at
+from tests.store.backends import backend_at
 
 SECRET = "hunter2-correct-horse-battery"
 KEY = "sk-ant-api03-" + "Zq7" * 26
@@ -39,11 +39,11 @@ def sign_in(user: str, password: str) -> dict[str, str]:
 
 
 def runtime_in(folder: Path) -> Runtime:
-    return Runtime(folder / "store.db", skills=[look, sign_in], secrets={"PASSWORD": SECRET})
+    return Runtime(store_at(folder / "store.db"), skills=[look, sign_in], secrets={"PASSWORD": SECRET})
 
 
 def dataset(folder: Path, to: str = "data", runs: list[str] | None = None, **more: Any) -> DataSet:
-    with closing(open_store(folder / "store.db", to_read=True)) as store:
+    with closing(opened(folder / "store.db", to_read=True)) as store:
         return write_dataset(store, runs, folder / to, **more)
 
 
@@ -145,13 +145,12 @@ def test_a_session_stays_in_its_part_however_the_others_are_cut(session: str, se
 def test_what_is_erased_replayed_open_or_damaged_is_left_out_and_counted(reenact: Command) -> None:
     plan = reenact.plan({"skill_id": "steady", "parameters": {"text": "one"}}, {"skill_id": "steady"})
     ids = [reenact("run", plan, "--skills", SKILLS, "--json").json["run_id"] for _ in range(3)]
-    with closing(sqlite3.connect(reenact.store)) as database:
-        (last,) = database.execute("SELECT max(id) FROM commits").fetchone()
+    last = opened(reenact.store).find_run(ids[2]).commits
     reenact("replay", ids[0], "--skills", SKILLS, "--mode", "full_replay", "--save")
     reenact("run", plan, "--skills", SKILLS, REENACT_CRASH_AT="before_dispatch:1")
     erased = reenact("erase", ids[1], "s0", "--yes", "--reason", "they asked")
     assert erased.code == 0
-    cut(reenact.store, last)
+    backend_at(reenact.folder).remove_commit(opened(reenact.store), ids[2], last)
     done = reenact("export", "--all", "--format", "training", "--to", reenact.folder / "data", "--json")
     assert (done.code, done.json["examples"], done.json["calls_left_out"]) == (
         1,
@@ -166,13 +165,6 @@ def test_what_is_erased_replayed_open_or_damaged_is_left_out_and_counted(reenact
     assert "- runs: it does not verify: 1" in card
     named = reenact("export", ids[2], "--format", "training", "--to", reenact.folder / "other")
     assert (named.code, (reenact.folder / "other").exists()) == (1, False)
-
-
-def cut(store: Path, commit: int) -> None:
-    with closing(sqlite3.connect(store)) as database, database:
-        for (trigger,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-            database.execute(f"DROP TRIGGER {trigger}")
-        database.execute("DELETE FROM commits WHERE id = ?", (commit,))
 
 
 @pytest.fixture

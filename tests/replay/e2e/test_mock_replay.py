@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.engines.places import store_at
 from tests.store.copies import whole
 
 SKILLS = '''
@@ -83,7 +84,7 @@ def the_run(folder: Path) -> str:
 
 
 def reenact(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "REENACT_STORE": str(folder / "store.db"), "NO_COLOR": "1", **environment}
+    env = {**os.environ, "REENACT_STORE": store_at(folder / "store.db"), "NO_COLOR": "1", **environment}
     return subprocess.run(
         [sys.executable, "-m", "reenact", *arguments],
         cwd=environment.get("PWD", str(folder)), env=env, capture_output=True, text=True, check=False, timeout=120,

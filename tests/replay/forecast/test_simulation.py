@@ -15,6 +15,7 @@ from reenact.replay.forecast.usual_times import usual_times
 from reenact.runtime.plans.pinning import PinnedPlan, pin, pin_document
 from reenact.skills.registry import default_registry
 from reenact.values.clock import SystemClock
+from tests.engines.places import store_at
 from tests.runtime.running import plan, step
 
 CENT = 10**10
@@ -78,7 +79,7 @@ def only_problem(answer: Simulation) -> Problem:
 
 def ran(tmp_path: Path, *steps: dict[str, Any], **context: Any) -> list[str]:
     """The codes of the same plan when it is really run."""
-    runtime = Runtime(str(tmp_path / "store.db"), skills=registry())
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=registry())
     return [outcome.code for outcome in runtime.run(plan(*steps, **context)).outcomes]
 
 
@@ -202,7 +203,7 @@ def test_a_reference_inside_a_host_is_not_held_against_a_step() -> None:
 
 def test_nothing_is_called_and_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REENACT_STORE", str(tmp_path / "store.db"))
+    monkeypatch.setenv("REENACT_STORE", store_at(tmp_path / "store.db"))
     CALLS.clear()
     assert told(step(noted), step("http_call", {"url": "https://example.com"})).feasible
     assert (CALLS, list(tmp_path.iterdir())) == ([], [])
@@ -319,7 +320,7 @@ def test_what_only_reads_is_not_counted_among_them() -> None:
 
 
 def test_earlier_runs_say_how_long_it_usually_takes(tmp_path: Path) -> None:
-    runtime = Runtime(str(tmp_path / "store.db"), skills=registry())
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=registry())
     for _ in range(3):
         runtime.run(plan(step(look), step(pay, {"amount": 1})))
     times = usual_times(runtime.store, ["look@1.0.0", "pay@1.0.0", "keyed@1.0.0"])

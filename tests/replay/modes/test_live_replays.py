@@ -18,9 +18,9 @@ from reenact.replay.compare.sides import text_lines as side_lines
 from reenact.replay.modes.notes import notes_of
 from reenact.replay.result import ReplayResult
 from reenact.store.checks.verification import verify_run
-from reenact.store.sqlite.store import SqliteStore
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import FixedClock
+from tests.engines.places import opened, store_at
 from tests.replay.recording import Crash, armed
 
 CALLS: list[tuple[str, object]] = []
@@ -78,7 +78,7 @@ PLAN: dict[str, Any] = {
 def runtime(tmp_path: Path) -> Runtime:
     WORLD.update(price=5, there=True, answers="ok")
     clock = FixedClock()
-    store = SqliteStore(str(tmp_path / "store.db"), clock=clock)
+    store = opened(tmp_path / "store.db", clock=clock)
     return Runtime(store, skills=Registry([price, pay, mail]), clock=clock)
 
 
@@ -94,8 +94,7 @@ def hows(result: ReplayResult) -> dict[str, str]:
 
 
 def holds(runtime: Runtime, run_id: str) -> bool:
-    assert isinstance(runtime.store, SqliteStore)
-    return verify_run(runtime.store.path, run_id).exit_code == 0
+    return verify_run(runtime.store.url, run_id).exit_code == 0
 
 
 # -- full_replay -----------------------------------------------------------------------------------------------------
@@ -251,9 +250,8 @@ def test_a_replay_of_a_replay_and_a_mock_of_it_match(runtime: Runtime, original:
 
 
 def test_a_folder_is_replayed_live_on_another_machine(runtime: Runtime, original: Recording, tmp_path: Path) -> None:
-    assert isinstance(runtime.store, SqliteStore)
-    export_run(runtime.store.path, original.run_id, tmp_path / "bundle")
-    elsewhere = Runtime(str(tmp_path / "elsewhere.db"), skills=Registry([price, pay, mail]))
+    export_run(runtime.store.url, original.run_id, tmp_path / "bundle")
+    elsewhere = Runtime(store_at(tmp_path / "elsewhere.db"), skills=Registry([price, pay, mail]))
 
     assert elsewhere.replay(tmp_path / "bundle").verdict == "matched"
     with pytest.raises(UntrustedPlan, match=r"would use skills price@1\.0\.0\. If you trust it, say --trust-plan"):

@@ -13,8 +13,8 @@ from reenact import Runtime as ReplayingRuntime
 from reenact.replay import Recording, load_recording
 from reenact.replay.runtime import Runtime
 from reenact.runtime.people import decisions as people
-from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedClock
+from tests.engines.places import opened, store_at
 from tests.replay.recording import Crash, armed, mocked
 from tests.replay.skills import SKILLS
 
@@ -45,7 +45,7 @@ async def held(ctx: SkillContext, script: list[str]) -> str:
 
 def new_runtime() -> Runtime:
     clock = FixedClock()
-    return Runtime(SqliteStore(":memory:", clock=clock), skills=Registry([*SKILLS, slow, put, held]), clock=clock)
+    return Runtime(opened(":memory:", clock=clock), skills=Registry([*SKILLS, slow, put, held]), clock=clock)
 
 
 def plan(*steps: dict[str, Any], **context: Any) -> dict[str, Any]:
@@ -249,7 +249,7 @@ def test_five_calls_at_once_with_one_key_replay_as_they_were(tmp_path: Path) -> 
         await asyncio.sleep(0.01)
         return cents
 
-    runtime = ReplayingRuntime(str(tmp_path / "keys.db"), skills=Registry([pay]))
+    runtime = ReplayingRuntime(store_at(tmp_path / "keys.db"), skills=Registry([pay]))
 
     async def work() -> str:
         async with runtime.session() as session:

@@ -21,10 +21,10 @@ from reenact.replay.compare.render import text_lines
 from reenact.replay.result import ReplayResult
 from reenact.runtime.listeners import Notice
 from reenact.store.checks.verification import verify_run
-from reenact.store.sqlite.store import SqliteStore
 from reenact.telemetry.metrics import RuntimeMetrics
 from reenact.values.clock import FixedClock
 from tests.cli.harness import Command
+from tests.engines.places import opened, store_at
 
 CALLS: list[str] = []
 WORLD: dict[str, Any] = {}
@@ -64,7 +64,7 @@ def world() -> Iterator[None]:
 @pytest.fixture
 def runtime(tmp_path: Path) -> Runtime:
     clock = FixedClock()
-    store = SqliteStore(str(tmp_path / "store.db"), clock=clock)
+    store = opened(tmp_path / "store.db", clock=clock)
     return Runtime(store, skills=Registry([put, get]), clock=clock)
 
 
@@ -85,8 +85,7 @@ def first(runtime: Runtime, *steps: str, **options: Any) -> str:
 
 def full(runtime: Runtime, run_id: str, **options: Any) -> ReplayResult:
     result = runtime.replay(run_id, mode="full_replay", **options)
-    assert isinstance(runtime.store, SqliteStore)
-    assert verify_run(runtime.store.path, result.run_id).exit_code == 0
+    assert verify_run(runtime.store.url, result.run_id).exit_code == 0
     return result
 
 
@@ -249,7 +248,7 @@ def test_metrics_of_the_process_count_replays(tmp_path: Path) -> None:
     registry = CollectorRegistry()
     told: list[Notice] = []
     runtime = Runtime(
-        str(tmp_path / "s.db"), skills=Registry([put, get]), listeners=[RuntimeMetrics(registry), told.append]
+        store_at(tmp_path / "s.db"), skills=Registry([put, get]), listeners=[RuntimeMetrics(registry), told.append]
     )
     run_id = runtime.run(plan("get-1")).run_id
     runtime.replay(run_id)

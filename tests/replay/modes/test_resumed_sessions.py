@@ -8,12 +8,13 @@ import pytest
 
 from reenact import Runtime
 from reenact.replay import replay
+from tests.engines.places import store_at
 from tests.runtime.session.conftest import World
 
 
 def test_a_resumed_session_knows_the_calls_of_its_turn_and_replays_as_it_went(tmp_path: Path) -> None:
     world = World()
-    runtime = Runtime(str(tmp_path / "store.db"), skills=world.skills())
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=world.skills())
     with pytest.raises(ZeroDivisionError), runtime.session() as session:
         session.call("search", {"q": "before the turn"})
         session.turn()

@@ -15,6 +15,7 @@ from reenact.replay.shadow.candidate import Wanted, candidate_of
 from reenact.replay.shadow.live import Shadow
 from reenact.replay.shadow.shadow import shadow
 from reenact.runtime.effects.coroutines import run_sync
+from tests.engines.places import store_at
 from tests.replay.shadow.test_shadow import NEXT_VERSION, PLAN, buy, price, written
 
 GATES: dict[str, threading.Event] = {}
@@ -68,7 +69,7 @@ def afterwards(runtime: Runtime, run_id: str, wanted: Wanted) -> dict[str, objec
 def test_each_call_is_decided_while_the_run_goes_on(tmp_path: Path) -> None:
     heard = Heard()
     beside = Shadow(sets={"context.budget_cents": 3}, on_call=heard.on_call, on_report=heard.on_report)
-    runtime = Runtime(tmp_path / "s.db", skills=[wait], shadow=beside)
+    runtime = Runtime(store_at(tmp_path / "s.db"), skills=[wait], shadow=beside)
     plan = waiting("a", "b", "c")
     going = threading.Thread(target=runtime.run, args=(plan,))
     going.start()
@@ -106,7 +107,7 @@ def test_what_is_told_of_a_live_run_is_what_is_told_of_it_afterwards(name: str, 
     heard, (file, content) = Heard(), CANDIDATES[name]
     path = written(tmp_path, file, content)
     beside = Shadow(path, on_call=heard.on_call, on_report=heard.on_report)
-    runtime = Runtime(tmp_path / "store.db", skills=[price, buy], shadow=beside)
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=[price, buy], shadow=beside)
     if kind == "plan":
         run_id = runtime.run(PLAN).run_id
     else:
@@ -130,7 +131,7 @@ def test_what_is_told_of_a_live_run_is_what_is_told_of_it_afterwards(name: str, 
 def test_a_tool_that_only_the_session_knows_is_decided_as_it_was(tmp_path: Path) -> None:
     heard = Heard()
     beside = Shadow(sets={"context.budget_cents": 3}, on_call=heard.on_call, on_report=heard.on_report)
-    runtime = Runtime(tmp_path / "store.db", skills=[price], shadow=beside)
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=[price], shadow=beside)
     with runtime.session(agent_id="buyer", context={"budget_cents": 20}) as session:
         session.step(spelled, "tea")
         session.call("price", {"item": "tea"})
@@ -146,7 +147,7 @@ def test_a_tool_that_only_the_session_knows_is_decided_as_it_was(tmp_path: Path)
 def test_what_is_known_only_afterwards_is_reported_then(tmp_path: Path) -> None:
     heard = Heard()
     beside = Shadow(sets={"outputs.look.cents": 900}, on_call=heard.on_call, on_report=heard.on_report)
-    runtime = Runtime(tmp_path / "store.db", skills=[price, buy], shadow=beside)
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=[price, buy], shadow=beside)
     runtime.run(PLAN)
     assert beside.wait(30)
     assert (heard.rows, len(heard.reports), beside.failures) == ([], 1, 0)
@@ -159,7 +160,7 @@ def test_a_long_session_is_decided_in_larger_pieces(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(following, "LONG", 4)
     heard = Heard()
     beside = Shadow(sets={"context.budget_cents": 9}, on_call=heard.on_call, on_report=heard.on_report)
-    runtime = Runtime(tmp_path / "store.db", skills=[price, buy], shadow=beside)
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=[price, buy], shadow=beside)
     with runtime.session(agent_id="buyer", context={"budget_cents": 99}) as session:
         for number in range(24):
             session.call("price", {"item": f"tea {number}"})

@@ -19,6 +19,7 @@ from reenact.replay.shadow.live import Shadow
 from reenact.replay.shadow.shadow import shadow
 from reenact.runtime.effects.coroutines import run_sync
 from tests.cli.harness import Command, error_line
+from tests.engines.places import store_at
 
 CALLED: list[str] = []
 
@@ -68,7 +69,7 @@ PLAN: dict[str, Any] = {
 @pytest.fixture
 def runtime(tmp_path: Path) -> Runtime:
     CALLED.clear()
-    return Runtime(tmp_path / "store.db", skills=[price, buy])
+    return Runtime(store_at(tmp_path / "store.db"), skills=[price, buy])
 
 
 def beside(runtime: Runtime, run_id: str, *files: Path, **more: Any) -> Counterfactual:
@@ -184,7 +185,7 @@ def test_more_retries_are_assumed_to_fail_as_the_last_one_did(tmp_path: Path) ->
     def flaky() -> str:
         raise TimeoutError
 
-    runtime = Runtime(tmp_path / "store.db", skills=[flaky])
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=[flaky])
     run_id = runtime.run({**PLAN, "steps": [{"step_id": "try", "skill_id": "flaky"}]}).run_id
     found = beside(runtime, run_id, written(tmp_path, "p.json", {"retry": {"max_retries": 3}}))
     assert (found.candidate.calls["try"].basis, found.candidate.status) == ("assumed", "failed")
@@ -202,7 +203,7 @@ def test_a_live_run_has_its_shadow_and_never_waits_for_it(tmp_path: Path) -> Non
         heard.append((run_id, found.same))
 
     beside_it = Shadow(sets={"context.budget_cents": 4}, to=tmp_path / "shadows", on_report=on_report)
-    runtime = Runtime(tmp_path / "store.db", skills=[price, buy], shadow=beside_it)
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=[price, buy], shadow=beside_it)
     CALLED.clear()
     results = [runtime.run(PLAN) for _ in range(3)]
     assert [result.status for result in results] == ["completed"] * 3, "while the first report is still held back"
@@ -228,12 +229,12 @@ def test_a_shadow_that_fails_is_told_and_changes_nothing(tmp_path: Path, caplog:
 
     gone = Shadow(tmp_path / "gone.json", to=tmp_path / "shadows", on_failure=on_failure)
     with caplog.at_level(logging.WARNING, "reenact.shadow"):
-        runtime = Runtime(tmp_path / "store.db", skills=[price, buy], shadow=gone)
+        runtime = Runtime(store_at(tmp_path / "store.db"), skills=[price, buy], shadow=gone)
         result = runtime.run(PLAN)
         assert gone.wait(30)
         runtime.close()
         second = Shadow(sets={"context.budget_cents": 4}, on_report=broken)
-        again = Runtime(tmp_path / "store.db", skills=[price, buy], shadow=second)
+        again = Runtime(store_at(tmp_path / "store.db"), skills=[price, buy], shadow=second)
         assert again.run(PLAN).status == "completed"
         assert second.wait(30)
         again.close()
@@ -248,9 +249,9 @@ def test_a_shadow_needs_somebody_to_tell_and_one_runtime(tmp_path: Path) -> None
     with pytest.raises(UsageError, match="reports to a folder"):
         Shadow(sets={"context.budget_cents": 1})
     one = Shadow(model="x", to=tmp_path)
-    Runtime(tmp_path / "a.db", shadow=one).close()
+    Runtime(store_at(tmp_path / "a.db"), shadow=one).close()
     with pytest.raises(UsageError, match="another runtime already"):
-        Runtime(tmp_path / "b.db", shadow=one)
+        Runtime(store_at(tmp_path / "b.db"), shadow=one)
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from reenact.replay import Recording, load_recording
 from reenact.replay.runtime import Runtime
 from reenact.runtime.gates.supervisor import Proposal
 from reenact.runtime.session.session import Session
-from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedClock
+from tests.engines.places import opened
 from tests.replay.recording import mocked
 
 OPEN: dict[str, asyncio.Event] = {}
@@ -52,7 +52,7 @@ async def thinking(proposal: Proposal) -> bool:
 
 def recorded(work: Callable[[Session], Awaitable[None]], *, supervised: bool = False, **options: Any) -> Recording:
     clock = FixedClock()
-    store = SqliteStore(":memory:", clock=clock)
+    store = opened(":memory:", clock=clock)
     runtime = Runtime(store, skills=SKILLS, supervisor=thinking if supervised else None, clock=clock)
 
     async def session() -> str:

@@ -22,6 +22,7 @@ from reenact.runtime.effects.secrets import Secrets
 from reenact.runtime.writing.redaction import Redactor
 from reenact.store.base import Store
 from tests.crash.harness import in_child
+from tests.engines.places import store_at
 from tests.runtime.running import Bench, plan, step
 
 TOKEN = "sk-live0Tk0nABCDEFGHIJKLMNOP"
@@ -94,7 +95,7 @@ KEYS = count()
 
 @pytest.fixture(scope="module")
 def runtime() -> Iterator[Runtime]:
-    made = Runtime("sqlite:///:memory:", skills=SKILLS)
+    made = Runtime(store_at("sqlite:///:memory:"), skills=SKILLS)
     yield made
     made.close()
 
@@ -175,7 +176,7 @@ def test_what_the_record_cannot_hold_is_refused_at_the_first_answer(tmp_path: Pa
 )
 def test_what_it_holds_otherwise_is_turned_into_that_at_once(value: Any, text: str) -> None:
     SAID[0] = value
-    with Runtime("sqlite:///:memory:", skills=SKILLS).session() as session:
+    with Runtime(store_at("sqlite:///:memory:"), skills=SKILLS).session() as session:
         assert json.dumps(session.call("give").output) == text
 
 

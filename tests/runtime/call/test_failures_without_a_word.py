@@ -12,6 +12,7 @@ import pytest
 
 from reenact import Runtime, skill
 from reenact.errors import SkillError
+from tests.engines.places import store_at
 
 CLIENT = """
 class RpcError(Exception): ...
@@ -93,7 +94,7 @@ SAID = {
 
 
 def call(path: Path, made: Any, how: str) -> tuple[str, bool]:
-    with Runtime(str(path / "store.db"), skills=[made]).session() as session:
+    with Runtime(store_at(path / "store.db"), skills=[made]).session() as session:
         outcome = session.call(made.skill_id, {"how": how}, idempotency_key=how)
         if outcome.code == "ERR_IN_DOUBT":
             second = session.call(made.skill_id, {"how": how}, idempotency_key=how)
@@ -125,7 +126,7 @@ def test_an_async_one_and_a_foreign_function_too(tmp_path: Path) -> None:
     assert call(tmp_path, hold_async, "RpcError")[0] == "ERR_IN_DOUBT"
     assert call(tmp_path, hold_async, "refuse")[0] == "ERR_INTERNAL"
     function: Callable[..., Any] = send
-    with Runtime(str(tmp_path / "other.db")).session(id="order-42") as session:
+    with Runtime(store_at(tmp_path / "other.db")).session(id="order-42") as session:
         assert session.step(function, "OperationalError", skill_id="library").code == "ERR_IN_DOUBT"
         assert session.step(body, "refuse", skill_id="own").code == "ERR_INTERNAL"
 

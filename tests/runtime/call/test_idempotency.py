@@ -137,12 +137,13 @@ def test_a_key_whose_call_failed_is_free_again(stage: Stage) -> None:
 
 
 def test_a_key_in_flight_elsewhere_is_waited_for_within_bounds(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keys, "IN_FLIGHT_WAIT_S", 0.05)
-    monkeypatch.setattr(keys, "POLL_S", 0.01)
     bench = Bench(stage.folder, *SKILLS)
     document = pinned_alike(bench.runtime, keyed_plan(stage))
     assert in_child(lambda: stage.runtime().run(document), crash_at="before_dispatch") == KILLED
-    waiting = bench.runtime.run(document)
+    with monkeypatch.context() as hasty:
+        hasty.setattr(keys, "IN_FLIGHT_WAIT_S", 0.05)
+        hasty.setattr(keys, "POLL_S", 0.01)
+        waiting = bench.runtime.run(document)
     assert waiting.status == "held", "whoever has the key died: what comes of its call is not known yet"
     assert "nobody works on that run" in str(waiting.reason)
     assert [result.status for result in bench.runtime.recover()] == ["completed", "completed"]
@@ -178,7 +179,7 @@ def test_a_capability_that_expired_before_recovery_does_not_stop_the_call(point:
     document = keyed_plan(stage)
     assert in_child(lambda: stage.runtime().run(document), crash_at=point) == KILLED
     before = look(stage)
-    later = Runtime(stage.store_path, skills=SKILLS, clock=LaterClock(HOUR_S))
+    later = Runtime(stage.url, skills=SKILLS, clock=LaterClock(HOUR_S))
     (result,) = later.recover()
     assert result.status == "completed"
     check_survived(stage, before)

@@ -27,6 +27,7 @@ from reenact.runtime.gates.supervisor import Proposal
 from reenact.runtime.people.decisions import vote
 from reenact.values.digest import hmac_hex
 from tests.crash.harness import KILLED, SKILLS, Stage, in_child
+from tests.engines.places import ask, store_at
 from tests.replay.recording import mocked
 from tests.runtime.running import Bench, plan, step
 
@@ -232,8 +233,7 @@ def test_of_an_erased_call_only_the_agent_is_compared_and_its_answer_says_that_i
     assert len(stage.ledger.calls()) == 1
     for run in (first, again, other):
         bench.check(run)
-    with closing(sqlite3.connect(bench.path)) as db:
-        assert db.execute("SELECT request_digest FROM idempotency WHERE key > ''").fetchall() == [(None,)]
+    assert ask(bench.path, "SELECT request_digest FROM idempotency WHERE key > ''") == [(None,)]
 
 
 def test_a_key_in_doubt_is_denied_before_anybody_is_asked(stage: Stage) -> None:
@@ -392,17 +392,20 @@ def test_an_open_session_of_before_goes_on_with_its_keys(stage: Stage, monkeypat
 # -- the secret of the store -------------------------------------------------------------------------------------------
 
 
-def test_each_store_has_a_secret_of_its_own_that_no_bundle_holds_and_nobody_changes(tmp_path: Path) -> None:
+def test_each_store_has_a_secret_of_its_own_that_no_bundle_holds(tmp_path: Path) -> None:
     benches = [Bench(tmp_path / name, *SKILLS) for name in ("a", "b")]
     secrets = {bench.store.key_secret for bench in benches}
     assert [len(secret) for secret in secrets] == [32, 32]
-    assert Runtime(f"sqlite:///{benches[0].path}").store.key_secret == benches[0].store.key_secret
+    assert Runtime(store_at(benches[0].path)).store.key_secret == benches[0].store.key_secret
     result = benches[0].run(step("note", {"ledger": str(tmp_path / "ledger.db"), "text": "x"}, idempotency_key="k"))
-    export_run(benches[0].path, result.run_id, tmp_path / "bundle")
+    export_run(store_at(benches[0].path), result.run_id, tmp_path / "bundle")
     held = [path.read_bytes() for path in (tmp_path / "bundle").rglob("*") if path.is_file()]
     for form in (benches[0].store.key_secret, benches[0].store.key_secret.hex().encode()):
         assert not any(form in data for data in held)
-    with closing(sqlite3.connect(benches[0].path)) as db:
+
+
+def test_in_a_file_nobody_changes_the_secret_of_a_store(bench: Bench) -> None:
+    with closing(sqlite3.connect(bench.path)) as db:
         for change in (
             "UPDATE key_secret SET secret = x'00'",
             "DELETE FROM key_secret",

@@ -12,6 +12,7 @@ from reenact import Runtime, skill
 from reenact.errors import WaitingForPerson
 from reenact.runtime.gates.supervisor import Proposal
 from reenact.runtime.people import decisions as people
+from tests.engines.places import store_at
 
 CUT: list[str] = []
 DAY: dict[str, Any] = {"agent_id": "buyer", "context": {"budget": {"per_day_cents": 10}}}
@@ -34,7 +35,7 @@ def supervisor(proposal: Proposal) -> bool | str:
 
 
 def runtime(folder: Path) -> Runtime:
-    return Runtime(str(folder / "store.db"), skills=[buy, sign], supervisor=supervisor)
+    return Runtime(store_at(folder / "store.db"), skills=[buy, sign], supervisor=supervisor)
 
 
 def others_can_buy(folder: Path) -> int:

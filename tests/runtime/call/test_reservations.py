@@ -16,9 +16,9 @@ from reenact.runtime.gates.supervisor import Proposal
 from reenact.runtime.people import decisions as people
 from reenact.runtime.session.session import Session
 from reenact.skills.skill import Skill
-from reenact.store.base import Appended, Lease, Unit
-from reenact.store.sqlite.store import SqliteStore
+from reenact.store.base import Appended, Lease, Store, Unit
 from tests.crash.harness import in_child
+from tests.engines.places import ask, store_at
 from tests.runtime.running import Bench, plan, step
 
 OK, TOO_MUCH = "OK", "ERR_BUDGET_EXCEEDED"
@@ -60,7 +60,7 @@ SKILLS: tuple[Skill, ...] = (costly, shaky, cheaper)
 CENT_A_TOKEN: dict[str, Any] = {"prices": {"models": {"m": {"input": "0", "output": str(CENT)}}}}
 
 
-def replays(store: SqliteStore, run_id: str) -> None:
+def replays(store: Store, run_id: str) -> None:
     for skills in (Registry(SKILLS), Registry()):
         result = Runtime(store, skills=skills).replay(run_id)
         assert result.verdict == "matched", result.divergence
@@ -269,7 +269,7 @@ def test_a_run_that_ends_over_an_open_call_sets_nothing_apart_any_more(tmp_path:
     bench = Bench(tmp_path, *SKILLS)
     run_id = bench.store.runs()[-1].run_id
     assert asyncio.run(people.cancel(bench.runtime, run_id, who="ada", reason="no longer wanted"))
-    assert bench.store._writer.query("SELECT count(*) FROM earmarks") == [(0,)]
+    assert ask(bench.path, "SELECT count(*) FROM earmarks") == [(0,)]
     bench.check(run_id)
 
 
@@ -313,7 +313,9 @@ def test_calls_side_by_side_are_refused_by_the_gate_and_warned_about_for_a_day_t
     for mode, codes, alerts in (("hard", [OK, TOO_MUCH, TOO_MUCH], 0), ("soft", [OK, OK, OK], 2)):
         heard: list[str] = []
         runtime = Runtime(
-            str(tmp_path / f"{mode}.db"), skills=[costly], listeners=[lambda notice, to=heard: to.append(notice.kind)]
+            store_at(tmp_path / f"{mode}.db"),
+            skills=[costly],
+            listeners=[lambda notice, to=heard: to.append(notice.kind)],
         )
         context = {"budget": {"per_day_cents": 7, "mode": mode}}
 

@@ -15,6 +15,7 @@ from reenact.errors import SkillError, StoreError, StoreUnavailable
 from reenact.runtime.listeners import Notice
 from reenact.skills.skill import Skill
 from reenact.store.base import Lease, Unit
+from tests.engines.places import store_at
 from tests.runtime.running import Bench, plan, step
 
 CALLED: list[str] = []
@@ -228,4 +229,4 @@ def test_nothing_goes_on_where_nobody_said_so(tmp_path: Path, disk: Disk, monkey
 
 def test_a_plan_cannot_allow_itself_to_go_on(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="unrecorded_reads"):
-        Runtime(str(tmp_path / "store.db")).run(plan(step("look"), unrecorded_reads=True))
+        Runtime(store_at(tmp_path / "store.db")).run(plan(step("look"), unrecorded_reads=True))

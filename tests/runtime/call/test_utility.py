@@ -16,6 +16,7 @@ from reenact.errors import SkillError, UsageError
 from reenact.journal.fold import TraceFold
 from reenact.skills.context import utility_text
 from tests import ctrl_c
+from tests.engines.places import store_at
 from tests.runtime.running import Bench, step
 
 
@@ -180,9 +181,9 @@ def test_a_scorer_is_not_shown_what_callers_are_not(tmp_path: Path) -> None:
 
 def test_what_is_no_function_is_no_scorer() -> None:
     with pytest.raises(UsageError, match="scorer is a function"):
-        Runtime(":memory:", scorer=0.5)  # type: ignore[arg-type]
+        Runtime(store_at(":memory:"), scorer=0.5)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="scorer is a function"):
-        Runtime(":memory:").session(scorer="good")  # type: ignore[arg-type]
+        Runtime(store_at(":memory:")).session(scorer="good")  # type: ignore[arg-type]
 
 
 def test_retries_that_were_used_up_are_on_record_and_a_failure_that_is_final_is_not(tmp_path: Path) -> None:

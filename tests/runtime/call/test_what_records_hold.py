@@ -13,7 +13,7 @@ from reenact.errors import UsageError
 from reenact.record.erase import erase
 from reenact.runtime.people import decisions as people
 from reenact.store.checks.verification import verify_run
-from reenact.store.sqlite.store import SqliteStore
+from tests.engines.places import store_at
 
 SECRET = "a-secret-that-nobody-may-see"
 
@@ -49,12 +49,11 @@ def says(ctx: SkillContext, what: str, key: str = "") -> int:
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> Runtime:
-    return Runtime(str(tmp_path / "s.db"), skills=[says], secrets={"KEY": SECRET})
+    return Runtime(store_at(tmp_path / "s.db"), skills=[says], secrets={"KEY": SECRET})
 
 
 def assert_sound(runtime: Runtime, run_id: str) -> None:
-    assert isinstance(runtime.store, SqliteStore)
-    report = verify_run(runtime.store.path, run_id).report
+    report = verify_run(runtime.store.url, run_id).report
     assert report.first_break is None, report.first_break
 
 
@@ -105,7 +104,6 @@ def test_a_name_that_no_record_holds_is_refused(runtime: Runtime, word: str) -> 
         elif word == "cancel":
             asyncio.run(people.cancel(runtime, run_id, reason="x", who=who))
         else:
-            assert isinstance(runtime.store, SqliteStore)
             erase(runtime.store, run_id, None, who=who, reason="x")
     asyncio.run(people.cancel(runtime, run_id, reason="x", who="k" * 255))
     assert_sound(runtime, run_id)
@@ -114,7 +112,6 @@ def test_a_name_that_no_record_holds_is_refused(runtime: Runtime, word: str) -> 
 def test_a_reason_for_erasing_that_no_record_holds_is_refused(runtime: Runtime) -> None:
     with runtime.session() as session:
         session.call("says", {"what": "nothing"})
-    assert isinstance(runtime.store, SqliteStore)
     with pytest.raises(UsageError, match="at most 1000 characters; this has 1001"):
         erase(runtime.store, session.run_id, None, who="kim", reason="r" * 1001)
     erase(runtime.store, session.run_id, None, who="kim", reason="r" * 1000)

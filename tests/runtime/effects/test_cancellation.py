@@ -22,6 +22,7 @@ from reenact.runtime.effects import coroutines, live
 from reenact.runtime.effects.threads import SkillThreads
 from tests import ctrl_c
 from tests.cli.harness import Command
+from tests.engines.places import store_at
 from tests.runtime.running import Bench, outcome_of, plan, step
 
 WARNING = "went on for 0.05 s after it was cancelled, and was stopped"
@@ -398,7 +399,7 @@ def test_ctrl_c_in_the_midst_of_a_skills_work_is_not_taken_for_its_own(tmp_path:
 
 def test_nor_is_it_in_a_loop_of_the_host(tmp_path: Path) -> None:
     (tmp_path / "busy_skills.py").write_text(BUSY_SKILLS)
-    arguments = [sys.executable, "-c", OWN_LOOP, str(tmp_path), f"sqlite:///{tmp_path / 'store.db'}"]
+    arguments = [sys.executable, "-c", OWN_LOOP, str(tmp_path), store_at(tmp_path / "store.db")]
     with ctrl_c.heard():
         process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
     with process:
@@ -481,7 +482,7 @@ def test_a_runtime_is_not_kept_by_what_a_thread_still_does(tmp_path: Path) -> No
         """At once."""
         return "done"
 
-    runtime = Runtime(f"sqlite:///{tmp_path / 'store.db'}", skills=[hang, quick])
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=[hang, quick])
     try:
         result = runtime.run(plan(step(hang, on_error="continue"), step(quick)))
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import threading
 import time
 from pathlib import Path
@@ -18,6 +17,7 @@ from reenact.runtime.effects import live
 from reenact.runtime.people import decisions as people
 from reenact.store.checks.verification import verify_run
 from reenact.values.clock import FixedClock
+from tests.engines.places import ask, store_at
 from tests.runtime.running import plan
 
 
@@ -29,13 +29,14 @@ class World:
         self.calls = 0
         self.at_once = 0
         self.most = 0
-        self.goes_on = threading.Event()
+        self.begun, self.goes_on = threading.Event(), threading.Event()
 
         @skill("send", version="1.0.0", tool_class="write", **declared)
         def send(to: str) -> str:
             self.calls += 1
             self.at_once += 1
             self.most = max(self.most, self.at_once)
+            self.begun.set()
             self.goes_on.wait(20)
             self.at_once -= 1
             return f"sent to {to}, {self.calls}"
@@ -43,7 +44,15 @@ class World:
         self.skill = send
 
     def runtime(self) -> Runtime:
-        return Runtime(self.path, skills=[self.skill])
+        return Runtime(store_at(self.path), skills=[self.skill])
+
+    async def cut_off(self) -> None:
+        """Begin a run, and give it up while its call runs."""
+        run = asyncio.ensure_future(self.runtime().run_async(PLAN))
+        await asyncio.to_thread(self.begun.wait, 20)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
 
     def answers_in(self, seconds: float) -> None:
         threading.Timer(seconds, self.goes_on.set).start()
@@ -56,7 +65,7 @@ class World:
             time.sleep(0.01)
 
     def sound(self, run_id: str) -> None:
-        found = verify_run(self.path, run_id)
+        found = verify_run(store_at(self.path), run_id)
         assert found.exit_code == 0, found.report.first_break
 
 
@@ -70,9 +79,7 @@ def test_a_run_that_was_cut_off_and_resumed_gets_what_its_thread_gives(
     world = World(tmp_path, **declared)
 
     async def cut_and_resume() -> Any:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.5):
-                await world.runtime().run_async(PLAN)
+        await world.cut_off()
         world.answers_in(0.5)
         other = world.runtime()
         return await other.resume_async(other.store.runs()[0].run_id)
@@ -102,8 +109,7 @@ def test_whoever_takes_a_run_over_in_the_same_process_gets_what_the_thread_gives
         time.sleep(0.01)
     run_id = first.store.runs()[0].run_id
     first.heartbeat.drop(run_id)
-    with sqlite3.connect(world.path) as db:
-        db.execute("UPDATE runs SET owner = NULL, expires_ms = 0")
+    ask(world.path, "UPDATE runs SET owner = NULL, expires_ms = 0")
     world.answers_in(0.5)
     result = second.resume(run_id)
     thread.join()
@@ -137,7 +143,7 @@ def test_a_call_that_runs_in_a_loop_is_not_sent_beside_itself_once_its_lease_is_
     tmp_path: Path, sends: Any
 ) -> None:
     notes = tmp_path / "notes"
-    first, second = (Runtime(str(tmp_path / "store.db"), skills=[sends]) for _ in range(2))
+    first, second = (Runtime(store_at(tmp_path / "store.db"), skills=[sends]) for _ in range(2))
     step = {"step_id": "s", "skill_id": sends.metadata.skill_id, "parameters": {"notes": str(notes)}}
     told: list[BaseException] = []
 
@@ -158,12 +164,12 @@ def test_a_call_that_runs_in_a_loop_is_not_sent_beside_itself_once_its_lease_is_
     assert (notes.read_text(), len(told)) == (".", 1), "it was sent again"
     assert (result.status, result.get_step("s").outcome.output) == ("completed", "sent")
     assert live.DISPATCHES == {}
-    assert verify_run(str(tmp_path / "store.db"), run_id).exit_code == 0
+    assert verify_run(store_at(tmp_path / "store.db"), run_id).exit_code == 0
 
 
 def test_a_call_of_a_loop_that_was_closed_under_it_is_not_waited_for(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
-    first, second = (Runtime(str(tmp_path / "store.db"), skills=[in_a_loop]) for _ in range(2))
+    first, second = (Runtime(store_at(tmp_path / "store.db"), skills=[in_a_loop]) for _ in range(2))
     loop = asyncio.new_event_loop()
     step = {"step_id": "s", "skill_id": "awaited", "parameters": {"notes": str(notes)}}
     task = loop.create_task(first.run_async(plan(step)))
@@ -194,7 +200,7 @@ def test_what_whoever_took_the_run_over_has_struck_off_is_no_failure_of_the_call
             live.DISPATCHES[place, trace_id] = later
         return f"sent to {to}"
 
-    result = Runtime(str(tmp_path / "store.db"), skills=[send]).run(PLAN)
+    result = Runtime(store_at(tmp_path / "store.db"), skills=[send]).run(PLAN)
     assert result.status == "completed"
     assert live.DISPATCHES.pop(known[0], None) is later
 
@@ -207,11 +213,9 @@ def test_a_store_is_the_same_by_whatever_path_it_is_opened(tmp_path: Path, other
     world = World(tmp_path / "folder")
 
     async def cut_and_resume() -> Any:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.5):
-                await world.runtime().run_async(PLAN)
+        await world.cut_off()
         world.answers_in(0.5)
-        again = Runtime(f"{tmp_path}/{other}", skills=[world.skill])
+        again = Runtime(store_at(f"{tmp_path}/{other}"), skills=[world.skill])
         return await again.resume_async(again.store.runs()[0].run_id)
 
     assert asyncio.run(cut_and_resume()).status == "completed"
@@ -224,12 +228,7 @@ def test_a_run_that_was_cut_off_is_not_sent_beside_itself(tmp_path: Path, again:
     """By another runtime on the same store, whichever way it goes on: at once, and several of them."""
     world = World(tmp_path)
 
-    async def cut() -> None:
-        async with asyncio.timeout(0.3):
-            await world.runtime().run_async(PLAN)
-
-    with pytest.raises(TimeoutError):
-        asyncio.run(cut())
+    asyncio.run(world.cut_off())
     run_id = world.runtime().store.runs()[0].run_id
     world.answers_in(0.5)
 
@@ -316,7 +315,7 @@ def test_a_call_of_another_store_with_the_same_ids_is_another_call(tmp_path: Pat
     for world in worlds:
         Path(world.path).parent.mkdir()
     worlds[1].goes_on.set()
-    first, second = (Runtime(world.path, skills=[world.skill], clock=SameIds()) for world in worlds)
+    first, second = (Runtime(store_at(world.path), skills=[world.skill], clock=SameIds()) for world in worlds)
     held, done = first.run(PLAN), second.run(PLAN)
     assert held.run_id == done.run_id
     assert (held.status, done.status) == ("held", "completed")

@@ -6,6 +6,7 @@ from copy import deepcopy
 from typing import Any
 
 from reenact import Runtime, SkillContext, SkillError, skill
+from tests.engines.places import store_at
 
 GOT: list[Any] = []
 
@@ -28,7 +29,7 @@ def scribble_twice(ctx: SkillContext, payload: dict[str, Any]) -> int:
 
 
 def test_equal_calls_stay_equal_whatever_the_skill_did_to_its_arguments() -> None:
-    with Runtime(":memory:", skills=[scribble]).session() as session:
+    with Runtime(store_at(":memory:"), skills=[scribble]).session() as session:
         codes = [session.call("scribble", {"payload": {"nested": {}}}).code for _ in range(3)]
     assert codes == ["OK", "DENIED_DUPLICATE", "DENIED_DUPLICATE"]
 
@@ -38,6 +39,6 @@ def test_the_next_attempt_gets_what_the_first_one_got_and_the_plan_is_left_alone
     step = {"step_id": "s", "skill_id": "scribble_twice", "skill_version": "1.0.0"}
     plan = {"plan_id": "p", "agent_id": "a", "steps": [{**step, "parameters": {"payload": {"nested": {"a": 1}}}}]}
     before = deepcopy(plan)
-    assert Runtime(":memory:", skills=[scribble_twice]).run(plan).status == "completed"
+    assert Runtime(store_at(":memory:"), skills=[scribble_twice]).run(plan).status == "completed"
     assert GOT == [{"nested": {"a": 1}}] * 2
     assert plan == before

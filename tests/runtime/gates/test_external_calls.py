@@ -17,9 +17,11 @@ from reenact.replay import load_recording
 from reenact.runtime.gates.supervisor import Proposal
 from reenact.runtime.people import decisions as people
 from reenact.skills.skill import Skill
-from reenact.store.sqlite.store import SqliteStore
+from reenact.store.base import Store
+from reenact.store.open import open_store
 from reenact.values.clock import FixedClock
 from tests.crash.harness import KILLED, Stage, in_child
+from tests.engines.places import opened, store_at
 from tests.runtime.running import Bench, plan, step
 
 OK, TOO_MANY = "OK", "ERR_QUOTA_EXCEEDED"
@@ -85,7 +87,7 @@ def codes(bench: Bench, *steps: dict[str, Any], most: int, **context: Any) -> li
     return [outcome.code for outcome in result.outcomes]
 
 
-def replays(store: SqliteStore, run_id: str) -> None:
+def replays(store: Store, run_id: str) -> None:
     recording = load_recording(store, run_id)
     for skills in (Registry(SKILLS), Registry()):
         result = Runtime(store, skills=skills).replay(run_id)
@@ -154,7 +156,7 @@ def test_what_a_key_answers_reaches_nobody_and_does_not_count(tmp_path: Path) ->
 
 def test_a_redispatch_is_the_same_call(stage: Stage) -> None:
     def runtime() -> Runtime:
-        return Runtime(stage.store_path, skills=SKILLS)
+        return Runtime(stage.url, skills=SKILLS)
 
     assert (
         in_child(lambda: runtime().run(plan(step(put), step(put), **limited(1))), crash_at="after_dispatch") == KILLED
@@ -178,9 +180,9 @@ def test_a_run_goes_on_counting_by_its_pins_where_a_skill_of_it_is_gone(stage: S
     """`look` and `quiet` read alike, and nothing that they leave in the journal tells them apart."""
     steps = [step(look), step(quiet), step(put), step(put)]
     run = plan(*steps, **limited(2))
-    died = in_child(lambda: Runtime(stage.store_path, skills=SKILLS).run(run), crash_at="before_dispatch:3")
+    died = in_child(lambda: Runtime(stage.url, skills=SKILLS).run(run), crash_at="before_dispatch:3")
     assert died == KILLED
-    (result,) = Runtime(stage.store_path, skills=[put]).recover()
+    (result,) = Runtime(stage.url, skills=[put]).recover()
     assert [outcome.code for outcome in result.outcomes] == [OK, OK, OK, TOO_MANY]
 
 
@@ -291,7 +293,7 @@ def test_whatever_runs_at_once_the_limit_holds_nothing_is_refused_below_it_and_a
         return call.approved
 
     clock = FixedClock()
-    runtime = Runtime(SqliteStore(":memory:", clock=clock), skills=Registry(SKILLS), supervisor=host, clock=clock)
+    runtime = Runtime(opened(":memory:", clock=clock), skills=Registry(SKILLS), supervisor=host, clock=clock)
 
     async def work() -> tuple[str, list[str]]:
         async with runtime.session(context=limited(most)) as session:
@@ -308,7 +310,6 @@ def test_whatever_runs_at_once_the_limit_holds_nothing_is_refused_below_it_and_a
         external = [code for call, code in zip(calls, found, strict=True) if call.skill_id != "look"]
         assert external.count(OK) <= most
         assert TOO_MANY not in external or external.count(OK) == most
-        assert isinstance(runtime.store, SqliteStore)
         replays(runtime.store, run_id)
 
 
@@ -322,16 +323,15 @@ MIXED: tuple[Skill, ...] = (look, fetch, put, look, quiet, look)
 @pytest.mark.parametrize("times", [2, 4, 6])
 def test_after_kill_9_the_count_is_what_the_journal_says(point: str, times: int, stage: Stage) -> None:
     run = plan(*(step(each) for each in [*MIXED, *MIXED]), **limited(4))
-    expected = [outcome.code for outcome in Runtime(":memory:", skills=SKILLS).run(run).outcomes]
+    expected = [outcome.code for outcome in Runtime(store_at(":memory:"), skills=SKILLS).run(run).outcomes]
     assert expected.count(TOO_MANY) == 2
 
     def runtime() -> Runtime:
-        return Runtime(stage.store_path, skills=SKILLS)
+        return Runtime(stage.url, skills=SKILLS)
 
     assert in_child(lambda: runtime().run(run), crash_at=f"{point}:{times}") == KILLED
     (result,) = runtime().recover()
     assert [outcome.code for outcome in result.outcomes] == expected
-    assert isinstance(result.store, SqliteStore)
     replays(result.store, result.run_id)
 
 
@@ -340,23 +340,22 @@ def test_the_count_goes_on_from_a_run_checkpoint(most: int, refused: int, stage:
     run = plan(*(step(each) for each in MIXED * 51), **limited(most))
 
     def runtime() -> Runtime:
-        return Runtime(stage.store_path, skills=SKILLS)
+        return Runtime(stage.url, skills=SKILLS)
 
     assert in_child(lambda: runtime().run(run), crash_at="before_dispatch:290") == KILLED
-    store = SqliteStore(stage.store_path)
+    store = open_store(stage.url)
     (row,) = store.runs()
     assert load_fold(store, row.run_id).from_commit > 0
     store.close()
     (result,) = runtime().recover()
     assert [outcome.code for outcome in result.outcomes].count(TOO_MANY) == refused
-    assert isinstance(result.store, SqliteStore)
     replays(result.store, result.run_id)
 
 
 @pytest.mark.parametrize("interrupted", ["synthesize", "settle"])
 def test_a_session_that_was_killed_goes_on_counting(interrupted: str, stage: Stage) -> None:
     def session_of(**options: Any) -> Any:
-        return Runtime(stage.store_path, skills=SKILLS).session(**options)
+        return Runtime(stage.url, skills=SKILLS).session(**options)
 
     def dies() -> None:
         with session_of(context=limited(3)) as session:
@@ -364,7 +363,7 @@ def test_a_session_that_was_killed_goes_on_counting(interrupted: str, stage: Sta
                 session.call(name)
 
     assert in_child(dies, crash_at="after_dispatch:4") == KILLED
-    store = SqliteStore(stage.store_path)
+    store = open_store(stage.url)
     (row,) = store.runs()
     with session_of(resume=row.run_id, interrupted=interrupted) as session:
         found = [session.call(name).code for name in ("look", "quiet", "fetch", "look")]
@@ -375,7 +374,7 @@ def test_a_session_that_was_killed_goes_on_counting(interrupted: str, stage: Sta
 def test_a_call_that_waits_for_its_host_s_person_is_still_waited_for_after_a_run_checkpoint(stage: Stage) -> None:
     def session_of(**options: Any) -> Any:
         host = lambda proposal: "ask" if proposal.step_id == "c1" else True  # noqa: E731  # said where it is used
-        return Runtime(stage.store_path, skills=SKILLS, supervisor=host).session(**options)
+        return Runtime(stage.url, skills=SKILLS, supervisor=host).session(**options)
 
     with pytest.raises(ZeroDivisionError), session_of() as session:
         with pytest.raises(WaitingForPerson):
@@ -383,7 +382,7 @@ def test_a_call_that_waits_for_its_host_s_person_is_still_waited_for_after_a_run
         for n in range(257):
             session.call("look", {"n": n})
         raise ZeroDivisionError
-    store = SqliteStore(stage.store_path)
+    store = open_store(stage.url)
     assert load_fold(store, session.run_id).from_commit > 0
     with session_of(resume=session.run_id) as again:
         assert again.waiting == ["c1"]

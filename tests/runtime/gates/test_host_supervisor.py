@@ -18,6 +18,7 @@ from reenact.runtime.crash_points import CRASH_POINTS
 from reenact.runtime.gates.supervisor import Proposal
 from reenact.runtime.people import decisions as people
 from tests.crash.harness import KILLED, SKILLS, Stage, check_survived, folded, in_child, look
+from tests.engines.places import store_at
 from tests.runtime.running import LOADS_ANY, Bench, outcome_of, step
 
 CALLED: list[str] = []
@@ -313,7 +314,7 @@ def test_a_replay_serves_what_the_host_said_and_asks_nobody(mode: str, skills: t
     CALLED.clear()
     NAMED.clear()
     host = Host(RuntimeError("asked in a replay"))
-    runtime = Runtime(recorded_by.path, skills=Registry(skills), supervisor=host)
+    runtime = Runtime(store_at(recorded_by.path), skills=Registry(skills), supervisor=host)
     result = runtime.replay(run_id)
     assert result.verdict == "matched", result.divergence
     assert [outcome.code for outcome in result.outcomes] == [OK, REFUSED, OK]
@@ -417,7 +418,7 @@ def test_after_kill_9_nobody_is_asked_again_about_what_was_recorded(point: str, 
     keeper = BookKeeper(stage.folder / "asked")
 
     def runtime() -> Runtime:
-        return Runtime(f"sqlite:///{stage.store_path}", skills=SKILLS, supervisor=keeper)
+        return Runtime(stage.url, skills=SKILLS, supervisor=keeper)
 
     assert in_child(lambda: runtime().run(stage.plan()), crash_at=point) == KILLED
     before = look(stage)

@@ -15,6 +15,7 @@ import pytest
 from reenact import Runtime, skill
 from reenact.errors import UsageError
 from reenact.runtime.gates.supervisor import Proposal
+from tests.engines.places import store_at
 from tests.runtime.running import Bench, outcome_of, step
 
 SEEN: list[dict[str, Any]] = []
@@ -46,7 +47,7 @@ def test_functions_that_are_not_async_are_asked_side_by_side(tmp_path: Path) -> 
         return True
 
     async def scene() -> list[str]:
-        runtime = Runtime(str(tmp_path / "store.db"), skills=[look], supervisor=waits_for_the_others)
+        runtime = Runtime(store_at(tmp_path / "store.db"), skills=[look], supervisor=waits_for_the_others)
         async with runtime.session() as session:
             outcomes = await asyncio.gather(*(session.call("look", {"n": n}) for n in range(4)))
         return [outcome.code for outcome in outcomes]
@@ -77,7 +78,7 @@ def test_no_answer_in_time_is_a_no(function: Callable[..., Any], tmp_path: Path)
 @pytest.mark.parametrize("limit", [0, -1, float("nan")])
 def test_a_time_that_is_none_is_refused(limit: float, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="supervisor_timeout_s"):
-        Runtime(str(tmp_path / "store.db"), supervisor_timeout_s=limit)
+        Runtime(store_at(tmp_path / "store.db"), supervisor_timeout_s=limit)
 
 
 def exits(proposal: Proposal) -> bool:
@@ -142,7 +143,7 @@ def test_a_call_that_is_given_up_is_given_up_while_its_supervisor_thinks(tmp_pat
         return release.wait(20)
 
     async def scene() -> None:
-        runtime = Runtime(str(tmp_path / "store.db"), skills=[look], supervisor=slow)
+        runtime = Runtime(store_at(tmp_path / "store.db"), skills=[look], supervisor=slow)
         async with runtime.session() as session:
             call = asyncio.create_task(session.call("look", {}))
             await asyncio.to_thread(asked.wait, 20)
@@ -168,7 +169,7 @@ def test_a_function_sees_a_copy_in_which_secrets_are_names(tmp_path: Path) -> No
 
     async def scene() -> None:
         runtime = Runtime(
-            str(tmp_path / "store.db"), skills=[send], secrets={"TOKEN": "tok-very-secret-1"}, supervisor=meddles
+            store_at(tmp_path / "store.db"), skills=[send], secrets={"TOKEN": "tok-very-secret-1"}, supervisor=meddles
         )
         async with runtime.session() as session:
             order = {"lines": [{"cents": 5}], "$note": "as said"}

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.engines.places import store_at
+
 AGENT = """
 from reenact import Runtime, skill
 from reenact.errors import WaitingForPerson
@@ -33,8 +35,12 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "agent.py").write_text(AGENT)
+    (tmp_path / "agent.py").write_text(AGENT.replace("sqlite:///agents.db", store_of(tmp_path)))
     return tmp_path
+
+
+def store_of(folder: Path) -> str:
+    return store_at(f"sqlite:///{folder / 'agents.db'}")
 
 
 def start(folder: Path) -> str:
@@ -43,7 +49,7 @@ def start(folder: Path) -> str:
 
 
 def say(folder: Path, word: str) -> None:
-    command = [sys.executable, "-m", "reenact", word, "order-42", "--reason", "seen", "--store", "sqlite:///agents.db"]
+    command = [sys.executable, "-m", "reenact", word, "order-42", "--reason", "seen", "--store", store_of(folder)]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
 
 

@@ -11,6 +11,7 @@ import pytest
 from reenact import Runtime, skill
 from reenact.errors import PlanError
 from reenact.runtime.people import decisions as people
+from tests.engines.places import store_at
 from tests.runtime.running import LOADS_ANY, plan, step
 
 SENT: list[int] = []
@@ -27,7 +28,7 @@ def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runtime:
     """A run whose first call waits for a person; the function that asked for one is gone."""
     SENT.clear()
     (tmp_path / "who_is_asked.py").write_text("def decide(proposal): return 'ask'\n")
-    runtime = Runtime(str(tmp_path / "store.db"), skills=[pay], policy=LOADS_ANY)
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=[pay], policy=LOADS_ANY)
     with monkeypatch.context() as there:
         there.syspath_prepend(str(tmp_path))
         document = plan(step(pay, {"n": 1}), step(pay, {"n": 2}), supervisor="who_is_asked:decide")
@@ -63,7 +64,7 @@ def test_a_run_that_nobody_voted_about_goes_on_waiting_and_its_lease_is_given_ba
 
 
 def test_a_new_run_is_refused_without_its_function(tmp_path: Path) -> None:
-    runtime = Runtime(str(tmp_path / "store.db"), skills=[pay], policy=LOADS_ANY)
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=[pay], policy=LOADS_ANY)
     with pytest.raises(PlanError, match="nowhere:decide"):
         runtime.run(plan(step(pay, {"n": 1}), supervisor="nowhere:decide"))
     assert runtime.store.runs() == []

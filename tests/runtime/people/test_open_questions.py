@@ -12,6 +12,7 @@ from reenact.errors import WaitingForPerson
 from reenact.runtime.people import decisions as people
 from reenact.runtime.session.session import Session
 from tests.cli.harness import Command
+from tests.engines.places import ask, store_at
 from tests.replay.recording import Crash, armed
 from tests.runtime.running import plan, step
 
@@ -43,7 +44,7 @@ def nothing_sent() -> None:
 
 
 def opened(folder: Path, **options: object) -> Runtime:
-    return Runtime(str(folder / "store.db"), skills=[pay, look], **options)  # type: ignore[arg-type]
+    return Runtime(store_at(folder / "store.db"), skills=[pay, look], **options)  # type: ignore[arg-type]
 
 
 def test_a_plan_that_its_host_asked_about_waits_for_an_answer_without_that_host(tmp_path: Path) -> None:
@@ -72,7 +73,7 @@ def test_the_command_does_not_answer_for_the_person(tmp_path: Path) -> None:
         "    return name\n"
     )
     reenact = Command(tmp_path)
-    store = f"sqlite:///{tmp_path / 'store.db'}"
+    store = store_at(tmp_path / "store.db")
     reenact("recover", "--store", store, "--skills", skills)
     (row,) = reenact("ls", "--waiting", "--store", store, "--json").json
     assert row["status"] == "waiting"
@@ -116,8 +117,7 @@ def test_an_approved_call_that_was_sent_before_a_crash_is_not_sent_again(tmp_pat
 
 def expire(runtime: Runtime) -> None:
     """The executor that crashed in this very process is not seen to be gone."""
-    with runtime.store._writer.transaction() as db:  # type: ignore[attr-defined]
-        db.execute("UPDATE runs SET owner = NULL, expires_ms = 0")
+    ask(runtime.store.url, "UPDATE runs SET owner = NULL, expires_ms = 0")
 
 
 @pytest.mark.parametrize("error", [WaitingForPerson, RuntimeError])

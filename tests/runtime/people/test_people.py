@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.harness import Command
+from tests.engines.places import store_at
 
 SKILLS = """
 import pathlib, time
@@ -42,7 +43,7 @@ class Shell:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "skills.py").write_text(SKILLS)
-        self.base = ["--store", str(folder / "store.db")]
+        self.base = ["--store", store_at(folder / "store.db")]
 
     def command(self, *words: str, skills: bool = False) -> list[str]:
         extra = ["--skills", str(self.folder / "skills.py")] if skills else []

@@ -14,8 +14,8 @@ from reenact.record.state import load_fold
 from reenact.runtime.gates import key as keys
 from reenact.runtime.people import decisions as people
 from reenact.store.checks.verification import verify_run
-from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedClock
+from tests.engines.places import opened, store_at
 from tests.replay.recording import Crash, armed
 from tests.runtime.running import ask_to_cancel, plan, step
 
@@ -37,7 +37,7 @@ class Desk:
         async def look(n: int) -> int:
             return n
 
-        self.runtime = Runtime(SqliteStore(str(self.path), clock=self.clock), skills=[pay, look], clock=self.clock)
+        self.runtime = Runtime(opened(self.path, clock=self.clock), skills=[pay, look], clock=self.clock)
         self.plan = self.runtime.pinned(plan(step(pay, {"n": 1}, idempotency_key="order-1")))
 
     def crash(self, work: Any, point: str = "after_dispatch") -> None:
@@ -55,7 +55,7 @@ class Desk:
         asyncio.run(work)
 
     def check(self, run_id: str) -> None:
-        verified = verify_run(str(self.path), run_id)
+        verified = verify_run(store_at(self.path), run_id)
         assert verified.exit_code == 0, (verified.report.first_break, verified.differences)
 
 

@@ -13,6 +13,7 @@ from reenact.errors import UsageError
 from reenact.record.reader import steps_of
 from reenact.runtime.people import decisions as people
 from reenact.store.checks.verification import verify_run
+from tests.engines.places import store_at
 
 SENT: list[int] = []
 
@@ -31,7 +32,7 @@ def _nothing_sent() -> None:
 
 
 def another(folder: Path) -> Runtime:
-    return Runtime(str(folder / "store.db"), skills=[pay])
+    return Runtime(store_at(folder / "store.db"), skills=[pay])
 
 
 def say(folder: Path, how: people.Resolution, output: Any = None) -> bool:
@@ -41,7 +42,7 @@ def say(folder: Path, how: people.Resolution, output: Any = None) -> bool:
 def ended(folder: Path) -> tuple[str, Any]:
     store = another(folder).store
     row = store.find_run("order-42")
-    found = verify_run(str(folder / "store.db"), "order-42")
+    found = verify_run(store_at(folder / "store.db"), "order-42")
     assert found.exit_code == 0, (found.report.first_break, found.differences)
     return row.status, steps_of(store, row.run_id)["main:1"].outcome().output
 

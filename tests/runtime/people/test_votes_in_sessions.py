@@ -13,6 +13,7 @@ from reenact.record.reader import RunReader
 from reenact.runtime.people import decisions as people
 from reenact.store.checks.verification import verify_run
 from tests.cli.harness import Command, Done
+from tests.engines.places import store_at
 
 ASK = {"supervisor": "ask"}
 
@@ -33,7 +34,7 @@ class Office:
             self.sent.append(to)
             return f"sent to {to}"
 
-        return Runtime(self.path, skills=Registry([send]))
+        return Runtime(store_at(self.path), skills=Registry([send]))
 
     def status(self, run_id: str) -> str:
         return self.runtime.store.find_run(run_id).status
@@ -50,7 +51,7 @@ class Office:
         return session.run_id
 
     def check(self, run_id: str) -> None:
-        assert verify_run(self.path, run_id).exit_code == 0
+        assert verify_run(store_at(self.path), run_id).exit_code == 0
         assert self.runtime.replay(run_id).ok
 
 
@@ -186,7 +187,7 @@ def test_a_call_in_flight_is_not_driven_a_second_time_by_settling(tmp_path: Path
         return 1
 
     async def work() -> list[str]:
-        runtime = Runtime(str(tmp_path / "store.db"), skills=Registry([slow]))
+        runtime = Runtime(store_at(tmp_path / "store.db"), skills=Registry([slow]))
         async with runtime.session() as session:
             call = asyncio.create_task(session.call("slow"))
             await begun.wait()
@@ -200,7 +201,7 @@ def test_a_call_in_flight_is_not_driven_a_second_time_by_settling(tmp_path: Path
 
 def test_the_command_line_approves_what_a_running_host_waits_for(office: Office) -> None:
     def command(*words: str) -> Done:
-        return Command(Path(office.path).parent)(*words, "--store", office.path)
+        return Command(Path(office.path).parent)(*words, "--store", store_at(office.path))
 
     with office.runtime.session(context=ASK) as session:
         with pytest.raises(WaitingForPerson):

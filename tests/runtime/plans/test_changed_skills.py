@@ -13,8 +13,8 @@ from reenact.errors import PlanError, UsageError, WaitingForPerson
 from reenact.record.document import read_document
 from reenact.skills.skill import Skill
 from reenact.store.checks.verification import verify_run
-from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedClock
+from tests.engines.places import opened, store_at
 from tests.replay.recording import Crash, armed
 from tests.runtime.running import plan, step
 
@@ -37,7 +37,7 @@ def clock() -> FixedClock:
 
 
 def runtime_with(path: Path, clock: FixedClock, tool: Skill) -> Runtime:
-    return Runtime(SqliteStore(str(path), clock=clock), skills=[tool], clock=clock)
+    return Runtime(opened(path, clock=clock), skills=[tool], clock=clock)
 
 
 CHANGES = [
@@ -117,7 +117,7 @@ def test_a_plan_that_was_pinned_with_the_older_digest_runs(tmp_path: Path, clock
         runtime.run(pinned)
     clock.advance(60)
     assert runtime_with(tmp_path / "store.db", clock, declared()).resume("last").status == "completed"
-    assert verify_run(str(tmp_path / "store.db"), runtime.store.find_run("last").run_id).exit_code == 0
+    assert verify_run(store_at(tmp_path / "store.db"), runtime.store.find_run("last").run_id).exit_code == 0
 
 
 @pytest.mark.parametrize("name", ["pay", "pay@1.0.0"])
@@ -135,7 +135,7 @@ def test_a_changed_skill_that_is_accepted_goes_on_and_the_journal_says_so(
     [event] = read_document(runtime.store, done.run_id)["events"]
     assert (event["type"], event["who"], event["skill"]) == ("accept_changed", "kim", "pay@1.0.0")
     assert (event["pinned"], event["found"]) == (first.digest, then.digest)
-    assert verify_run(str(path), done.run_id).exit_code == 0
+    assert verify_run(store_at(path), done.run_id).exit_code == 0
     assert runtime.replay(done.run_id).ok
     with pytest.raises(UsageError, match="accept_changed is a list"):
         runtime.resume("last", accept_changed="pay")
@@ -166,5 +166,5 @@ def test_a_skill_whose_version_is_made_of_its_definition_is_accepted_as_it_is_to
     assert (done.status, SENT) == ("pending", ["a", "a"])
     with changed.session(resume=session.run_id):
         pass
-    assert verify_run(str(path), session.run_id).exit_code == 0
+    assert verify_run(store_at(path), session.run_id).exit_code == 0
     assert changed.replay(session.run_id).ok

@@ -11,6 +11,7 @@ import pytest
 from reenact import Registry, Runtime, skill
 from reenact.errors import SecretError
 from reenact.runtime.plans import plan_run
+from tests.engines.places import store_at
 
 SENT: list[str] = []
 
@@ -42,7 +43,7 @@ def test_a_mail_is_sent_once_although_the_next_step_cannot_begin(
             raise error
         return whole(run, step)  # type: ignore[arg-type]
 
-    runtime = Runtime(str(tmp_path / "store.db"), skills=Registry([mail]))
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=Registry([mail]))
     for _ in range(2):
         with monkeypatch.context() as patched:
             patched.setattr(plan_run, "next_call", broken)

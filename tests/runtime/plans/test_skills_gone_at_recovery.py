@@ -17,6 +17,7 @@ from reenact.runtime import crash_points
 from reenact.runtime.effects.coroutines import run_sync
 from reenact.runtime.people.decisions import vote
 from reenact.store.owner import owner_is_gone, owner_name, process_started
+from tests.engines.places import store_at
 from tests.runtime.running import Bench, step
 
 SENT: list[str] = []
@@ -100,16 +101,16 @@ def test_a_session_left_open_is_held_without_its_skill(tmp_path: Path) -> None:
     path = str(tmp_path / "store.db")
 
     def loop() -> None:
-        with Runtime(path, skills=[send]).session(goal="g") as session:
+        with Runtime(store_at(path), skills=[send]).session(goal="g") as session:
             session.call("send", {"text": "b"})
 
     killed_in_a_child(loop, "before_dispatch")
     for _ in range(2):
-        held = Runtime(path).resume("last")
+        held = Runtime(store_at(path)).resume("last")
         assert (held.status, SENT) == ("held", [])
         assert "send@1.0.0" in str(held.reason)
         assert checkpoints(Bench(tmp_path), held.run_id) == [("EXECUTING", 3)]
-    assert Runtime(path, skills=[send]).resume("last").status == "pending"
+    assert Runtime(store_at(path), skills=[send]).resume("last").status == "pending"
     assert SENT == ["b"]
 
 

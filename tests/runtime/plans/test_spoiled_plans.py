@@ -15,6 +15,7 @@ from reenact.replay.sources.instant import InstantClock
 from reenact.store.checks.verification import verify_run
 from reenact.values.canonical import canonicalize
 from reenact.values.clock import SystemClock
+from tests.engines.places import store_at
 from tests.runtime.running import Bench
 from tests.spec.mutations_of_plans import WHOLE_PLAN, mutated
 
@@ -62,7 +63,7 @@ def test_a_spoiled_plan_is_refused_in_one_line_or_leaves_evidence_that_holds(tmp
 
 
 def check(bench: Bench, run_id: str, status: str, change: list[str]) -> None:
-    verified = verify_run(bench.path, run_id)
+    verified = verify_run(store_at(bench.path), run_id)
     assert verified.exit_code == ENDED[status], (change, status, verified.report.first_break, verified.differences)
     if ENDED[status] == 0:
         again = replay(bench.store, run_id)

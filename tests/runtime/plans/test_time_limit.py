@@ -13,6 +13,7 @@ from reenact.trace import ReplayReader, SessionEnd, StepComplete
 from reenact.values.clock import FixedClock
 from reenact.verify.verifier import verify_bundle
 from tests.crash.harness import KILLED, in_child
+from tests.engines.places import store_at
 from tests.runtime.running import Bench, plan, step
 
 
@@ -25,7 +26,7 @@ async def take(ctx: SkillContext, ms: int) -> int:
 
 def ends(bench: Bench, run_id: str, folder: Path) -> tuple[str, list[str]]:
     """What its replay log says of its end, and of its steps."""
-    export_run(bench.path, run_id, folder)
+    export_run(store_at(bench.path), run_id, folder)
     assert verify_bundle(folder).exit_code == 0
     events = list(ReplayReader.from_file(folder / "REPLAY.jsonl").events)
     [end] = [event.status.value for event in events if isinstance(event, SessionEnd)]
@@ -116,7 +117,7 @@ def test_who_cancels_a_run_is_told_apart(tmp_path: Path) -> None:
 
 
 def test_a_limit_that_is_none_is_refused(tmp_path: Path) -> None:
-    runtime = Runtime(str(tmp_path / "store.db"), skills=[take])
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=[take])
     for wrong in (0, -1, "soon", 1.5):
         with pytest.raises(Exception, match="time_limit_ms"):
             runtime.run(plan(step(take, {"ms": 1}), time_limit_ms=wrong))

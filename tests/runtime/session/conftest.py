@@ -10,6 +10,7 @@ import pytest
 
 from reenact import Registry, Runtime, SkillContext, skill
 from reenact.errors import SkillError
+from tests.engines.places import store_at
 
 
 class World:
@@ -63,4 +64,4 @@ def world() -> World:
 
 @pytest.fixture
 def runtime(world: World, tmp_path: Path) -> Runtime:
-    return Runtime(str(tmp_path / "store.db"), skills=world.skills(), secrets={"SHOP_TOKEN": "tok-very-secret-1"})
+    return Runtime(store_at(tmp_path / "store.db"), skills=world.skills(), secrets={"SHOP_TOKEN": "tok-very-secret-1"})

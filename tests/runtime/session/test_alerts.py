@@ -6,12 +6,13 @@ from pathlib import Path
 
 from reenact import Runtime
 from reenact.runtime.listeners import Notice
+from tests.engines.places import store_at
 from tests.runtime.session.conftest import World
 
 
 def test_listeners_hear_of_the_alert_threshold_and_of_a_soft_limit(world: World) -> None:
     heard: list[Notice] = []
-    runtime = Runtime(":memory:", skills=world.skills(), listeners=[heard.append])
+    runtime = Runtime(store_at(":memory:"), skills=world.skills(), listeners=[heard.append])
     with runtime.session(budget_cents=4, context={"budget": {"mode": "soft", "alert_percent": 75}}) as session:
         codes = [session.call("priced", {"x": x}).code for x in range(2)]
     alerts = [notice.message or "" for notice in heard if notice.kind == "budget_alert"]
@@ -23,7 +24,7 @@ def test_listeners_hear_of_the_alert_threshold_and_of_a_soft_limit(world: World)
 
 def test_recovery_says_what_it_read(world: World, tmp_path: Path) -> None:
     heard: list[Notice] = []
-    runtime = Runtime(str(tmp_path / "store.db"), skills=world.skills(), listeners=[heard.append])
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=world.skills(), listeners=[heard.append])
     plan = {
         "plan_id": "p",
         "agent_id": "a",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -17,14 +15,15 @@ from reenact.errors import ChecksumMismatch, UsageError, WaitingForPerson
 from reenact.record.reader import RunReader, steps_of
 from reenact.runtime.people import decisions as people
 from reenact.store.checks.verification import verify_run
-from reenact.store.compression import Codec
 from reenact.values.canonical import canonicalize
+from tests.engines.places import store_at
 from tests.runtime.session.conftest import World
+from tests.store.backends import backend_at
 
 
 def check(runtime: Runtime, run_id: str) -> list[str]:
     """The ids of the steps of a plan that verifies and replays."""
-    assert verify_run(runtime.store.path, run_id).exit_code == 0
+    assert verify_run(runtime.store.url, run_id).exit_code == 0
     result = runtime.replay(run_id)
     assert result.ok or result.verdict == "matched", result
     return [step.step_id for step in RunReader(runtime.store, run_id).plan()[0].steps]
@@ -125,21 +124,13 @@ def test_the_end_of_a_session_reads_no_value_again(runtime: Runtime, monkeypatch
     assert read == []
 
 
-def test_a_session_is_not_sealed_over_commits_that_are_not_its_own(runtime: Runtime) -> None:
+def test_a_session_is_not_sealed_over_commits_that_are_not_its_own(runtime: Runtime, tmp_path: Path) -> None:
     with pytest.raises(ChecksumMismatch, match="commit 3"), runtime.session() as session:
         session.call("search", {"q": "1"})
         session.call("search", {"q": "2"})
-        change_commit(runtime.store.path, 2)
+        change = backend_at(tmp_path).change_commit
+        change(runtime.store, session.run_id, 2, lambda body: body.replace(b"search", b"sxarch"))
     assert runtime.store.find_run(session.run_id).status == "running"
-
-
-def change_commit(path: str, n: int) -> None:
-    with closing(sqlite3.connect(path)) as db, db:
-        ((row, stored),) = db.execute("SELECT id, body FROM commits WHERE id & 16777215 = ?", (n,)).fetchall()
-        other = Codec().unpack(stored).replace(b"search", b"sxarch")
-        for (trigger,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-            db.execute(f"DROP TRIGGER {trigger}")
-        db.execute("UPDATE commits SET body = ? WHERE id = ?", (Codec().pack_body(other), row))
 
 
 def test_the_history_names_tools_as_model_apis_take_them(tmp_path: Path) -> None:
@@ -153,7 +144,7 @@ def test_the_history_names_tools_as_model_apis_take_them(tmp_path: Path) -> None
     async def stretched() -> int:
         return 1
 
-    runtime = Runtime(str(tmp_path / "store.db"), skills=Registry([look, stretched]))
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=Registry([look, stretched]))
     with runtime.session() as session:
         for name in ("srv.look", long, "send an email!"):
             session.call(name)

@@ -22,6 +22,7 @@ from reenact import Runtime
 from reenact.record.reader import RunReader
 from reenact.runtime.session import checks
 from tests.attacks.sandbox.probes import marked
+from tests.engines.places import store_at
 
 TREE = """
 import os, sys, time
@@ -67,7 +68,7 @@ def wait_until(mark: str, *, count: int, least: bool = False) -> bool:
 
 
 def test_nothing_outlives_a_host_that_is_killed(tmp_path: Path, script: Path, mark: str) -> None:
-    host = subprocess.Popen([sys.executable, "-c", HOST, str(tmp_path / "store.db"), str(script), mark])
+    host = subprocess.Popen([sys.executable, "-c", HOST, store_at(tmp_path / "store.db"), str(script), mark])
     try:
         assert wait_until(mark, count=8, least=True)
     finally:
@@ -77,7 +78,7 @@ def test_nothing_outlives_a_host_that_is_killed(tmp_path: Path, script: Path, ma
 
 
 def test_nothing_outlives_a_time_limit_or_the_command_itself(tmp_path: Path, script: Path, mark: str) -> None:
-    with Runtime(str(tmp_path / "store.db")).session() as s:
+    with Runtime(store_at(tmp_path / "store.db")).session() as s:
         assert s.verify([f"{sys.executable} {script} {mark}"], timeout_s=2) == [124]
         assert marked(mark) == []
         assert s.verify([f"{sys.executable} {script} {mark} ends"]) == [3]
@@ -94,7 +95,7 @@ def test_a_command_is_run_as_its_host_would(tmp_path: Path, monkeypatch: pytest.
     own.chmod(0o755)
     (tmp_path / "here").touch()
     (tmp_path / "not-executable").touch()
-    runtime = Runtime(str(tmp_path / "store.db"))
+    runtime = Runtime(store_at(tmp_path / "store.db"))
     with runtime.session(context={"workspace": str(tmp_path)}) as s:
         commands = ["own-check", "./bin/own-check", "./not-executable", "./nowhere", "nowhere", "sh -c 'exit 7'"]
         assert s.verify(commands) == [0, 0, 127, 127, 127, 7]
@@ -112,9 +113,9 @@ def printed(runtime: Runtime, run_id: str) -> list[dict[str, dict[str, object]]]
 
 def test_what_commands_print_is_recorded_cut_and_hashed_whole(tmp_path: Path) -> None:
     program = "import sys; print('a' * 5000 + 'm' * 10 + 'z' * 5000, end=''); print('wrong', file=sys.stderr)"
-    with Runtime(tmp_path / "store.db").session() as session:
+    with Runtime(store_at(tmp_path / "store.db")).session() as session:
         assert session.verify([shlex.join([sys.executable, "-c", program]), "no-such-command", "true"]) == [0, 127, 0]
-    first, missing, silent = printed(Runtime(tmp_path / "store.db"), session.run_id)
+    first, missing, silent = printed(Runtime(store_at(tmp_path / "store.db")), session.run_id)
     text = "a" * 5000 + "m" * 10 + "z" * 5000
     assert first["stdout"] == {"bytes": 10010, "hash": hash_of(text), "text": f"{'a' * 5000}...{'z' * 5000}"}
     assert first["stderr"] == {"bytes": 6, "hash": hash_of("wrong\n"), "text": "wrong\n"}
@@ -131,7 +132,7 @@ def test_a_secret_that_a_command_prints_is_neither_kept_nor_hashed(
 ) -> None:
     secret = "correct-horse-battery-staple"
     monkeypatch.setenv("SHOP_TOKEN", secret)
-    runtime = Runtime(tmp_path / "store.db", secrets={"SHOP_TOKEN": secret})
+    runtime = Runtime(store_at(tmp_path / "store.db"), secrets={"SHOP_TOKEN": secret})
     program = "import os; print('x' * 4990 + os.environ['SHOP_TOKEN'] + 'y' * 9000)"
     runtime.secrets.learn(["SHOP_TOKEN"])
     with runtime.session() as session:
@@ -146,7 +147,7 @@ def test_a_secret_that_a_command_prints_is_neither_kept_nor_hashed(
 
 def test_a_command_that_prints_without_end_is_read_in_bounded_memory(tmp_path: Path) -> None:
     program = "import sys; [sys.stdout.write('b' * 65536) for _ in range(160)]; sys.stdout.write('the end')"
-    runtime = Runtime(tmp_path / "store.db")
+    runtime = Runtime(store_at(tmp_path / "store.db"))
     with runtime.session() as session:
         session.verify([shlex.join([sys.executable, "-c", program])])
     [kept] = printed(runtime, session.run_id)
@@ -157,7 +158,7 @@ def test_a_command_that_prints_without_end_is_read_in_bounded_memory(tmp_path: P
 
 
 def test_a_program_that_is_started_again_runs_no_command_twice_and_has_the_same_outputs(tmp_path: Path) -> None:
-    runtime = Runtime(tmp_path / "store.db")
+    runtime = Runtime(store_at(tmp_path / "store.db"))
     seen = []
     for _ in range(2):
         with pytest.raises(KeyError), runtime.session(id="checked") as session:

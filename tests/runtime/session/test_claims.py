@@ -13,6 +13,7 @@ import pytest
 from reenact import Registry, Runtime, skill
 from reenact.runtime.session.session import Session
 from reenact.store.checks.verification import verify_run
+from tests.engines.places import store_at
 
 
 class Files:
@@ -23,7 +24,7 @@ class Files:
         self.reads: Counter[str] = Counter()
         self.begun = asyncio.Event()
         self.may_end = asyncio.Event()
-        self.runtime = Runtime(str(folder / "store.db"), skills=self.skills())
+        self.runtime = Runtime(store_at(folder / "store.db"), skills=self.skills())
 
     def skills(self) -> Registry:
         @skill("read", version="1.0.0", tool_class="read", idempotent=True, reads=["file:{name}"])
@@ -57,7 +58,7 @@ def play(folder: Path, work: Callable[[Files, Session], Awaitable[Any]], **optio
         return files, given, session.run_id
 
     files, given, run_id = asyncio.run(whole())
-    assert verify_run(files.runtime.store.path, run_id).exit_code == 0
+    assert verify_run(files.runtime.store.url, run_id).exit_code == 0
     result = files.runtime.replay(run_id)
     assert result.ok, result
     return files, given

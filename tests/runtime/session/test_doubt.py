@@ -17,8 +17,8 @@ from reenact.record.reader import RunReader
 from reenact.replay import load_recording
 from reenact.runtime.people import decisions as people
 from reenact.store.checks.verification import verify_run
-from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedClock
+from tests.engines.places import opened, store_at
 from tests.replay.recording import Crash, armed, mocked
 
 
@@ -30,7 +30,7 @@ class Bank:
         self.read_back: object = None
         self.clock = FixedClock()
         self.path = folder / "store.db"
-        self.runtime = Runtime(SqliteStore(str(self.path), clock=self.clock), skills=self.skills(), clock=self.clock)
+        self.runtime = Runtime(opened(self.path, clock=self.clock), skills=self.skills(), clock=self.clock)
 
     def skills(self) -> Registry:
         def pay(skill_id: str, **declared: Any) -> Any:
@@ -81,7 +81,7 @@ class Bank:
 
     def check(self, run_id: str) -> None:
         """The evidence holds, derived tables too, and a replay decides alike."""
-        verified = verify_run(str(self.path), run_id)
+        verified = verify_run(store_at(self.path), run_id)
         assert verified.exit_code == 0, (verified.report.first_break, verified.differences)
         result = mocked(load_recording(self.runtime.store, run_id), self.skills())
         assert result.verdict == "matched", result.divergence
@@ -186,7 +186,7 @@ def take_over(other: Runtime, run_id: str, bank: Bank) -> None:
 def test_what_a_fenced_off_executor_left_is_used_when_its_session_goes_on(tmp_path: Path) -> None:
     """The call was in flight when another took the lease: its result lies in `late_effects`."""
     bank = Bank(tmp_path)
-    other = Runtime(SqliteStore(str(bank.path), clock=bank.clock), skills=bank.skills(), clock=bank.clock)
+    other = Runtime(opened(bank.path, clock=bank.clock), skills=bank.skills(), clock=bank.clock)
 
     @skill("slow", version="1.0.0", tool_class="write")
     async def slow(ctx: SkillContext, n: int) -> str:
@@ -216,7 +216,7 @@ def test_what_a_fenced_off_executor_left_is_used_when_its_session_goes_on(tmp_pa
     events = reader.fold.events
     assert "late" in [event.type for event in events]
     assert "synthesized" not in [event.type for event in events]
-    verified = verify_run(str(bank.path), run_id)
+    verified = verify_run(store_at(bank.path), run_id)
     assert verified.exit_code == 0, (verified.report.first_break, verified.differences)
     result = mocked(load_recording(other.store, run_id), other.registry)
     assert result.verdict == "matched", result.divergence
@@ -224,7 +224,7 @@ def test_what_a_fenced_off_executor_left_is_used_when_its_session_goes_on(tmp_pa
 
 def test_a_late_failure_that_would_be_tried_again_ends_the_call_and_nothing_is_sent(tmp_path: Path) -> None:
     bank = Bank(tmp_path)
-    other = Runtime(SqliteStore(str(bank.path), clock=bank.clock), skills=bank.skills(), clock=bank.clock)
+    other = Runtime(opened(bank.path, clock=bank.clock), skills=bank.skills(), clock=bank.clock)
 
     @skill("shaky", version="1.0.0", tool_class="read", retry={"max_retries": 3, "backoff_base_ms": 0})
     async def shaky(ctx: SkillContext, n: int) -> str:

@@ -19,6 +19,7 @@ from reenact.record.reader import RunReader
 from reenact.runtime.session.session import Session
 from reenact.store.checks.verification import verify_run
 from tests import ctrl_c
+from tests.engines.places import store_at
 from tests.runtime.session.conftest import World
 
 
@@ -31,7 +32,7 @@ def test_a_block_that_ends_waits_for_the_calls_that_are_under_way(tmp_path: Path
         await may_end.wait()
         return 7
 
-    runtime = Runtime(str(tmp_path / "store.db"), skills=Registry([slow]))
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=Registry([slow]))
 
     async def work() -> tuple[str, object]:
         async with runtime.session() as session:
@@ -43,7 +44,7 @@ def test_a_block_that_ends_waits_for_the_calls_that_are_under_way(tmp_path: Path
     run_id, output = asyncio.run(work())
     assert output == 7
     assert [step.outcome().code for step in RunReader(runtime.store, run_id).steps()] == ["OK"]
-    assert verify_run(runtime.store.path, run_id).exit_code == 0
+    assert verify_run(runtime.store.url, run_id).exit_code == 0
 
 
 def test_nothing_is_called_while_a_session_ends(runtime: Runtime) -> None:
@@ -60,7 +61,7 @@ def test_nothing_is_called_while_a_session_ends(runtime: Runtime) -> None:
         await task
         return session.run_id
 
-    assert verify_run(runtime.store.path, asyncio.run(work())).exit_code == 0
+    assert verify_run(runtime.store.url, asyncio.run(work())).exit_code == 0
 
 
 def test_after_its_last_word_a_session_calls_nothing(runtime: Runtime, world: World) -> None:
@@ -136,7 +137,7 @@ from reenact import Registry, Runtime, skill
 
 @skill("slow", version="1.0.0", tool_class="write")
 async def slow() -> int:
-    pathlib.Path(sys.argv[1]).with_name("begun").write_text("")
+    (pathlib.Path(sys.argv[2]) / "begun").write_text("")
     await asyncio.sleep(60)
     return 1
 
@@ -148,7 +149,9 @@ with Runtime(sys.argv[1], skills=Registry([slow])).session() as session:
 def test_ctrl_c_leaves_a_session_without_a_task_behind(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with ctrl_c.heard():
-        host = subprocess.Popen([sys.executable, "-c", HOST, str(path)], stderr=subprocess.PIPE, text=True)
+        host = subprocess.Popen(
+            [sys.executable, "-c", HOST, store_at(path), str(tmp_path)], stderr=subprocess.PIPE, text=True
+        )
     with host:
         deadline = time.monotonic() + 60
         while not (tmp_path / "begun").exists():
@@ -158,7 +161,7 @@ def test_ctrl_c_leaves_a_session_without_a_task_behind(tmp_path: Path) -> None:
     assert said.rstrip().endswith("KeyboardInterrupt")
     assert "destroyed" not in said
     assert "ImportError" not in said
-    runtime = Runtime(str(path))
+    runtime = Runtime(store_at(path))
     run_id = runtime.store.find_run("last").run_id
     assert runtime.store.find_run(run_id).status == "running"
-    assert verify_run(str(path), run_id).exit_code == 4
+    assert verify_run(store_at(path), run_id).exit_code == 4

@@ -24,6 +24,7 @@ from reenact.record.reader import RunReader
 from reenact.runtime import people
 from reenact.runtime.session.sync import SyncSession
 from reenact.store.checks.verification import verify_run
+from tests.engines.places import store_at
 from tests.runtime.session.conftest import World
 
 
@@ -57,7 +58,7 @@ def recorded(runtime: Runtime, run_id: str) -> list[tuple[str, Any]]:
 
 
 def check(runtime: Runtime, run_id: str) -> None:
-    assert verify_run(runtime.store.path, run_id).exit_code == 0
+    assert verify_run(runtime.store.url, run_id).exit_code == 0
     result = runtime.replay(run_id)
     assert result.ok, result
 
@@ -316,11 +317,11 @@ def test_a_step_whose_process_was_killed_is_not_made_again_and_its_session_goes_
     program.write_text(PROGRAM, encoding="utf-8")
 
     def start(*more: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, str(program), str(store), str(ledger), *more]
+        command = [sys.executable, str(program), store_at(store), str(ledger), *more]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
     assert start().returncode == -signal.SIGKILL
-    runtime = Runtime(store)
+    runtime = Runtime(store_at(store))
     run_id = runtime.store.find_run("last").run_id
     again = start(run_id)
     assert again.returncode == 0, again.stderr
@@ -332,8 +333,8 @@ def test_a_step_whose_process_was_killed_is_not_made_again_and_its_session_goes_
 def test_where_its_calls_are_driven_an_absent_function_holds_the_session(tmp_path: Path) -> None:
     program, store, ledger = tmp_path / "agent.py", tmp_path / "store.db", tmp_path / "ledger"
     program.write_text(PROGRAM, encoding="utf-8")
-    subprocess.run([sys.executable, str(program), str(store), str(ledger)], check=False, timeout=60)
-    runtime = Runtime(store)
+    subprocess.run([sys.executable, str(program), store_at(store), str(ledger)], check=False, timeout=60)
+    runtime = Runtime(store_at(store))
     result = runtime.resume("last")
     assert (result.status, len(ledger.read_text().splitlines())) == ("held", 1)
     assert "__main__.charge@0.0.0+" in str(result.reason)
@@ -378,7 +379,7 @@ def test_a_program_that_is_started_again_settles_its_open_step_as_declared(
     program.write_text(AGAIN, encoding="utf-8")
 
     def start(how: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, str(program), str(store), str(ledger), how, declared]
+        command = [sys.executable, str(program), store_at(store), str(ledger), how, declared]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
     assert start("dies").returncode == -signal.SIGKILL
@@ -387,8 +388,8 @@ def test_a_program_that_is_started_again_settles_its_open_step_as_declared(
     assert (done.count("look"), done.count("charge")) == (1, charged)
     if charged == 1:
         assert (again.returncode, again.stdout.split()) == (0, ["BERGEN", "None"])
-        assert Runtime(store).store.find_run("order-42").status == "held"
-        runtime = Runtime(store)
+        assert Runtime(store_at(store)).store.find_run("order-42").status == "held"
+        runtime = Runtime(store_at(store))
         run_id = runtime.store.find_run("last").run_id
         step_id = next(step.step_id for step in RunReader(runtime.store, run_id).steps() if not step.finished)
         asyncio.run(people.resolve(runtime, run_id, step_id, "succeeded", reason="seen", output="paid"))
@@ -396,7 +397,7 @@ def test_a_program_that_is_started_again_settles_its_open_step_as_declared(
     assert (again.returncode, again.stdout.split()) == (0, ["BERGEN", "paid"])
     assert start("lives").stdout.split() == ["BERGEN", "paid"], "an ended session answers"
     assert ledger.read_text().split() == done
-    check(Runtime(store), Runtime(store).store.find_run("last").run_id)
+    check(Runtime(store_at(store)), Runtime(store_at(store)).store.find_run("last").run_id)
 
 
 def test_functions_of_one_name_that_are_called_side_by_side_are_each_called(runtime: Runtime) -> None:

@@ -17,6 +17,7 @@ import pytest
 from reenact import Runtime, skill
 from reenact.errors import UsageError
 from reenact.runtime.listeners import Notice
+from tests.engines.places import ask, store_at
 from tests.runtime.running import Bench
 
 AT_ONCE_S = 1.0
@@ -58,8 +59,7 @@ def nothing_is_left(runtime: Runtime) -> bool:
 
 
 def leased(runtime: Runtime, run_id: str) -> object:
-    store: Any = runtime.store
-    return store._reader().query("SELECT owner FROM runs WHERE run_id = ?", (run_id,))[0][0]
+    return ask(runtime.store.url, f"SELECT owner FROM runs WHERE run_id = '{run_id}'")[0][0]
 
 
 @skill("t.exits", version="1.0.0", retry={"max_retries": 0})
@@ -199,7 +199,7 @@ def test_a_forked_child_opens_a_runtime_of_its_own(bench: Bench) -> None:
     with bench.runtime.session() as s:
         s.call("t.add", {"a": 1, "b": 2})
         assert "open it again here" in in_a_child(lambda: own(bench.runtime))
-        assert in_a_child(lambda: own(Runtime(bench.path, skills=[add]))) == "gave 22"
+        assert in_a_child(lambda: own(Runtime(store_at(bench.path), skills=[add]))) == "gave 22"
 
 
 def test_one_session_in_several_loops_is_refused(bench: Bench) -> None:
@@ -274,4 +274,4 @@ def test_a_call_after_the_block_is_refused(bench: Bench) -> None:
 
 def test_a_session_that_was_not_entered_says_how_it_is_opened(tmp_path: Path) -> None:
     with pytest.raises(AttributeError, match=r"no 'call': open it with `with runtime\.session"):
-        Runtime(tmp_path / "store.db").session(goal="g").call("x", {})
+        Runtime(store_at(tmp_path / "store.db")).session(goal="g").call("x", {})

@@ -20,6 +20,7 @@ from reenact import Runtime, skill
 from reenact.errors import ReenactError
 from reenact.runtime.effects import loop_thread
 from reenact.runtime.session import opening, sync
+from tests.engines.places import ask, store_at
 
 FILES = {loop_thread.__file__, opening.__file__, sync.__file__, threading.__file__}
 HEARS = {"CALL", "CALL_FUNCTION_EX", "CALL_KW", "JUMP_BACKWARD", "RESUME"}
@@ -86,7 +87,7 @@ def block(runtime: Runtime, name: str, at: int) -> bool:
 
 
 def test_wherever_a_session_is_cut_nothing_of_it_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runtime = Runtime(str(tmp_path / "store.db"), skills=[add])
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=[add])
     store: Any = runtime.store
     at, longest = 0, 0.0
     while block(runtime, f"s{at}", at + 1):
@@ -110,4 +111,4 @@ def test_wherever_a_session_is_cut_nothing_of_it_is_left(tmp_path: Path, capsys:
 
 def left(store: Any) -> list[object]:
     threads = [thread for thread in threading.enumerate() if thread.name == "reenact-session"]
-    return [*threads, *store._reader().query("SELECT run_id FROM runs WHERE owner IS NOT NULL")]
+    return [*threads, *ask(store.url, "SELECT run_id FROM runs WHERE owner IS NOT NULL")]

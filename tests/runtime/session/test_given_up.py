@@ -17,7 +17,7 @@ from reenact.record.reader import RunReader
 from reenact.runtime.people import decisions as people
 from reenact.runtime.session.session import Session
 from reenact.store.checks.verification import verify_run
-from reenact.store.sqlite.store import SqliteStore
+from tests.engines.places import store_at
 
 
 class Bank:
@@ -35,7 +35,7 @@ class Bank:
                 await asyncio.Event().wait()
             return cents
 
-        self.runtime = Runtime(str(folder / "store.db"), skills=[pay])
+        self.runtime = Runtime(store_at(folder / "store.db"), skills=[pay])
 
     @asynccontextmanager
     async def gave_up(self) -> AsyncIterator[Session]:
@@ -53,8 +53,7 @@ class Bank:
         return [attempt.kind for attempt in step.trace.attempts]
 
     def assert_sound(self, run_id: str) -> None:
-        assert isinstance(self.runtime.store, SqliteStore)
-        assert verify_run(self.runtime.store.path, run_id).report.exit_code == 0
+        assert verify_run(self.runtime.store.url, run_id).report.exit_code == 0
 
 
 def test_it_is_sent_again_only_with_the_doubt_on_record(tmp_path: Path) -> None:
@@ -141,7 +140,7 @@ class SlowBank:
                 raise ConnectionError("refused")
             return cents
 
-        self.runtime = Runtime(str(folder / "store.db"), skills=[pay])
+        self.runtime = Runtime(store_at(folder / "store.db"), skills=[pay])
 
     async def given_up(self, session: Session, cents: int = 5) -> None:
         call = asyncio.create_task(session.call("pay", {"cents": cents}))
@@ -152,8 +151,7 @@ class SlowBank:
 
     def check(self, run_id: str) -> list[str]:
         """Kinds of the attempts."""
-        assert isinstance(self.runtime.store, SqliteStore)
-        assert verify_run(self.runtime.store.path, run_id).report.exit_code == 0
+        assert verify_run(self.runtime.store.url, run_id).report.exit_code == 0
         (step,) = RunReader(self.runtime.store, run_id).steps()
         return [attempt.kind for attempt in step.trace.attempts]
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from reenact import Runtime
 from reenact.store.checks.verification import verify_run
+from tests.engines.places import store_at
 from tests.runtime.session.conftest import World
 
 
 def test_runs_in_flight_are_committed_in_groups_and_each_verifies(world: World, tmp_path: Path) -> None:
-    runtime = Runtime(str(tmp_path / "store.db"), skills=world.skills())
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=world.skills())
     steps = [{"step_id": f"s{n}", "skill_id": "search", "parameters": {"q": str(n)}} for n in range(6)]
     plan = {"plan_id": "p", "agent_id": "a", "steps": steps}
     sizes: list[int] = []
@@ -30,4 +31,4 @@ def test_runs_in_flight_are_committed_in_groups_and_each_verifies(world: World, 
 
     run_ids = asyncio.run(main())
     assert max(sizes) > 1
-    assert all(verify_run(runtime.store.path, run_id).exit_code == 0 for run_id in run_ids)
+    assert all(verify_run(runtime.store.url, run_id).exit_code == 0 for run_id in run_ids)

@@ -13,6 +13,7 @@ import pytest
 from reenact import Registry, Runtime, SkillContext, skill
 from reenact.errors import StoreError, StoreUnavailable
 from reenact.store.base import Lease, Unit
+from tests.engines.places import store_at
 
 
 @skill(
@@ -52,7 +53,7 @@ def hang(where: str) -> None:
     ],
 )
 def test_a_skill_in_a_process_of_its_own_cannot_hurt_the_run(what: str, code: str) -> None:
-    runtime = Runtime(":memory:", skills=Registry([wild]))
+    runtime = Runtime(store_at(":memory:"), skills=Registry([wild]))
     with runtime.session() as session:
         outcome = session.call("wild", {"what": what})
     assert outcome.code == code
@@ -62,7 +63,7 @@ def test_a_skill_in_a_process_of_its_own_cannot_hurt_the_run(what: str, code: st
 
 
 def test_nothing_of_a_killed_skill_is_left_running(tmp_path: Path) -> None:
-    runtime = Runtime(":memory:", skills=Registry([hang]))
+    runtime = Runtime(store_at(":memory:"), skills=Registry([hang]))
     with runtime.session() as session:
         assert session.call("hang", {"where": str(tmp_path / "pid")}).code == "ERR_TIMEOUT"
     pid = int((tmp_path / "pid").read_text())
@@ -103,7 +104,7 @@ def test_effects_fail_closed_and_reads_go_on_only_where_allowed_and_never_silent
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     TOUCHED.clear()
-    runtime = Runtime(str(tmp_path / "store.db"), skills=Registry([look, touch]))
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=Registry([look, touch]))
     disk = FullDisk(runtime, monkeypatch)
     with runtime.session(unrecorded_reads=True) as session:
         disk.full = True
@@ -121,7 +122,7 @@ def test_effects_fail_closed_and_reads_go_on_only_where_allowed_and_never_silent
 
 
 def test_without_that_leave_reads_fail_closed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runtime = Runtime(str(tmp_path / "store.db"), skills=Registry([look]))
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=Registry([look]))
     disk = FullDisk(runtime, monkeypatch)
     with pytest.raises(StoreError), runtime.session() as session:
         disk.full = True

@@ -16,22 +16,27 @@ from reenact.journal import frontier
 from reenact.record.reader import RunReader
 from reenact.runtime.listeners import Notice
 from reenact.runtime.writing.checkpoint_state import DECODE, ENCODE
+from reenact.store.base import Store
 from reenact.store.checks.verification import verify_run
 from reenact.store.signing import frontier_mac
-from reenact.store.sqlite.store import SqliteStore
+from tests.engines import places
+from tests.engines.places import opened, store_at
 from tests.store.copies import copy_store
 
 CALLS = 600
 
 
-class CountingStore(SqliteStore):
-    """Counts the commits that are read."""
+class Reads:
+    """Counts the commits of a store that are read."""
 
-    read = 0
+    def __init__(self, store: Store) -> None:
+        self.count = 0
+        self._bodies = store.bodies
+        store.bodies = self._counted  # type: ignore[method-assign]
 
-    def bodies(self, run_id: str, *, after: int = 0) -> Iterator[bytes]:
-        for body in super().bodies(run_id, after=after):
-            self.read += 1
+    def _counted(self, run_id: str, **more: Any) -> Iterator[bytes]:
+        for body in self._bodies(run_id, **more):
+            self.count += 1
             yield body
 
 
@@ -51,7 +56,7 @@ def skills(may_end: asyncio.Event | None = None) -> Registry:
 
 def interrupted(path: str, **options: Any) -> str:
     """A session of 600 calls whose process is gone; its id."""
-    runtime = Runtime(path, skills=skills(), secrets={"TOKEN": "tok-very-secret-1"})
+    runtime = Runtime(store_at(path), skills=skills(), secrets={"TOKEN": "tok-very-secret-1"})
     with pytest.raises(ZeroDivisionError), runtime.session(**options) as session:
         session.call("look", {"at": -1})
         session.turn()
@@ -72,18 +77,23 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 @pytest.fixture
-def left(original: tuple[Path, str], tmp_path: Path) -> tuple[Path, str]:
-    store, run_id = original
-    return copy_store(store, tmp_path / "store.db"), run_id
+def left(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
+    """A copy of it, in a database another one."""
+    path = tmp_path / "store.db"
+    if places.database is not None:
+        return path, interrupted(str(path))
+    store, run_id = request.getfixturevalue("original")
+    return copy_store(store, path), run_id
 
 
 def test_a_session_that_goes_on_reads_at_most_256_calls_and_says_so(left: tuple[Path, str]) -> None:
     path, run_id = left
     told: list[Notice] = []
-    store = CountingStore(str(path))
+    store = opened(path)
+    reads = Reads(store)
     runtime = Runtime(store, skills=skills(), listeners=[told.append])
     with pytest.raises(ZeroDivisionError), runtime.session(resume=run_id):
-        read, store.read = store.read, 0
+        read, reads.count = reads.count, 0
         _ = 1 / 0
     recovered = next(notice for notice in told if notice.kind == "recovered")
     assert "run checkpoint" in str(recovered.message)
@@ -95,21 +105,21 @@ def test_a_session_that_goes_on_reads_at_most_256_calls_and_says_so(left: tuple[
 
 def test_what_was_called_before_the_checkpoint_is_a_duplicate_behind_it(left: tuple[Path, str]) -> None:
     path, run_id = left
-    runtime = Runtime(str(path), skills=skills())
+    runtime = Runtime(store_at(path), skills=skills())
     with runtime.session(resume=run_id, duplicate_output=True) as session:
         codes = [session.call("look", {"at": at}).code for at in (-1, 0, 1, 5, 300, 550)]
         again = session.call("look", {"at": 1})
     denied = "DENIED_DUPLICATE"
     assert codes == ["OK", denied, denied, "OK", denied, denied]
     assert again.output == {"at": 1}
-    assert verify_run(str(path), run_id).exit_code == 0
+    assert verify_run(store_at(path), run_id).exit_code == 0
     result = runtime.replay(run_id)
     assert result.verdict == "matched", result.divergence
 
 
 def test_pins_and_names_of_secrets_are_those_of_before_the_checkpoint(left: tuple[Path, str]) -> None:
     path, run_id = left
-    runtime = Runtime(str(path), skills=skills(), secrets={"TOKEN": "tok-very-secret-1"})
+    runtime = Runtime(store_at(path), skills=skills(), secrets={"TOKEN": "tok-very-secret-1"})
     with runtime.session(resume=run_id, interrupted="settle") as session:
         told = session.call("put", {"at": 1, "token": "it was tok-very-secret-1"})
     assert told.code == "ERR_VALIDATION_FAILED", "a value that is known to be secret"
@@ -124,7 +134,7 @@ def test_a_read_that_was_overtaken_before_the_checkpoint_is_no_duplicate_behind_
 
     async def work() -> tuple[str, list[str]]:
         may_end = asyncio.Event()
-        runtime = Runtime(path, skills=skills(may_end))
+        runtime = Runtime(store_at(path), skills=skills(may_end))
         with pytest.raises(ZeroDivisionError):
             async with runtime.session() as session:
                 overtaken = asyncio.create_task(session.call("look", {"at": 1, "slow": True}))
@@ -141,13 +151,13 @@ def test_a_read_that_was_overtaken_before_the_checkpoint_is_no_duplicate_behind_
 
     run_id, codes = asyncio.run(work())
     assert codes == ["OK", "DENIED_DUPLICATE"]
-    assert verify_run(path, run_id).exit_code == 0
-    assert Runtime(path, skills=skills()).replay(run_id).verdict == "matched"
+    assert verify_run(store_at(path), run_id).exit_code == 0
+    assert Runtime(store_at(path), skills=skills()).replay(run_id).verdict == "matched"
 
 
 def test_duplicates_that_are_not_those_of_the_checkpoint_are_noticed(left: tuple[Path, str]) -> None:
     path, run_id = left
-    store = SqliteStore(str(path))
+    store = opened(path)
     _, data = store.latest_frontier(run_id) or (0, b"")
     earlier, _ = frontier.unpack(run_id, data)
     kept = DECODE(frontier.kept_beside(data))
@@ -165,7 +175,8 @@ def test_a_plan_that_leaves_out_duplicates_reads_as_little(tmp_path: Path) -> No
     rows = [{"step_id": f"s{n}", "skill_id": "look", "parameters": {"at": n % 400}} for n in range(500)]
     rows.insert(450, {"step_id": "stop", "skill_id": "put", "parameters": {"at": 410}})
     document = {"plan_id": "p", "agent_id": "a", "steps": rows, "context": {"dedupe": True}}
-    store = CountingStore(str(tmp_path / "store.db"))
+    store = opened(tmp_path / "store.db")
+    reads = Reads(store)
 
     def stop(notice: Notice) -> None:
         if notice.step_id == "stop" and notice.kind == "step_started":
@@ -175,10 +186,10 @@ def test_a_plan_that_leaves_out_duplicates_reads_as_little(tmp_path: Path) -> No
     with pytest.raises(BrokenPipeError):
         runtime.run(document)
     run_id = store.find_run("last").run_id
-    store.read, whole = 0, store.find_run(run_id).commits
+    reads.count, whole = 0, store.find_run(run_id).commits
     result = Runtime(store, skills=skills()).resume(run_id)
     assert result.status == "completed"
-    assert store.read < whole, "the state and the duplicates, each from the checkpoint on"
+    assert reads.count < whole, "the state and the duplicates, each from the checkpoint on"
     codes = [step.final_code for step in result]
     assert codes.count("DENIED_DUPLICATE") == 100
-    assert verify_run(str(tmp_path / "store.db"), run_id).exit_code == 0
+    assert verify_run(store_at(tmp_path / "store.db"), run_id).exit_code == 0

@@ -14,6 +14,7 @@ from reenact.errors import UsageError
 from reenact.record.reader import RunReader
 from reenact.store.checks.verification import verify_run
 from reenact.values.canonical import MAX_DEPTH
+from tests.engines.places import store_at
 from tests.runtime.session.conftest import World
 
 
@@ -38,7 +39,7 @@ PARAMETERS: list[Any] = [
 
 
 def check(runtime: Runtime, run_id: str) -> None:
-    assert verify_run(runtime.store.path, run_id).exit_code == 0
+    assert verify_run(runtime.store.url, run_id).exit_code == 0
     result = runtime.replay(run_id)
     assert result.ok, result
 
@@ -74,7 +75,7 @@ def test_arguments_as_deep_as_they_may_be_do_not_keep_a_session_from_its_plan(tm
     async def deep(value: Any) -> int:
         return 1
 
-    runtime = Runtime(str(tmp_path / "deep.db"), skills=Registry([deep]))
+    runtime = Runtime(store_at(tmp_path / "deep.db"), skills=Registry([deep]))
     with runtime.session() as session:
         codes = {
             session.call("deep", {"value": nested(levels)}).code for levels in range(MAX_DEPTH - 10, MAX_DEPTH + 2)
@@ -89,7 +90,7 @@ def test_what_a_model_writes_like_a_secret_or_a_mark_of_ours_fits_no_other_schem
     amount = {"type": "integer", "maximum": 100}
     schema = {"type": "object", "properties": {"amount": amount, "$secret": {"type": "string"}}}
     pay = skill_from_schema("Pay", schema, lambda **given: paid.append(given), cost_estimate_cents=3)
-    runtime = Runtime(str(tmp_path / "store.db"), skills=[pay])
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=[pay])
     with runtime.session(budget_cents=10) as session:
         outcome = session.call("Pay", {"amount": mark})
         other = session.call("Pay", {"amount": 5, "$secret": 7})
@@ -115,7 +116,7 @@ def test_a_skill_that_is_called_unknown_is_not_what_an_invented_name_reaches(tmp
     async def unknown() -> int:
         return 1
 
-    runtime = Runtime(str(tmp_path / "store.db"), skills=Registry([unknown]))
+    runtime = Runtime(store_at(tmp_path / "store.db"), skills=Registry([unknown]))
     with runtime.session() as session:
         codes = [session.call("Unknown").code, session.call("unknown").code, session.call("unknown", {"x": 1}).code]
     assert codes == ["ERR_SKILL_NOT_FOUND", "OK", "ERR_VALIDATION_FAILED"]
@@ -200,7 +201,7 @@ def test_a_model_reads_what_a_skill_said_whatever_its_details_are_called(world: 
     def charge(cents: int) -> int:
         raise SkillError.of("CARD_DECLINED", "the bank declined it", reason="R01", cents=cents)
 
-    with Runtime(":memory:", skills=[charge]).session() as session:
+    with Runtime(store_at(":memory:"), skills=[charge]).session() as session:
         session.call("charge", {"cents": 5})
         assert session.history()[-1]["content"] == "CARD_DECLINED: the bank declined it"
 
@@ -210,6 +211,6 @@ def test_arguments_that_are_nested_too_deep_are_an_outcome(levels: int, tmp_path
     deep: object = 1
     for _ in range(levels):
         deep = [{"a": deep}]
-    with Runtime(str(tmp_path / "a.db")).session() as session:
+    with Runtime(store_at(tmp_path / "a.db")).session() as session:
         outcome = session.call("json_transform", {"value": deep, "operations": []})
     assert outcome.code == "ERR_VALIDATION_FAILED"

@@ -18,6 +18,7 @@ from reenact.runtime import crash_points
 from reenact.store.checks.verification import verify_run
 from tests.builtin.models import CLAUDE, GPT, KEY, claude_message, gpt_completion, says
 from tests.builtin.servers import Behaviour, Request, Server
+from tests.engines.places import store_at
 
 BERGEN = {"city": "Bergen"}
 DO_NOT = "Do not call it again"
@@ -42,7 +43,7 @@ def asks(*calls: tuple[str, Any], text: str = "") -> dict[str, Any]:
 
 
 def host(path: Path, *script: object, skills: Any = (weather, buy)) -> Runtime:
-    runtime = Runtime(str(path / "store.db"), skills=skills)
+    runtime = Runtime(store_at(path / "store.db"), skills=skills)
     runtime.services["llm_stub"] = list(script)
     return runtime
 
@@ -53,7 +54,7 @@ def host(path: Path, *script: object, skills: Any = (weather, buy)) -> Runtime:
 def test_the_skills_of_the_program_are_offered_in_order_and_the_built_in_ones_by_name(tmp_path: Path) -> None:
     with host(tmp_path, skills=[weather, buy]).session() as session:
         found: list[Any] = session.tools()
-        again = Runtime(skills=[buy, weather], store=str(tmp_path / "b.db"))
+        again = Runtime(skills=[buy, weather], store=store_at(tmp_path / "b.db"))
         with again.session() as other:
             assert other.tools() == found
         assert [tool["function"]["name"] for tool in found] == ["shop__buy", "weather"]
@@ -175,7 +176,7 @@ def test_an_outcome_is_a_message_of_either_form(tmp_path: Path) -> None:
 
 def test_a_caller_hears_its_own_call_and_a_caller_that_fails_is_not_the_calls_trouble(tmp_path: Path) -> None:
     noticed: list[str | None] = []
-    runtime = Runtime(str(tmp_path / "s.db"), skills=[buy], listeners=[lambda n: noticed.append(n.message)])
+    runtime = Runtime(store_at(tmp_path / "s.db"), skills=[buy], listeners=[lambda n: noticed.append(n.message)])
     runtime.services["llm_stub"] = ["It rains a lot.", "Yes."]
     heard: list[str] = []
     with runtime.session() as session:
@@ -225,7 +226,7 @@ def test_the_conversation_is_what_a_loop_would_have_sent(tmp_path: Path) -> None
     ]
     assert runtime.replay(session.run_id).verdict == "matched"
     assert Runtime(runtime.store, skills=Registry()).replay(session.run_id).verdict == "matched"
-    assert verify_run(runtime.store.path, session.run_id).exit_code == 0
+    assert verify_run(runtime.store.url, session.run_id).exit_code == 0
 
 
 def test_a_question_that_was_not_answered_is_ready_to_be_asked_again(tmp_path: Path) -> None:
@@ -354,7 +355,7 @@ def protocol(model: str) -> Behaviour:
 def test_a_loop_runs_on_either_provider_with_either_form(model: str, style: str, tmp_path: Path) -> None:
     importlib.import_module("openai" if model == GPT else "anthropic")
     with Server(protocol(model)) as server:
-        runtime = Runtime(str(tmp_path / "s.db"), skills=[weather], secrets={"MODEL_KEY": KEY})
+        runtime = Runtime(store_at(tmp_path / "s.db"), skills=[weather], secrets={"MODEL_KEY": KEY})
         base = server.url if model == CLAUDE else f"{server.url}/v1"
         asked = {"model": model, "base_url": base, "api_key": ""}
         with runtime.session(context={"allow_hosts": [server.name]}) as session:

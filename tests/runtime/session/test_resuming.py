@@ -13,6 +13,7 @@ from reenact.errors import UsageError, WaitingForPerson
 from reenact.record.reader import RunReader
 from reenact.runtime import crash_points
 from reenact.store.checks.verification import verify_run
+from tests.engines.places import store_at
 from tests.runtime.session.conftest import World
 
 
@@ -21,7 +22,7 @@ def crash_in_child(path: Path, point: str) -> None:
     pid = os.fork()
     if pid == 0:
         world = World()
-        runtime = Runtime(str(path), skills=world.skills())
+        runtime = Runtime(store_at(path), skills=world.skills())
         with runtime.session(goal="g") as session:
             session.call("search", {"q": "x"})
             crash_points.arm(point)
@@ -34,7 +35,7 @@ def crash_in_child(path: Path, point: str) -> None:
 def test_an_interrupted_call_gets_a_synthesized_result_by_an_appended_record(tmp_path: Path, world: World) -> None:
     path = tmp_path / "store.db"
     crash_in_child(path, "after_dispatch")
-    runtime = Runtime(str(path), skills=world.skills())
+    runtime = Runtime(store_at(path), skills=world.skills())
     run_id = runtime.store.find_run("last").run_id
     with runtime.session(resume=run_id) as session:
         history = session.history()
@@ -46,13 +47,13 @@ def test_an_interrupted_call_gets_a_synthesized_result_by_an_appended_record(tmp
     codes = [step.outcome().code for step in reader.steps()]
     assert codes == ["OK", "ERR_IN_DOUBT", "OK"]
     assert [event.type for event in reader.fold.events].count("synthesized") == 1
-    assert verify_run(runtime.store.path, run_id).exit_code == 0
+    assert verify_run(runtime.store.url, run_id).exit_code == 0
 
 
 def test_settling_drives_the_interrupted_call_to_its_end_with_the_same_key(tmp_path: Path, world: World) -> None:
     path = tmp_path / "store.db"
     crash_in_child(path, "before_dispatch")
-    runtime = Runtime(str(path), skills=world.skills())
+    runtime = Runtime(store_at(path), skills=world.skills())
     run_id = runtime.store.find_run("last").run_id
     result = runtime.resume(run_id)
     assert result.status == "pending"
@@ -60,14 +61,14 @@ def test_settling_drives_the_interrupted_call_to_its_end_with_the_same_key(tmp_p
         anthropic = session.history(style="anthropic")
     assert world.calls == {"order": 1}
     assert len(anthropic) == 4
-    assert verify_run(runtime.store.path, run_id).exit_code == 0
+    assert verify_run(runtime.store.url, run_id).exit_code == 0
 
 
 @pytest.mark.parametrize(("point", "status"), [("before_seal", "running"), ("after_seal", "completed")])
 def test_a_session_is_whole_on_either_side_of_its_seal(point: str, status: str, tmp_path: Path, world: World) -> None:
     path = tmp_path / "store.db"
     crash_in_child(path, point)
-    runtime = Runtime(str(path), skills=world.skills())
+    runtime = Runtime(store_at(path), skills=world.skills())
     row = runtime.store.find_run("last")
     assert row.status == status
     if status == "running":
@@ -75,7 +76,7 @@ def test_a_session_is_whole_on_either_side_of_its_seal(point: str, status: str, 
             pass
     assert [step.outcome().code for step in RunReader(runtime.store, row.run_id).steps()] == ["OK", "OK"]
     assert world.calls == {}
-    assert verify_run(runtime.store.path, row.run_id).exit_code == 0
+    assert verify_run(runtime.store.url, row.run_id).exit_code == 0
 
 
 def test_a_block_that_raises_leaves_a_session_that_can_be_resumed(runtime: Runtime) -> None:

@@ -134,7 +134,7 @@ def test_a_session_verifies_as_a_plan_does(runtime: Runtime) -> None:
             return session.run_id
 
     run_id = asyncio.run(work())
-    assert verify_run(runtime.store.path, run_id).exit_code == 0
+    assert verify_run(runtime.store.url, run_id).exit_code == 0
 
 
 def test_an_agent_with_hosts_names_no_other_host(runtime: Runtime) -> None:

@@ -14,15 +14,15 @@ from reenact.contracts.stability import FORBIDDEN_FIELDS
 from reenact.errors import WaitingForPerson
 from reenact.runtime.people import decisions as people
 from reenact.runtime.structured_log import StructuredLog
-from reenact.store.sqlite.store import SqliteStore
 from reenact.values.clock import FixedClock
+from tests.engines.places import opened, store_at
 from tests.replay.recording import Crash, armed
 from tests.runtime.session.conftest import World
 
 
 def logged(world: World) -> list[dict[str, dict[str, object]]]:
     stream = io.BytesIO()
-    runtime = Runtime(":memory:", skills=world.skills(), listeners=[StructuredLog(stream)])
+    runtime = Runtime(store_at(":memory:"), skills=world.skills(), listeners=[StructuredLog(stream)])
     steps = [{"step_id": f"s{n}", "skill_id": "order", "parameters": {"item": "x"}} for n in range(2)]
     runtime.run({"plan_id": "p", "agent_id": "a", "steps": steps})
     return [json.loads(line) for line in stream.getvalue().splitlines()]
@@ -56,7 +56,7 @@ def test_every_line_about_a_step_names_its_skill(world: World) -> None:
 
 def test_a_run_that_stops_for_a_person_is_told_and_so_is_what_was_read_when_it_goes_on(world: World) -> None:
     stream = io.BytesIO()
-    runtime = Runtime(":memory:", skills=world.skills(), listeners=[StructuredLog(stream)])
+    runtime = Runtime(store_at(":memory:"), skills=world.skills(), listeners=[StructuredLog(stream)])
     steps = [{"step_id": "s", "skill_id": "mail", "parameters": {"to": "x"}}]
     runtime.run({"plan_id": "p", "agent_id": "a", "steps": steps, "context": {"supervisor": "ask"}})
     assert told(stream)[-1] == ("run_parked", None, "waiting")
@@ -71,7 +71,7 @@ def test_a_run_that_stops_for_a_person_is_told_and_so_is_what_was_read_when_it_g
 
 def test_a_session_that_stops_for_a_person_is_told(world: World) -> None:
     stream = io.BytesIO()
-    runtime = Runtime(":memory:", skills=world.skills(), listeners=[StructuredLog(stream)])
+    runtime = Runtime(store_at(":memory:"), skills=world.skills(), listeners=[StructuredLog(stream)])
     with pytest.raises(WaitingForPerson), runtime.session(context={"supervisor": "ask"}) as session:
         session.call("mail", {"to": "a"})
     assert told(stream)[-1] == ("run_parked", None, "waiting")
@@ -80,7 +80,7 @@ def test_a_session_that_stops_for_a_person_is_told(world: World) -> None:
 
 def test_a_session_whose_host_goes_on_without_the_answer_says_what_it_waits_for(world: World) -> None:
     stream = io.BytesIO()
-    runtime = Runtime(":memory:", skills=world.skills(), listeners=[StructuredLog(stream)])
+    runtime = Runtime(store_at(":memory:"), skills=world.skills(), listeners=[StructuredLog(stream)])
     with runtime.session(context={"supervisor": "ask"}) as session, suppress(WaitingForPerson):
         session.call("mail", {"to": "a"})
     assert told(stream)[-1] == ("run_parked", None, "waiting")
@@ -95,7 +95,7 @@ def why(stream: io.BytesIO) -> str:
 def test_a_call_that_is_sent_again_after_a_crash_is_told(world: World) -> None:
     stream, clock = io.BytesIO(), FixedClock()
     runtime = Runtime(
-        SqliteStore(":memory:", clock=clock), skills=world.skills(), listeners=[StructuredLog(stream)], clock=clock
+        opened(":memory:", clock=clock), skills=world.skills(), listeners=[StructuredLog(stream)], clock=clock
     )
     steps = [{"step_id": "s", "skill_id": "mail", "parameters": {"to": "x"}}]
     with armed("after_dispatch", 1), pytest.raises(Crash):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -17,10 +16,12 @@ from reenact.errors import ChecksumMismatch, KeyUnavailable
 from reenact.journal import frontier
 from reenact.journal.run_fold import RunFold
 from reenact.record.state import load_fold
+from reenact.store.open import open_store
 from reenact.store.private_file import make_private_file
 from reenact.store.signing import FRONTIER_HEAD, frontier_mac, frontier_message
-from reenact.store.sqlite.store import SqliteStore
 from tests.crash.harness import KILLED, Stage, check_survived, in_child, look, recover
+from tests.engines import places
+from tests.engines.places import ask, key_at, store_at
 from tests.runtime.running import Bench, plan, step
 
 STEPS = 700
@@ -50,10 +51,13 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 @pytest.fixture
-def crash(original: tuple[Path, str], stage: Stage) -> str:
-    """That run in a store of this test's own; its id."""
-    shutil.copytree(original[0], stage.folder, dirs_exist_ok=True)
-    return original[1]
+def crash(request: pytest.FixtureRequest, stage: Stage) -> str:
+    """That run in a store of this test's own, in a database another one; its id."""
+    if places.database is not None:
+        return crashed(stage, 300)
+    folder, run_id = request.getfixturevalue("original")
+    shutil.copytree(folder, stage.folder, dirs_exist_ok=True)
+    return str(run_id)
 
 
 def state(fold: RunFold) -> dict[str, Any]:
@@ -70,7 +74,7 @@ def state(fold: RunFold) -> dict[str, Any]:
 @pytest.mark.parametrize("at", [255, 256, 660])
 def test_recovery_reads_at_most_256_steps_and_knows_what_the_whole_journal_says(at: int, stage: Stage) -> None:
     run_id = crashed(stage, at)
-    store = SqliteStore(stage.store_path)
+    store = open_store(stage.url)
     recovered = load_fold(store, run_id)
     whole = RunFold(run_id).apply_bodies(store.bodies(run_id))
     assert state(recovered.fold) == state(whole)
@@ -84,7 +88,7 @@ def test_a_run_that_crashes_again_and_again_still_writes_its_checkpoints(stage: 
     run_id = crashed(stage, 200)
     for _ in range(2):
         assert in_child(lambda: recover(stage), crash_at="after_commit:200") == KILLED
-        store = SqliteStore(stage.store_path)
+        store = open_store(stage.url)
         assert load_fold(store, run_id).steps_read <= 257
         store.close()
     before = look(stage)
@@ -93,21 +97,23 @@ def test_a_run_that_crashes_again_and_again_still_writes_its_checkpoints(stage: 
     assert len(stored(stage)) == STEPS // 256
 
 
+PLACE = {True: "id", False: "run_no << 24 | n"}
+
+
 def stored(stage: Stage) -> list[tuple[int, bytes]]:
-    with sqlite3.connect(stage.store_path) as db:
-        return db.execute("SELECT id, frontier FROM run_checkpoints ORDER BY id").fetchall()
+    return ask(stage.store_path, f"SELECT {PLACE[places.database is None]}, frontier FROM run_checkpoints ORDER BY 1")
 
 
 def replace_frontier(stage: Stage, change: Callable[[bytes], bytes], *, with_key: bool = False, at: int = 0) -> None:
     """`with_key`: by whoever has the store's key, for the place that is `at` commits further."""
     (place, data) = stored(stage)[-1]
-    changed, store = change(data), SqliteStore(stage.store_path)
-    with sqlite3.connect(stage.store_path) as db:
-        db.execute("UPDATE run_checkpoints SET frontier = ? WHERE id = ?", (changed, place))
-        if with_key:
-            ((run_id,),) = db.execute("SELECT run_id FROM runs WHERE run_no = ?", (place >> 24,)).fetchall()
-            mac = frontier_mac(store.signing_key, store.store_id, run_id, (place & 0xFFFFFF) + at, changed)
-            db.execute("UPDATE run_checkpoints SET mac = ? WHERE id = ?", (mac, place))
+    changed, store = change(data), open_store(stage.url)
+    there = f"{PLACE[places.database is None]} = {place}"
+    ask(stage.store_path, f"UPDATE run_checkpoints SET frontier = ? WHERE {there}", changed)
+    if with_key:
+        ((run_id,),) = ask(stage.store_path, "SELECT run_id FROM runs WHERE run_no = ?", place >> 24)
+        mac = frontier_mac(store.signing_key, store.store_id, run_id, (place & 0xFFFFFF) + at, changed)
+        ask(stage.store_path, f"UPDATE run_checkpoints SET mac = ? WHERE {there}", mac)
     store.close()
 
 
@@ -184,12 +190,11 @@ def test_a_frontier_of_another_place_is_a_checksum_mismatch(crash: str, stage: S
 
 
 def test_a_frontier_that_was_signed_before_there_were_macs_is_read(crash: str, stage: Stage) -> None:
-    store = SqliteStore(stage.store_path)
+    store = open_store(stage.url)
     key, ((place, data),) = store.signing_key, stored(stage)
     signed = bytes.fromhex(key.kid) + key.sign(frontier_message(place, data)) + data
     assert len(signed) == FRONTIER_HEAD + len(data)
-    with sqlite3.connect(stage.store_path) as db:
-        db.execute("UPDATE run_checkpoints SET frontier = ?, mac = NULL", (signed,))
+    ask(stage.store_path, "UPDATE run_checkpoints SET frontier = ?, mac = NULL", signed)
     assert load_fold(store, crash).from_commit > 0
     store.close()
     replace_frontier(stage, lambda data: data[:-1] + bytes([data[-1] ^ 1]))
@@ -197,9 +202,9 @@ def test_a_frontier_that_was_signed_before_there_were_macs_is_read(crash: str, s
 
 
 def test_an_engine_without_the_key_of_a_run_leaves_it_as_it_is(crash: str, stage: Stage) -> None:
-    file = Path(f"{stage.store_path}.key")
+    file = key_at(stage.store_path)
     kept, calls = file.read_bytes(), len(stage.ledger.calls())
-    kid = SqliteStore(stage.store_path).signing_key.kid
+    kid = open_store(stage.url).signing_key.kid
     file.unlink()
     (result,) = stage.runtime().recover()
     assert isinstance(result.error, KeyUnavailable)
@@ -207,11 +212,11 @@ def test_an_engine_without_the_key_of_a_run_leaves_it_as_it_is(crash: str, stage
     file.unlink(missing_ok=True)
     make_private_file(file, kept, "the key")
     recover(stage)
-    assert SqliteStore(stage.store_path).find_run(crash).status == "completed"
+    assert open_store(stage.url).find_run(crash).status == "completed"
 
 
 def test_a_checkpoint_line_that_is_not_the_journal_s_state_is_a_checksum_mismatch() -> None:
-    runtime = Runtime("sqlite://:memory:", skills=[tick])
+    runtime = Runtime(store_at("sqlite://:memory:"), skills=[tick])
     run = runtime.run(plan(*[step(tick)] * 300))
     bodies = list(runtime.store.bodies(run.run_id))
     at = next(index for index, body in enumerate(bodies) if b'"kind":"run_checkpoint"' in body)

@@ -16,13 +16,15 @@ from reenact.runtime.writing import committer as committer_module
 from reenact.runtime.writing.committer import Committer, Done
 from reenact.store.base import Appended, Lease
 from reenact.store.sqlite.store import SqliteStore
+from reenact.values.clock import FixedClock
 from tests.crash.harness import in_child
-from tests.store.units import Run, open_store
+from tests.engines.places import opened
+from tests.store.units import Run
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    store = open_store(tmp_path)
+    store = opened(tmp_path / "store.db", clock=FixedClock())
     yield store
     store.close()
 
@@ -173,7 +175,7 @@ def test_a_forked_child_has_a_writer_of_its_own(store: SqliteStore, tmp_path: Pa
     asyncio.run(begin(committer, 1))
 
     def child() -> None:
-        committer._store = committer._thread._store = open_store(tmp_path)
+        committer._store = committer._thread._store = opened(tmp_path / "store.db", clock=FixedClock())
         asyncio.run(begin(committer, 2))
 
     in_child(child)

@@ -11,6 +11,7 @@ import pytest
 from reenact import skill
 from reenact.errors import StoreError
 from reenact.store.base import PAYLOAD_BITS, Unit
+from tests.engines.places import ask
 from tests.runtime.running import Bench, step
 
 MANY = 5_000
@@ -36,9 +37,11 @@ def sizes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     appender = bench.store._appender
     real = appender.append
 
-    def counted(unit: Unit, *rest: Any) -> Any:
-        seen.append(len(unit.payloads))
-        return real(unit, *rest)
+    def counted(units: Unit | list[tuple[Unit, Any, str]], *rest: Any) -> Any:
+        """One, or as many as are written together."""
+        each = [units] if isinstance(units, Unit) else [unit for unit, *_ in units]
+        seen.extend(len(unit.payloads) for unit in each)
+        return real(units, *rest)
 
     monkeypatch.setattr(appender, "append", counted)
     return seen
@@ -151,7 +154,7 @@ def test_a_run_checkpoint_stands_where_its_lines_end(tmp_path: Path, monkeypatch
 
     run_id = asyncio.run(work())
     bench.check(run_id)
-    frontiers = bench.store._writer.query("SELECT count(*) FROM run_checkpoints")
+    frontiers = ask(bench.path, "SELECT count(*) FROM run_checkpoints")
     assert frontiers[0][0] >= 3
 
 
@@ -164,4 +167,4 @@ def test_a_plan_whose_steps_are_all_refused_leaves_run_checkpoints_too(
     steps = [step(echo, {"number": "no number", "at": number}, on_error="continue") for number in range(64)]
     result = bench.run(*steps)
     bench.check(result)
-    assert bench.store._writer.query("SELECT count(*) FROM run_checkpoints")[0][0] >= 3
+    assert ask(bench.path, "SELECT count(*) FROM run_checkpoints")[0][0] >= 3

@@ -12,10 +12,11 @@ from reenact.runtime.effects.secrets import Secrets
 from reenact.runtime.writing.payloads import PayloadBook
 from reenact.runtime.writing.redaction import Redactor
 from reenact.runtime.writing.staging import Draft
-from reenact.store.base import Lease
-from reenact.store.sqlite.store import SqliteStore
+from reenact.store.base import Lease, Store
 from reenact.values.clock import FixedClock
-from tests.store.units import Run, open_store
+from tests.engines.places import opened
+from tests.store.backends import backend_at
+from tests.store.units import Run
 
 LONG = "long enough to be found by its content " * 10
 
@@ -23,7 +24,7 @@ LONG = "long enough to be found by its content " * 10
 class Writing:
     """A book, and commits that take what is in it."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: Store) -> None:
         self.store = store
         self.run = Run("run-1")
         self.lease: Lease | None = None
@@ -47,7 +48,7 @@ class Writing:
 
 @pytest.fixture
 def writing(tmp_path: Path) -> Iterator[Writing]:
-    store = open_store(tmp_path)
+    store = opened(tmp_path / "store.db", clock=FixedClock())
     yield Writing(store)
     store.close()
 
@@ -93,13 +94,12 @@ def test_outcomes_and_salts_make_every_envelope_of_another_run_differ(writing: W
     assert mine != other
 
 
-def test_a_value_that_is_gone_is_a_lookup_error(writing: Writing) -> None:
+def test_a_value_that_is_gone_is_a_lookup_error(writing: Writing, tmp_path: Path) -> None:
     commitment, _ = writing.book.put(LONG)
     writing.commit()
     with pytest.raises(LookupError):
         writing.book.get("0" * 64)
-    with writing.store._writer.transaction() as db:
-        db.execute("DELETE FROM payloads")
+    backend_at(tmp_path).remove_payload(writing.store, commitment)
     with pytest.raises(LookupError):
         writing.book.get(commitment)
 

@@ -15,7 +15,8 @@ import pytest
 
 from reenact import skill
 from reenact.errors import StoreError
-from reenact.store.sqlite.store import SqliteStore
+from reenact.store.base import Store
+from tests.engines.places import opened
 from tests.runtime.running import Bench, plan
 
 COMMIT_S = 0.2
@@ -40,7 +41,7 @@ async def linger(text: str) -> str:
 class SlowCommits:
     """The cursor of a store whose disk takes 200 ms for a COMMIT."""
 
-    def __init__(self, store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         self._cursor = store._writer.cursor
         self.made: list[tuple[float, float, str]] = []
         """From when, until when, and in which thread."""
@@ -181,7 +182,7 @@ def test_where_no_thread_can_be_started_the_call_says_so_and_the_next_one_is_mad
 
 
 def test_a_forked_child_may_close_a_store_that_its_parent_was_writing_to(tmp_path: Path) -> None:
-    store = SqliteStore(str(tmp_path / "a.db"))
+    store = opened(tmp_path / "a.db")
     inside, leave = threading.Event(), threading.Event()
 
     def write() -> None:

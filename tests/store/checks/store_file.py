@@ -14,7 +14,7 @@ from reenact.skills.context import SkillContext
 from reenact.skills.declare import skill
 from reenact.skills.registry import Registry
 from reenact.store.compression import Codec
-from reenact.store.sqlite.store import SqliteStore
+from tests.engines.places import ask, opened, store_at
 from tests.store.copies import copy_store
 
 COMMIT_BITS = 24
@@ -59,11 +59,11 @@ class StoreFile:
         return copy_store(self.path, to)
 
     def number(self, run_id: str) -> int:
-        return int(query(self.path, "SELECT run_no FROM runs WHERE run_id = ?", (run_id,))[0][0])
+        return int(ask(self.path, f"SELECT run_no FROM runs WHERE run_id = '{run_id}'")[0][0])
 
 
 def run_plan(path: Path) -> str:
-    runtime = Runtime(str(path), skills=REGISTRY)
+    runtime = Runtime(store_at(path), skills=REGISTRY)
     try:
         result = runtime.run(PLAN)
     finally:
@@ -78,16 +78,16 @@ def kill_plan(path: Path, crash_point: str, plan: dict[str, object] = PLAN, skil
     if child == 0:
         crash_points.arm(crash_point)
         try:
-            Runtime(str(path), skills=skills).run(plan)
+            Runtime(store_at(path), skills=skills).run(plan)
         finally:
             os._exit(0)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status)
-    return str(query(path, "SELECT run_id FROM runs ORDER BY run_no DESC LIMIT 1")[0][0])
+    return str(ask(path, "SELECT run_id FROM runs ORDER BY run_no DESC LIMIT 1")[0][0])
 
 
 def erase_step(path: Path, run_id: str, step_id: str) -> int:
-    store = SqliteStore(str(path))
+    store = opened(path)
     try:
         return erase(store, run_id, step_id, who="a person", reason="asked for")
     finally:

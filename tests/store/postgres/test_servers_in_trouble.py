@@ -325,3 +325,19 @@ def test_a_character_that_no_text_of_the_database_holds_is_a_usage_error(url: st
     with pytest.raises(UsageError, match=r"U\+0000"):
         store.find_run("a\0")
     store.close()
+
+
+def test_no_lease_hangs_on_what_is_verified_and_it_waits_for_a_slow_server(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, run = opened(url), Run("run-1")
+    unit, took_it = run.unit(sealed=True)
+    took_it(store.append(unit, None, owner="a"))
+    monkeypatch.setattr(database, "TRIP_S", 0.8)
+    place = place_of(url)
+    with psycopg.connect(place.conninfo) as other:
+        other.execute(f"LOCK TABLE {place.schema}.notes IN ACCESS EXCLUSIVE MODE")
+        freed = threading.Timer(1.2, other.rollback)
+        freed.start()
+        assert verify_run(url, run.run_id).report.counts.commits == 1
+        freed.join()

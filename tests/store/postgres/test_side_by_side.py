@@ -8,12 +8,14 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from reenact import Runtime, skill
 from reenact.errors import ConcurrentExecution, FundsTaken, KeyTaken
+from reenact.runtime.lending import place_of
 from reenact.store.base import Earmark
 from reenact.store.checks.verification import verify_run
 from reenact.store.open import open_store
@@ -98,6 +100,16 @@ def test_a_plan_runs_and_verifies_through_a_pooler(url: str, pooler: Pooler) -> 
     run = runtime.run({"plan_id": "p", "agent_id": "a", "steps": steps})
     runtime.close()
     assert verify_run(through, run.run_id).exit_code == 0
+
+
+def test_it_is_the_same_store_wherever_the_process_stands(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What runs in this process is known by it: a call is not sent beside itself by another runtime."""
+    with closing(opened(url)) as store:
+        before = place_of(store)
+        monkeypatch.chdir(tmp_path)
+        assert place_of(store) == before == store.url
 
 
 def test_a_process_has_at_most_four_connections(url: str, postgres: Server) -> None:

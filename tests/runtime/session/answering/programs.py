@@ -11,6 +11,7 @@ import pytest
 from reenact import Runtime, skill
 from reenact.errors import Diverged
 from reenact.runtime.session.sync import SyncSession
+from tests.engines.places import store_at
 
 MADE: list[tuple[str, object]] = []
 """What reached the world."""
@@ -35,7 +36,7 @@ class Stop(Exception):
 
 
 def runtime(path: Path) -> Runtime:
-    return Runtime(str(path / "store.db"), skills=[look, pay])
+    return Runtime(store_at(path / "store.db"), skills=[look, pay])
 
 
 Program = Callable[[SyncSession], object]

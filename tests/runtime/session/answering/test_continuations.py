@@ -11,6 +11,7 @@ from reenact import Runtime, skill
 from reenact.errors import WaitingForPerson
 from reenact.record.reader import RunReader
 from reenact.store.checks.verification import verify_run
+from tests.engines.places import store_at
 from tests.runtime.session.answering.programs import Stop
 
 LOST = {"next": False}
@@ -24,7 +25,7 @@ def buy(what: str) -> str:
 
 
 def runtime(path: Path, *skills: Any) -> Runtime:
-    return Runtime(str(path / "store.db"), skills=skills or [buy])
+    return Runtime(store_at(path / "store.db"), skills=skills or [buy])
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["spent", "in doubt"])
@@ -39,7 +40,7 @@ def test_a_continuation_is_no_fresh_budget(tmp_path: Path, lost: bool) -> None:
         codes = [session.call("buy", {"what": what}).code for what in ("b", "c")]
     assert session.run_id != parent
     assert codes == ["OK", "ERR_BUDGET_EXCEEDED"], "4 of 10 cents were spent before it went on"
-    assert verify_run(str(tmp_path / "store.db"), session.run_id).exit_code == 0
+    assert verify_run(store_at(tmp_path / "store.db"), session.run_id).exit_code == 0
     assert runtime(tmp_path).replay(session.run_id).verdict == "matched"
 
 
@@ -55,20 +56,20 @@ def sends(version: str, **declared: Any) -> Any:
 
 def test_a_session_goes_on_with_a_changed_skill_where_its_host_accepts_it(tmp_path: Path) -> None:
     store = str(tmp_path / "store.db")
-    with pytest.raises(Stop), Runtime(store, skills=[sends("1.0.0")]).session(id="order-42") as session:
+    with pytest.raises(Stop), Runtime(store_at(store), skills=[sends("1.0.0")]).session(id="order-42") as session:
         left_open(session)
     changed = sends("1.0.0", timeout_ms=1234)
     refused = pytest.raises(WaitingForPerson, match="accept-changed send")
-    with refused, Runtime(store, skills=[changed]).session(id="order-42") as session:
+    with refused, Runtime(store_at(store), skills=[changed]).session(id="order-42") as session:
         session.call("send", {"to": "kim"})
-    with Runtime(store, skills=[changed]).session(id="order-42", accept_changed=["send"]) as session:
+    with Runtime(store_at(store), skills=[changed]).session(id="order-42", accept_changed=["send"]) as session:
         assert session.call("send", {"to": "kim"}).output == "sent to kim"
-    reader = RunReader(Runtime(store).store, session.run_id)
+    reader = RunReader(Runtime(store_at(store)).store, session.run_id)
     list(reader.steps())
     accepted = [event for event in reader.fold.events if event.type == "accept_changed"]
     assert len(accepted) == 1
     assert accepted[0].who
-    assert verify_run(store, session.run_id).exit_code == 0
+    assert verify_run(store_at(store), session.run_id).exit_code == 0
 
 
 def left_open(session: Any) -> None:

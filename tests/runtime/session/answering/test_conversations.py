@@ -15,6 +15,7 @@ from reenact.runtime.people import decisions as people
 from reenact.runtime.session.answering import went_on
 from reenact.runtime.session.session import Session
 from tests.crash.harness import KILLED, in_child
+from tests.engines.places import store_at
 from tests.runtime.session.answering.programs import Stop
 from tests.runtime.session.answering.test_where_parts_meet import verified
 
@@ -63,7 +64,7 @@ def runtime(path: Path, tool: str) -> Runtime:
     """A model that asks for this tool and another, then for the other once more."""
     skills = [cut_off, given_up, given_up_again, asked_about, fine]
     asks_about = (lambda call: call.skill_id != tool or "ask") if tool == "asked_about" else None
-    found = Runtime(str(path / "store.db"), skills=skills, supervisor=asks_about)
+    found = Runtime(store_at(path / "store.db"), skills=skills, supervisor=asks_about)
     script = (asks(tool, "fine"), asks("fine"), "Done.")
     found.services["llm_stub"] = lambda asked: script[sum(said["role"] == "assistant" for said in asked.messages)]
     return found
@@ -164,7 +165,7 @@ class GivenUpOn:
             give_up()
             return "too late"
 
-        found = Runtime(str(self._path / "store.db"), skills=[too_late, fine])
+        found = Runtime(store_at(self._path / "store.db"), skills=[too_late, fine])
         script = (asks("too_late"), "Done.")
         found.services["llm_stub"] = lambda asked: script[sum(said["role"] == "assistant" for said in asked.messages)]
         return found

@@ -16,6 +16,7 @@ from reenact import Runtime, skill
 from reenact.errors import Diverged
 from reenact.runtime.session.answering.answers import Answers
 from reenact.runtime.session.sync import SyncSession
+from tests.engines.places import store_at
 
 SENT: list[tuple[str, object]] = []
 
@@ -67,7 +68,7 @@ class Program:
 
 
 def start(path: Path, program: Program, *, dies: bool = False) -> None:
-    runtime = Runtime(str(path / "store.db"), skills=[ask_model, pay, transfer])
+    runtime = Runtime(store_at(path / "store.db"), skills=[ask_model, pay, transfer])
     with runtime.session(id="bill-7") as session:
         program(session)
         if dies:
@@ -110,7 +111,7 @@ def test_each_change_is_told_and_nothing_is_sent(
     elif kind == "other_arguments":
         assert str(found.value.pointer).startswith("/tools/")
     assert before == SENT
-    store = Runtime(str(tmp_path / "store.db")).store
+    store = Runtime(store_at(tmp_path / "store.db")).store
     assert store.find_run("bill-7").status not in ("completed", "cancelled", "failed")
 
 

@@ -17,6 +17,7 @@ from reenact.record.export import export_run
 from reenact.record.reader import RunReader
 from reenact.runtime.session.sync import SyncSession
 from reenact.store.checks.verification import verify_run
+from tests.engines.places import all_of, store_at
 from tests.runtime.session.answering.programs import (
     MADE,
     Program,
@@ -62,9 +63,9 @@ def test_a_call_that_failed_is_answered_and_not_made_again(tmp_path: Path) -> No
 
 def test_an_ended_session_answers_and_makes_nothing_new(tmp_path: Path) -> None:
     start(tmp_path, lambda session: session.call("pay", {"amount": 1}))
-    before = (tmp_path / "store.db").read_bytes(), (tmp_path / "store.db-wal").exists()
+    before = all_of(tmp_path / "store.db")
     assert start(tmp_path, lambda session: session.call("pay", {"amount": 1}).output) == {"paid": 1}
-    assert ((tmp_path / "store.db").read_bytes(), (tmp_path / "store.db-wal").exists()) == before
+    assert all_of(tmp_path / "store.db") == before
     with pytest.raises(RunEnded, match="only answers"):
         start(tmp_path, lambda session: [session.call("pay", {"amount": each}) for each in (1, 2)])
     assert MADE == [("pay", 1)]
@@ -223,7 +224,7 @@ def test_fields_that_a_skill_marks_secret_are_compared_without_being_told(tmp_pa
         return user
 
     def begin(pin: str, user: str = "anna") -> object:
-        with Runtime(str(tmp_path / "store.db"), skills=[login]).session(id="order-42") as session:
+        with Runtime(store_at(tmp_path / "store.db"), skills=[login]).session(id="order-42") as session:
             return session.call("login", {"user": user, "pin": pin}).code
 
     assert begin("2718") == begin("2718")
@@ -371,7 +372,7 @@ def test_a_session_without_an_id_is_replayed_too(tmp_path: Path) -> None:
 
 def test_a_session_is_replayed_from_the_zip_of_its_bundle(tmp_path: Path) -> None:
     first = start(tmp_path, lambda session: session.call("pay", {"amount": 1}))
-    export_run(str(tmp_path / "store.db"), "order-42", tmp_path / "bundle")
+    export_run(store_at(tmp_path / "store.db"), "order-42", tmp_path / "bundle")
     shutil.make_archive(str(tmp_path / "bundle"), "zip", tmp_path / "bundle")
     for bundle in ("bundle", "bundle.zip"):
         assert replayed(tmp_path, lambda session: session.call("pay", {"amount": 1}), tmp_path / bundle) == first
@@ -385,6 +386,6 @@ def test_a_bumped_version_is_another_tool(tmp_path: Path) -> None:
         return {}
 
     start(tmp_path, lambda session: session.call("look", {"what": "a"}))
-    changed = Runtime(str(tmp_path / "store.db"), skills=[newer])
+    changed = Runtime(store_at(tmp_path / "store.db"), skills=[newer])
     with pytest.raises(Diverged, match=r"1\.0\.0 → 1\.1\.0"), changed.session(replay="order-42") as session:
         session.call("look", {"what": "a"})

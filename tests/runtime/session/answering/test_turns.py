@@ -14,6 +14,7 @@ import pytest
 from reenact import Runtime, skill
 from reenact.runtime.session.answering import turns
 from reenact.runtime.session.session import Session
+from tests.engines.places import store_at
 from tests.runtime.session.answering.programs import Stop
 from tests.runtime.session.answering.test_where_parts_meet import verified
 
@@ -74,7 +75,7 @@ async def program(session: Session, *, lanes: bool, dies: str = "") -> str:
 def start(path: Path, run: Callable[[Session], Awaitable[object]]) -> object:
     async def whole() -> object:
         ENDS.clear()
-        async with Runtime(str(path / "store.db"), skills=[work, look]).session(id="order-42") as session:
+        async with Runtime(store_at(path / "store.db"), skills=[work, look]).session(id="order-42") as session:
             return await run(session)
 
     return asyncio.run(whole())

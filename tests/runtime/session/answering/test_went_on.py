@@ -17,6 +17,7 @@ from reenact.runtime.people import decisions as people
 from reenact.runtime.session.answering import turns, went_on
 from reenact.runtime.session.session import Session
 from reenact.runtime.session.sync import SyncSession
+from tests.engines.places import store_at
 from tests.runtime.session.answering.programs import MADE, Stop, look, pay
 from tests.runtime.session.answering.test_where_parts_meet import verified
 
@@ -43,7 +44,7 @@ def slow_skills(declared: dict[str, Any], slow_s: float = 30.0) -> list[Any]:
 
 
 def runtime(path: Path, skills: list[Any], **options: Any) -> Runtime:
-    return Runtime(str(path / "store.db"), skills=skills, **options)
+    return Runtime(store_at(path / "store.db"), skills=skills, **options)
 
 
 def run(running: Runtime, program: Program, **wanted: Any) -> object:

@@ -17,6 +17,7 @@ from reenact.runtime.session.answering import answers, went_on
 from reenact.runtime.session.sync import SyncSession
 from reenact.store.checks.verification import verify_run
 from reenact.store.sqlite.store import SqliteStore
+from tests.engines.places import store_at
 from tests.runtime.session.answering.programs import MADE, Stop, diverging, look, recorded, runtime, start, stopped
 
 
@@ -28,7 +29,7 @@ async def slow(amount: int) -> int:
 
 
 def slow_runtime(path: Path) -> Runtime:
-    return Runtime(str(path / "store.db"), skills=[look, slow])
+    return Runtime(store_at(path / "store.db"), skills=[look, slow])
 
 
 def verified(path: Path) -> None:
@@ -97,7 +98,7 @@ def test_a_key_whose_result_could_not_be_recorded_does_not_run_again(tmp_path: P
 
     codes = []
     for name in ("a", "b"):
-        with Runtime(str(tmp_path / "store.db"), skills=[image]).session(id=name) as session:
+        with Runtime(store_at(tmp_path / "store.db"), skills=[image]).session(id=name) as session:
             codes.append(session.call("image", idempotency_key="K").code)
     assert codes == ["ERR_SERIALIZATION_FAILED", "ERR_IN_DOUBT"]
     assert MADE == [("image", 1)]

@@ -34,6 +34,8 @@ NUMBERS = (
 )
 SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 WAIT_S = 5.0
+TRIP_S = 60.0
+"""No lease hangs on what is verified or exported, and a snapshot that is lost is not taken again: it may take long."""
 
 
 class PostgresEvidence:
@@ -153,7 +155,7 @@ def open_evidence(url: str, opened: Database | None = None, key_of: KeyOf | None
             database = database_at(url)
             stack.callback(leave, database)
         said = {} if key_of is not None else open_schema(database, SystemClock(), to_read=True)
-        link = stack.enter_context(database.reader(wait_s=WAIT_S))
+        link = stack.enter_context(database.reader(wait_s=WAIT_S, trip_s=TRIP_S))
         stack.callback(link.drop_transaction)
         repeated(lambda: link.ask(SNAPSHOT))
         known = key_of or KeysHere(keys_beside(said["store_id"])).usable

@@ -73,6 +73,8 @@ class Link:
         self._statements = statements
         self._wire: Wire | None = None
         self._is_closed = False
+        self.trip_s: float | None = None
+        """So long a round trip may take, where no lease hangs on it."""
 
     def _connected(self) -> Wire:
         wire = self._wire
@@ -92,7 +94,7 @@ class Link:
         """One round trip; the rows of what it gives, if anything. `Lost` where nobody knows whether it was done."""
         wire = self._connected()
         text = self._statements.get(sql) or self.named(sql)
-        wire.until = time.monotonic() + DEADLINE.left(TRIP_S + size / BYTES_A_SECOND)
+        wire.until = time.monotonic() + DEADLINE.left((self.trip_s or TRIP_S) + size / BYTES_A_SECOND)
         try:
             cursor = wire.execute(text, parameters or None, prepare=False, binary=bool(parameters))
             return cursor.fetchall() if cursor.description is not None else []
@@ -171,17 +173,21 @@ class Database:
             return repeated(lambda: link.ask(sql, parameters, size=size), size=size)
 
     @contextmanager
-    def reader(self, *, wait_s: float = 0.0) -> Iterator[Link]:
-        """A connection to read through. The one that writes, where those that read are all lent for long."""
+    def reader(self, *, wait_s: float = 0.0, trip_s: float | None = None) -> Iterator[Link]:
+        """A connection to read through. The one that writes, where those that read are all lent for long, and whoever
+        asks does not wait for one; `trip_s` is how long a round trip may then take."""
         self.check_process()
         number = self._borrow(wait_s)
         if number is None:
             with self._writer.lock:
                 yield self._writer
             return
+        link = self._readers[number]
+        link.trip_s = trip_s
         try:
-            yield self._readers[number]
+            yield link
         finally:
+            link.trip_s = None
             with self._free:
                 self._lent.discard(number)
                 self._free.notify()
