@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
+from reenact import Runtime
 from tests.cli.harness import SKILLS, Command
+from tests.cli.sample_skills import steady
 
 
 def test_ls_lists_the_newest_first_and_filters(reenact: Command) -> None:
@@ -79,3 +83,16 @@ def test_ls_lists_the_runs_before_one(reenact: Command) -> None:
     assert [item["run_id"] for item in reenact("ls", "--json", "--before", newest).json] == [middle, oldest]
     assert [item["run_id"] for item in reenact("ls", "--json", "--before", "last", "--limit", "1").json] == [middle]
     assert reenact("ls", "--before", "nobody").code == 2
+
+
+def test_ls_shows_the_newest_fifty_and_says_so(reenact: Command) -> None:
+    step = {"step_id": "a", "skill_id": "steady", "parameters": {}}
+    plan = {"plan_id": "p", "agent_id": "a", "goal": "g", "created_at": "2026-11-15T09:00:00.000Z", "steps": [step]}
+    with closing(Runtime(f"sqlite:///{reenact.store}", skills=[steady])) as runtime:
+        ids = [runtime.run(plan).run_id for _ in range(52)]
+    done = reenact("ls")
+    assert [line.split()[0] for line in done.out.splitlines()[1:]] == list(reversed(ids[2:]))
+    assert f"`reenact ls --before {ids[2]}`" in done.err
+    assert [line.split()[0] for line in reenact("ls", "--before", ids[2]).out.splitlines()[1:]] == [ids[1], ids[0]]
+    assert len(reenact("ls", "--json").json) == 52
+    assert len(reenact("ls", "--limit", "51").out.splitlines()) == 52

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 INTERRUPTED = "interrupted"
 """As a status it is shown alone: the record says that the run is running."""
-PAGE = 1000
+PAGE, JSON_PAGE = 50, 1000
+"""So many are listed where no limit is given: for people, and for programs."""
 
 
 def ls(
@@ -26,7 +27,8 @@ def ls(
         typer.Option("--status", metavar="STATUS", help="Only runs of this status; repeatable."),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, max=1_000_000_000, help="At most so many; else 1000.")
+        int | None,
+        typer.Option("--limit", "-n", min=1, max=1_000_000_000, help="At most so many; else 50, and 1000 with --json."),
     ] = None,
     before: Annotated[
         str | None, typer.Option("--before", metavar="RUN", help="Only runs that began before this one.")
@@ -36,7 +38,7 @@ def ls(
 ) -> None:
     """List runs, the newest first. One that counts as running and that nobody works on is shown as interrupted.
 
-    Where there are more than a thousand and no limit is given, it is said how the next ones are listed.
+    Without a limit the newest 50 (1000 with --json); where there are more, it is said how the next ones are listed.
 
     Exit codes: 0 listed, also when there is none; 2 no such status; 3 the store cannot be used.
     """
@@ -55,7 +57,7 @@ def ls(
         interrupted = recorded.unattended()
         left_alone = INTERRUPTED in (status or []) and "running" not in (status or [])
         first = None if before is None else recorded.find_run(before).run_id
-        most = PAGE if limit is None else limit
+        most = limit or (JSON_PAGE if as_json else PAGE)
         rows = recorded.runs(status=wanted or None, limit=None if left_alone else most + 1, before=first)
         if left_alone:
             rows = [row for row in rows if row.status != "running" or row.run_id in interrupted]
