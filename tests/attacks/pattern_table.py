@@ -201,6 +201,7 @@ USED: dict[str, dict[str, str]] = {
     "record/archive/moving.py": {"_AGE": "fullmatch"},
     "store/location.py": {"OWN": "fullmatch"},
     "store/naming.py": {"DIGEST": "match"},
+    "store/postgres/evidence/guards.py": {"PARTITION": "fullmatch"},
     "store/postgres/opened/upgrading.py": {"KIND": "match"},
     "store/postgres/opened/url.py": {"SCHEMA": "fullmatch"},
     "store/postgres/roles/grants.py": {"NAME": "fullmatch"},
@@ -250,7 +251,7 @@ USED: dict[str, dict[str, str]] = {
         "PublicKey": "search",
     },
     "verify/signed/signed_note.py": {"_KEY_ID": "fullmatch"},
-    "verify/traces.py": {"PLAIN_PART": "fullmatch", "STANDS_FOR": "fullmatch"},
+    "verify/traces.py": {"COMMITMENT": "fullmatch", "PLAIN_PART": "fullmatch", "STANDS_FOR": "fullmatch"},
     "witness/anchors.py": {"LOCKED": "search", "SAFE": "sub"},
     "witness/server.py": {"CHECKPOINT": "fullmatch", "do_POST": "fullmatch", "read_address": "fullmatch"},
 }

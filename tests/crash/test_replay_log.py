@@ -126,7 +126,7 @@ def test_wherever_it_was_cut_it_is_completed(where: float, finished: tuple[Path,
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, bytes]:
+def finished(engine: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, bytes]:
     folder = tmp_path_factory.mktemp("finished")
     stage, log = Stage(folder), folder / "log.jsonl"
     runtime = Runtime(stage.url, skills=SKILLS, replay_log=log)

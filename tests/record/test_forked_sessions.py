@@ -103,7 +103,7 @@ def test_what_is_wrong_with_a_parent_is_wrong_with_the_bundle(bundle: Path, fami
     shutil.rmtree(parent)
     findings = verify_bundle(bundle).findings
     assert {each.code for each in findings} == {"FILE_MISSING"}
-    assert any(f"the folder parents/{family[2]}," in each.what for each in findings)
+    assert any(f"parents/{family[2]}/" in each.what for each in findings)
 
 
 def test_a_parent_that_nobody_continues_is_found(bundle: Path, family: list[str], tmp_path: Path) -> None:

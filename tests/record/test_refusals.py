@@ -170,7 +170,7 @@ def test_without_its_plan_a_run_cannot_be_replayed(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bundle(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bundles")
     runtime = Runtime(store_at(folder / "store.db"), skills=registry())
     run_id = runtime.run(PLAN).run_id

@@ -46,7 +46,7 @@ class Flaky(BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def recorded_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recorded_store(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("e2e")
     (folder / "my_skills.py").write_text(SKILLS)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Flaky)

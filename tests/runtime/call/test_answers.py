@@ -94,7 +94,7 @@ KEYS = count()
 
 
 @pytest.fixture(scope="module")
-def runtime() -> Iterator[Runtime]:
+def runtime(engine: str) -> Iterator[Runtime]:
     made = Runtime(store_at("sqlite:///:memory:"), skills=SKILLS)
     yield made
     made.close()

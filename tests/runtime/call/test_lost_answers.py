@@ -476,6 +476,10 @@ def side_by_side(work: Any) -> list[int]:
     for _ in range(PROCESSES):
         child = os.fork()
         if child == 0:
-            os._exit(in_child(work))
+            code = 1
+            try:
+                code = in_child(work)
+            finally:  # whatever fails, a child goes through no more tests
+                os._exit(code)
         children.append(child)
     return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]

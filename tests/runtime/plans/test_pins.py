@@ -30,7 +30,7 @@ def ask(prompt: str, model: str = "stub") -> str:
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+def bench(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return Bench(tmp_path_factory.mktemp("pins"), flaky, ask, policy=LOADS_ANY)
 
 

@@ -70,7 +70,7 @@ def interrupted(path: str, **options: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def original(engine: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The store of such a session, made once."""
     path = tmp_path_factory.mktemp("original") / "store.db"
     return path, interrupted(str(path))

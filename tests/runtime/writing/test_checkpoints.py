@@ -44,7 +44,7 @@ def crashed(stage: Stage, at: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def original(engine: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A run that died behind its first checkpoint, made once."""
     folder = tmp_path_factory.mktemp("original")
     return folder, crashed(Stage(folder), 300)

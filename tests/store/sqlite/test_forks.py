@@ -116,12 +116,14 @@ def test_a_fork_waits_for_who_opens_a_store_and_for_a_transaction(tmp_path: Path
 
 
 def in_a_child(work: Callable[[], object]) -> tuple[int, int]:
-    """Its number, and where it is told to begin."""
+    """Its number, and where it is told to begin. It has left to its parent what it shall, when this returns."""
     heard, begin = os.pipe()
+    there, is_there = os.pipe()
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
+            os.write(is_there, b"x")
             os.read(heard, 1)
             work()
             code = 0
@@ -129,6 +131,7 @@ def in_a_child(work: Callable[[], object]) -> tuple[int, int]:
             traceback.print_exc()
         finally:
             os._exit(code)
+    os.read(there, 1)
     return pid, begin
 
 
@@ -174,6 +177,19 @@ def test_a_parent_that_closes_its_store_takes_no_log_from_its_child(tmp_path: Pa
     of_parent.close()
     os.write(closed, b"x")
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_a_program_that_forks_twice_as_daemons_do_opens_its_store_in_the_last_one(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    run(path)
+    kept = Runtime(f"sqlite:///{path}", skills=[note])
+    assert ends_well(lambda: once_more(lambda: run(path)))
+    kept.close()
+
+
+def once_more(work: Callable[[], object]) -> None:
+    if not ends_well(work):
+        raise AssertionError("it did not end well")
 
 
 def test_a_store_that_was_in_the_midst_of_its_use_is_not_opened_in_the_child(tmp_path: Path) -> None:

@@ -288,8 +288,8 @@ COLUMNS: dict[str, type] = {
     **dict.fromkeys(("request_digest", "seal_digest", "day", "model", "exact", "kid", "public_key"), str),
     **dict.fromkeys(("schema", "store_id", "digest", "namespace", "idempotency_key", "next"), str),
     **dict.fromkeys(("body", "commitment", "dedupe_key", "content_key", "signature", "record", "secret"), bytes),
-    **dict.fromkeys(("hash", "root", "line", "stamp", "note"), bytes),
-    **dict.fromkeys(("size", "seen", "failures", "next_ms"), int),
+    **dict.fromkeys(("hash", "root", "line", "stamp", "note", "sums"), bytes),
+    **dict.fromkeys(("size", "seen", "failures", "next_ms", "sealed"), int),
     **dict.fromkeys(("witness", "place", "source", "name", "url", "trouble", "bundle"), str),
 }
 """What the columns hold that runs go on from. SQLite keeps whatever is put into a cell. Not here: numbers of rows,

@@ -26,6 +26,7 @@ class Again(StoreBusy):
 class Locked(Again):
     """Somebody else held what was needed for as long as was waited for it."""
 
+    code = "STORE_LOCKED"
     takes_s = 3.0
 
 

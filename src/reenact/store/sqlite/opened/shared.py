@@ -70,6 +70,7 @@ class OpenFile:
         Closed, unless somebody was in the middle of something, or the files are others by now: then none of them is
         opened here any more.
         """
+        OPEN.discard(self)  # a child of this one inherits what is left of it from here
         self.turnstile.close()
         if FORKS.was_waited_for(self) and not is_in_transaction(self.db) and self.files.gone() is None:
             self.db.close()
