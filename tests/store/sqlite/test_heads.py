@@ -39,7 +39,8 @@ def as_before(path: Path) -> None:
         db.execute("DELETE FROM idempotency WHERE key = ''")
         db.execute("ALTER TABLE idempotency DROP COLUMN next")
         db.execute("ALTER TABLE idempotency DROP COLUMN mac")
-        for table in ("notes", "archived", "archives"):
+        db.execute("DROP INDEX runs_by_parent")
+        for table in ("notes", "archived", "archives", "tallies"):
             db.execute(f"DROP TABLE {table}")
         for table in ("nodes", "checkpoints", "cosignatures", "timestamps", "contradictions", "peers"):
             db.execute(f"DROP TABLE log_{table}")
