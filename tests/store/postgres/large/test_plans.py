@@ -135,16 +135,16 @@ def in_a_session(runtime: Runtime) -> None:
         session.call("rate", {"currency": "EUR"})
 
 
-def test_ls_lists_a_thousand_and_says_how_to_go_on(
+def test_ls_lists_the_newest_and_says_how_to_go_on(
     place: tuple[str, dict[str, str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with contextlib.suppress(SystemExit):
         reenact(["ls"])
     listed = capsys.readouterr()
     last = listed.out.splitlines()[-1].split()[0]
-    assert len(listed.out.splitlines()) == 1 + 1000
+    assert len(listed.out.splitlines()) == 1 + 50
     assert listed.err == (
-        f"these are the newest 1,000; `reenact ls --before {last}` lists those before, `--limit` more at once\n"
+        f"these are the newest 50; `reenact ls --before {last}` lists those before, `--limit` more at once\n"
     )
 
 
