@@ -13,7 +13,7 @@ from tests.torture import shim
 
 MARK = "TORTURE_SHIM"
 SWEEPS = ("faults", "power", "frozen", "restores", "keys")
-SHORT = {"faults": 45, "power": 40, "frozen": 6, "restores": 8, "keys": 3}
+SHORT = {"faults": 30, "power": 28, "frozen": 4, "restores": 6, "keys": 2}
 
 
 def main() -> int:
