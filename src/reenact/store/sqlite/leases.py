@@ -65,8 +65,8 @@ def free_in_s(reader: Reads, run_id: str, clock: Clock, watch: Watch) -> float |
 
 
 RENEW = (
-    "UPDATE runs SET expires_ms = CASE WHEN expires_ms BETWEEN ?1 AND ?1 + 999 THEN expires_ms + 1 ELSE ?1 END "
-    "WHERE run_id = ?2 AND token = ?3 AND owner = ?4 RETURNING cancel, expires_ms"
+    "UPDATE runs SET expires_ms = CASE WHEN expires_ms BETWEEN :end AND :end + 999 THEN expires_ms + 1 ELSE :end END "
+    "WHERE run_id = :run AND token = :token AND owner = :owner RETURNING cancel, expires_ms"
 )
 """The row is another after each renewal, also while the clock stands still."""
 
@@ -77,7 +77,8 @@ def renew(writer: Connection, leases: list[Lease], clock: Clock) -> list[Lease]:
     with writer.transaction() as db:
         until, expires = clock.monotonic() + LEASE_MS / 1000, clock.now_ms() + LEASE_MS
         for lease in leases:
-            row = db.execute(RENEW, (expires, lease.run_id, lease.token, lease.owner)).fetchone()
+            which = {"end": expires, "run": lease.run_id, "token": lease.token, "owner": lease.owner}
+            row = db.execute(RENEW, which).fetchone()
             if row is not None:
                 kept.append(replace(lease, cancel=row[0], expires_ms=row[1], until=until))
     return kept
@@ -138,10 +139,10 @@ def refuse_other_tail(db: sqlite3.Connection, codec: Codec, run_id: str, run_no:
     """The kid of the run. DamagedRecord where the last commits are gone, or are not what was written by one of us."""
     low = run_no << 24
     last, traced, stored = db.execute(
-        "SELECT coalesce((SELECT max(id) FROM commits WHERE id > ?1 AND id < ?2), ?1) - ?1, "
-        "(SELECT commit_n FROM traces WHERE id >= ?1 AND id < ?2 ORDER BY id DESC LIMIT 1), "
-        "((SELECT max(id) FROM payloads WHERE id >= ?1 << ?3 AND id < ?2 << ?3) >> ?3) - ?1",
-        (low, low + (1 << 24), PAYLOAD_BITS),
+        "SELECT coalesce((SELECT max(id) FROM commits WHERE id > :low AND id < :high), :low) - :low, "
+        "(SELECT commit_n FROM traces WHERE id >= :low AND id < :high ORDER BY id DESC LIMIT 1), "
+        "((SELECT max(id) FROM payloads WHERE id >= :low << :bits AND id < :high << :bits) >> :bits) - :low",
+        {"low": low, "high": low + (1 << 24), "bits": PAYLOAD_BITS},
     ).fetchone()
     known = max((n for n in (traced, stored) if isinstance(n, int)), default=0)
     refuse_cut_tail(run_id, last, known)

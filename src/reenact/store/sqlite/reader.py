@@ -44,7 +44,7 @@ ARCHIVES = (
     "AND v.payload_id < (a.run_no + 1) << 36 AND v.bundle = a.bundle) "
     "FROM archives a JOIN runs r ON r.run_no = a.run_no WHERE r.run_id = ? ORDER BY a.bundle"
 )
-ARCHIVED = "FROM archived WHERE payload_id >= ?1 << 36 AND payload_id < (?1 + 1) << 36"
+ARCHIVED = "FROM archived WHERE payload_id >= ? << 36 AND payload_id < (? + 1) << 36"
 SEALED_WITH_VALUES = (
     "SELECT r.run_id FROM runs r WHERE r.run_id > ? AND EXISTS (SELECT 1 FROM seals s WHERE s.run_no = r.run_no) "
     "AND EXISTS (SELECT 1 FROM payloads p WHERE p.id >= r.run_no << 36 AND p.id < (r.run_no + 1) << 36) "
@@ -404,12 +404,14 @@ class SqliteReader:
 
     def is_archived(self, run_id: str, commitment: str) -> bool:
         """Whether a value that is not here lies in a bundle."""
-        wanted = (self._run_no(run_id), bytes.fromhex(commitment))
-        return bool(self._reader().query(f"SELECT 1 {ARCHIVED} AND commitment = ?2", wanted))
+        run_no = self._run_no(run_id)
+        wanted = (run_no, run_no, bytes.fromhex(commitment))
+        return bool(self._reader().query(f"SELECT 1 {ARCHIVED} AND commitment = ?", wanted))
 
     def archived_values(self, run_id: str) -> list[str]:
         """Commitments of those that do."""
-        rows = self._reader().query(f"SELECT commitment {ARCHIVED}", (self._run_no(run_id),))
+        run_no = self._run_no(run_id)
+        rows = self._reader().query(f"SELECT commitment {ARCHIVED}", (run_no, run_no))
         return [commitment.hex() for (commitment,) in rows]
 
     def sealed_with_values(self) -> Iterator[str]:

@@ -100,7 +100,8 @@ def rows(db: sqlite3.Connection, table: Table, after: Row | None) -> Generator[R
     how = laid(table)
     where = "" if after is None else f"WHERE {how.after}"
     with closing(db.cursor()) as cursor:
-        found = cursor.execute(f"SELECT {how.reads} FROM {table.name} {where} ORDER BY {how.order}", after or ())
+        behind = by_number(after or ())
+        found = cursor.execute(f"SELECT {how.reads} FROM {table.name} {where} ORDER BY {how.order}", behind)
         yield from map(within_run, found) if table.name == "payloads" else found
 
 
@@ -136,7 +137,12 @@ def write(db: sqlite3.Connection, table: Table, batch: Sequence[Row]) -> None:
     how = laid(table)
     if table.name == "payloads":
         batch = [(*row[:4], moved_base(*in_file(row))) for row in batch]
-    db.executemany(f"INSERT INTO {table.name} ({how.writes}) VALUES ({how.cells})", batch)
+    db.executemany(f"INSERT INTO {table.name} ({how.writes}) VALUES ({how.cells})", map(by_number, batch))
+
+
+def by_number(row: Row) -> dict[str, object]:
+    """As ?1, ?2, … are bound: they are names, and Python 3.14 takes no sequence for them."""
+    return {str(number): cell for number, cell in enumerate(row, 1)}
 
 
 def says(db: sqlite3.Connection, name: str) -> str | None:
